@@ -1,0 +1,64 @@
+/*
+ * cache.h: open a cache folder offline: no device, no CUDA installed.
+ */
+#ifndef STEERGRAPH_CACHE_H
+#define STEERGRAPH_CACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <steergraph/log.h>
+#include <steergraph/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct stg_cache stg_cache; /* one thread at a time */
+
+/* One entry. Text is borrowed from the cache until it is closed. */
+typedef struct stg_cache_entry {
+  const char *path;
+  char key[33];
+  bool ok; /* false: `problem` says why, and only path and sizes are set */
+  const char *problem;
+  const char *signature;
+  const char *kernel;
+  const char *arch;
+  const char *compiler;
+  const char *creator;
+  const char *source;
+  const void *cubin;
+  size_t source_bytes, cubin_bytes, material_bytes;
+  const void *material; /* the key factors: name NUL length(8, little-endian) value, repeated */
+  uint64_t size_bytes;
+  int64_t created_unix, used_unix;
+  double compile_ms;
+  uint32_t threads, rows_per_block, registers, shared_bytes, local_bytes, param_bytes, code_bytes;
+} stg_cache_entry;
+
+/**
+ * Open a path list "RO:RW" (as STEERGRAPH_CACHE_DIR) for reading. A folder that does not exist has
+ * no entries. Entries are read when they are asked for.
+ */
+STG_API STG_NODISCARD stg_status stg_cache_open(const char *path_list, stg_cache **ret_cache,
+                                                stg_error *reterr);
+STG_API void stg_cache_close(stg_cache *cache);
+STG_API size_t stg_cache_count(const stg_cache *cache);
+/** Entry `index` in path order, read and fully verified; a bad one is STG_OK with ok = false. */
+STG_API STG_NODISCARD stg_status stg_cache_get(stg_cache *cache, size_t index,
+                                               stg_cache_entry *ret_entry, stg_error *reterr);
+/** Find by a key prefix of at least 4 hex digits; STG_E_NOT_FOUND, or STG_E_INVALID when ambiguous.
+ */
+STG_API STG_NODISCARD stg_status stg_cache_find(stg_cache *cache, const char *key_prefix,
+                                                stg_cache_entry *ret_entry, stg_error *reterr);
+/** Move a bad entry to its layer's quarantine folder. */
+STG_API STG_NODISCARD stg_status stg_cache_quarantine(stg_cache *cache, const char *path,
+                                                      stg_error *reterr);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

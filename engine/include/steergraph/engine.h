@@ -1,0 +1,139 @@
+/*
+ * engine.h: open an engine on one device (or on the CPU), register ops, read counters.
+ *
+ * An engine is safe from any thread. Every call pushes and pops the device's primary context, so
+ * the calling thread's current context is never changed. Several devices: several engines.
+ */
+#ifndef STEERGRAPH_ENGINE_H
+#define STEERGRAPH_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <steergraph/log.h>
+#include <steergraph/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct stg_engine stg_engine;
+
+/* A CUDA stream (CUstream, cudaStream_t); NULL is the legacy default stream. Ignored on the CPU. */
+typedef void *stg_stream;
+
+typedef enum stg_backend {
+  STG_BACKEND_AUTO = 0, /* cuda where a device is found, otherwise cpu */
+  STG_BACKEND_CUDA = 1,
+  STG_BACKEND_CPU = 2
+} stg_backend;
+
+/* When a kernel that is in no cache may be compiled. */
+typedef enum stg_compile_mode {
+  STG_COMPILE_DEFAULT = 0, /* block, in this version */
+  STG_COMPILE_BLOCK = 1,   /* compile before the call returns */
+  STG_COMPILE_NEVER = 2    /* no NVRTC: STG_E_NOT_WARM names the signature */
+} stg_compile_mode;
+
+typedef enum stg_launch_mode {
+  STG_LAUNCH_DEFAULT = 0, /* graph */
+  STG_LAUNCH_GRAPH = 1,   /* the graph of the signature, its node parameters updated */
+  STG_LAUNCH_PLAIN = 2    /* a kernel launch; also the fallback when a graph cannot be had */
+} stg_launch_mode;
+
+typedef enum stg_cache_mode {
+  STG_CACHE_DEFAULT = 0, /* read and write */
+  STG_CACHE_READ_ONLY = 1,
+  STG_CACHE_REFRESH = 2, /* compile again and overwrite */
+  STG_CACHE_OFF = 3      /* memory only */
+} stg_cache_mode;
+
+/*
+ * Options; zero means default everywhere. Fill with stg_options_init or stg_options_from_env.
+ * Strings are borrowed until stg_engine_create returns.
+ */
+typedef struct stg_options {
+  size_t struct_size; /* sizeof(stg_options) */
+  bool enabled;       /* STEERLLM_COMPILE_STEERING; for hosts, the library does not act on it */
+  stg_backend backend;
+  int device; /* CUDA ordinal */
+  stg_compile_mode compile;
+  stg_launch_mode launch;
+  const char *cache_path; /* "RO:RO:RW" list of folders; NULL or "": memory only */
+  stg_cache_mode cache_mode;
+  bool cache_trust; /* accept cache folders that others own or can write */
+  const char
+      *nvrtc_options; /* NVRTC_APPEND_FLAGS as it stands in the environment: part of every key */
+  stg_log_fn log;
+  void *log_user;
+  stg_log_level log_level;
+} stg_options;
+
+/** Set every option to its default. */
+STG_API void stg_options_init(stg_options *options);
+
+/**
+ * Fill options from the environment: the only place where the library reads it.
+ * STEERLLM_COMPILE_STEERING (0 or unset: off, 1: on), STEERGRAPH_CACHE_DIR, else
+ * XDG_CACHE_HOME/steergraph, else HOME/.cache/steergraph, else memory only; STEERGRAPH_NO_JIT=1
+ * (compile never), STEERGRAPH_LOG (off, error, warn, info, debug), NVRTC_APPEND_FLAGS. Strings live
+ * as long as the process, or until the environment is changed.
+ * @return STG_E_INVALID for a value that is none of these, with the variable, the value and what is
+ * allowed.
+ */
+STG_API STG_NODISCARD stg_status stg_options_from_env(stg_options *options, stg_error *reterr);
+
+/**
+ * Open an engine. With backend auto, the log says in one line (level info) which backend and why.
+ * @return STG_E_NO_DEVICE when cuda was asked for and is not to be had; STG_E_UNSUPPORTED below
+ * sm_80.
+ */
+STG_API STG_NODISCARD stg_status stg_engine_create(const stg_options *options,
+                                                   stg_engine **ret_engine, stg_error *reterr);
+
+/**
+ * Close the engine. Everything made from it must have been destroyed before.
+ * @return STG_E_BUSY, with what is still alive; the engine then goes on living.
+ */
+STG_API STG_NODISCARD stg_status stg_engine_destroy(stg_engine *engine, stg_error *reterr);
+
+/* What an engine runs on. Text is borrowed from the engine. */
+typedef struct stg_engine_info {
+  size_t struct_size;  /* in: sizeof(stg_engine_info) */
+  stg_backend backend; /* cuda or cpu, never auto */
+  const char *reason;  /* one line: which backend and why */
+  const char *device;  /* name of the card or of the processor */
+  const char *arch;    /* "sm_90", "cpu" */
+  int driver_version;  /* 13000 for 13.0; 0 on the CPU */
+} stg_engine_info;
+STG_API void stg_engine_get_info(const stg_engine *engine, stg_engine_info *info);
+
+/**
+ * Register an op from the text of its JSON definition (specs/README.md). `file` names it in
+ * messages. The same definition twice is success; another body under a used name is STG_E_INVALID,
+ * a malformed one STG_E_FORMAT with file, statement and column.
+ */
+STG_API STG_NODISCARD stg_status stg_op_register(stg_engine *engine, const char *file,
+                                                 const char *json, size_t json_bytes,
+                                                 stg_error *reterr);
+
+/* Counters since the engine was created. */
+typedef struct stg_stats {
+  size_t struct_size; /* in: sizeof(stg_stats) */
+  uint64_t kernel_memory_hits, kernel_disk_hits, kernel_compiles;
+  double compile_ms, load_us;
+  uint64_t cache_stores, cache_store_failures, cache_quarantined;
+  uint64_t graphs_created, graph_updates, graph_launches, plain_launches, graph_fallbacks;
+  uint64_t steps, applies;
+  uint64_t vectors_live, vector_bytes, vector_intern_hits, gram_pairs, gram_hits;
+} stg_stats;
+STG_API void stg_engine_stats(const stg_engine *engine, stg_stats *stats);
+/** The same as one JSON object, NUL-terminated; the size needed, whatever `capacity` is. */
+STG_API size_t stg_engine_stats_json(const stg_engine *engine, char *ret_text, size_t capacity);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

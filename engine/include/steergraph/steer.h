@@ -1,0 +1,220 @@
+/*
+ * steer.h: per-request edits of hidden states: ordered chains of ops in slots, applied to whole
+ * batches.
+ *
+ * Life: create a steer table once; put each request's chains into a slot; once per scheduling step
+ * fill a frame with the row map; per layer apply the frame to the hidden states. One launch per
+ * apply, whatever the mixture.
+ */
+#ifndef STEERGRAPH_STEER_H
+#define STEERGRAPH_STEER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <steergraph/dtype.h>
+#include <steergraph/engine.h>
+#include <steergraph/vector.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define STG_MAX_CALL_VECTORS 4
+#define STG_MAX_CALL_PARAMS 8
+
+/* Row map entries that are not slots. */
+#define STG_ROW_UNSTEERED (-1) /* a live row that no chain touches */
+#define STG_ROW_PADDING (-2)   /* never loaded, never stored */
+
+typedef struct stg_steer stg_steer; /* any thread */
+typedef struct stg_frame stg_frame; /* one thread at a time */
+
+/* What an op sees of a row. */
+typedef enum stg_state { STG_STATE_HIDDEN = 0, STG_STATE_HIDDEN_PLUS_RESIDUAL = 1 } stg_state;
+
+/* What may ever be asked of a steer table; all device tables are sized by it. Zero means default.
+ */
+typedef struct stg_steer_desc {
+  size_t struct_size;   /* sizeof(stg_steer_desc) */
+  int64_t hidden_size;  /* elements of a row, >= 1 */
+  uint32_t layers;      /* default 1 */
+  stg_dtype dtype;      /* of hidden (and residual) */
+  stg_dtype bank_dtype; /* dtype (default) or f32 */
+  stg_state state;
+  uint32_t max_rows;    /* of a frame; default 2048 */
+  uint32_t max_slots;   /* default 64 */
+  uint32_t max_vectors; /* distinct vectors in use; default 4 * max_slots * layers, at most 65536 */
+  uint32_t max_chain;   /* ops per chain: 1, 2, 4, 8 or 16; default 4 */
+  const char *const *ops; /* names that chains may use; NULL: all built-ins */
+  size_t n_ops;
+  const int64_t *row_buckets; /* ascending; NULL: the default series */
+  size_t n_row_buckets;
+  const int64_t *batch_buckets; /* ascending; NULL: powers of two from 8 */
+  size_t n_batch_buckets;
+} stg_steer_desc;
+
+/**
+ * Device bytes (host bytes on the CPU) that stg_steer_create will take for tables, without frames
+ * and without vectors. Needs no device.
+ */
+STG_API STG_NODISCARD stg_status stg_steer_bytes(const stg_steer_desc *desc, size_t *ret_bytes,
+                                                 stg_error *reterr);
+
+/**
+ * Allocate all tables and load or compile the kernels (decode and prefill tile) of the declared
+ * ops. May compile: up to some hundred milliseconds when no cache has them.
+ * @return STG_E_INVALID names the field and the value; STG_E_NOT_WARM with compile=never.
+ */
+STG_API STG_NODISCARD stg_status stg_steer_create(stg_engine *engine, const stg_steer_desc *desc,
+                                                  stg_steer **ret_steer, stg_error *reterr);
+/** Free everything. Waits for steps in flight. STG_E_BUSY while a frame is alive. */
+STG_API STG_NODISCARD stg_status stg_steer_destroy(stg_steer *steer, stg_error *reterr);
+
+/* One op with its arguments, in the order in which the op declares them. */
+typedef struct stg_op_call {
+  const char *op;
+  stg_vector vectors[STG_MAX_CALL_VECTORS];
+  float params[STG_MAX_CALL_PARAMS];
+  uint32_t params_given; /* bit k: params[k] is given; otherwise the default */
+} stg_op_call;
+
+/* The ordered ops of one layer. */
+typedef struct stg_chain {
+  uint32_t layer;
+  const stg_op_call *ops;
+  size_t n_ops;
+} stg_chain;
+
+/**
+ * Put chains into a slot, replacing what it held. At most one chain per layer; layers without one
+ * are not steered. Takes its own references to vectors. Steps already issued keep the old chains.
+ * @return STG_E_INVALID (slot, layer, op name, vector width or parameter, with the values),
+ *         STG_E_NOT_DECLARED (an op or a chain longer than declared), STG_E_CAPACITY,
+ * STG_E_NOT_FOUND (vector). The slot is unchanged on failure. Any thread; does not synchronise
+ * unless the record pool is full of records still in use.
+ */
+STG_API STG_NODISCARD stg_status stg_steer_slot_set(stg_steer *steer, uint32_t slot,
+                                                    const stg_chain *chains, size_t n_chains,
+                                                    stg_error *reterr);
+/** Empty a slot: its rows are then not steered. An empty slot may be cleared again. */
+STG_API STG_NODISCARD stg_status stg_steer_slot_clear(stg_steer *steer, uint32_t slot,
+                                                      stg_error *reterr);
+/**
+ * Change parameters of op `op_index` of the slot's chain at `layer`; `given` as in stg_op_call, the
+ * others keep their value. Visible from the next step on.
+ */
+STG_API STG_NODISCARD stg_status stg_steer_set_params(stg_steer *steer, uint32_t slot,
+                                                      uint32_t layer, size_t op_index,
+                                                      const float *params, uint32_t given,
+                                                      stg_error *reterr);
+/**
+ * 16 bytes that identify what the slot does (ops, parameters, vector contents, layers): part of a
+ * host's prefix-cache key, since steered and unsteered prompts must not share KV. An empty slot
+ * gives zeros.
+ */
+STG_API STG_NODISCARD stg_status stg_steer_digest(const stg_steer *steer, uint32_t slot,
+                                                  unsigned char ret_digest[16], stg_error *reterr);
+
+/** One row map at fixed device addresses, for up to max_rows of the steer table. */
+STG_API STG_NODISCARD stg_status stg_frame_create(stg_steer *steer, stg_frame **ret_frame,
+                                                  stg_error *reterr);
+/** Waits for the frame's last use. NULL is fine. */
+STG_API void stg_frame_destroy(stg_frame *frame);
+
+/* One scheduling step. */
+typedef struct stg_step {
+  size_t struct_size;     /* sizeof(stg_step) */
+  int64_t rows;           /* 0..max_rows */
+  const int32_t *row_map; /* int32 [rows]: slot, STG_ROW_UNSTEERED or STG_ROW_PADDING; may be NULL
+                             if rows is 0 */
+  bool on_device;         /* row_map is a device address, read on the stream */
+  uint32_t requests; /* of the batch; 0: counted from a host row map as runs of equal entries */
+  uint32_t
+      longest; /* rows of the longest request; 0: the longest run of a host row map, else rows */
+} stg_step;
+
+/**
+ * Fill the frame: translate slots to records, resolve the plan for this signature. May load or
+ * compile (never on the path of a signature seen before). Rows past `rows` act as padding.
+ * @return STG_E_BAD_SLOT with the row and the value when a host row map names a slot outside the
+ * table; STG_E_CAPACITY for more rows than max_rows or than the largest bucket; STG_E_CAPTURING.
+ *         Also reports what the device saw since the last step: STG_E_BAD_SLOT.
+ * Does not synchronise.
+ */
+STG_API STG_NODISCARD stg_status stg_steer_step(stg_frame *frame, const stg_step *step,
+                                                stg_stream stream, stg_error *reterr);
+
+/* One layer's tensors. Device addresses on cuda, host addresses on the CPU. */
+typedef struct stg_apply {
+  size_t struct_size; /* sizeof(stg_apply) */
+  uint32_t layer;
+  const void *hidden; /* dtype [rows, row_stride] */
+  void *out;          /* same shape; NULL or == hidden: in place. Partial overlap is refused */
+  const void *
+      residual; /* dtype [rows, row_stride]; required iff state is hidden+residual. Never written */
+  int64_t row_stride; /* elements; 0: hidden_size */
+} stg_apply;
+
+/**
+ * Apply the frame's chains of one layer: one launch. Allocates nothing, hashes nothing.
+ * On a capturing stream it adds one kernel node for the frame's row bucket; the frame, its steer
+ * table and the engine must outlive the host's graph. In place, rows that no op changes are not
+ * stored; out of place they are copied.
+ */
+STG_API STG_NODISCARD stg_status stg_steer_apply(stg_frame *frame, const stg_apply *apply,
+                                                 stg_stream stream, stg_error *reterr);
+
+/* The one-shot form: a batch given by lengths, a chain per request, no slots to manage. */
+typedef struct stg_once {
+  size_t struct_size; /* sizeof(stg_once) */
+  stg_apply apply;
+  int64_t rows; /* rows of the tensors */
+  size_t n_requests;
+  const int64_t
+      *lengths; /* rows of each request, in order; their sum may be below `rows` (padding) */
+  const stg_chain *chains; /* one per request; n_ops 0: not steered. `layer` must be apply.layer */
+} stg_once;
+
+/**
+ * Register, step, apply, and give the slots back. Requests with equal chains share a slot; needs as
+ * many free slots as there are distinct chains.
+ * @return STG_E_INVALID when lengths sum to more than rows (both numbers), nothing written.
+ * Does not synchronise.
+ */
+STG_API STG_NODISCARD stg_status stg_steer_once(stg_steer *steer, const stg_once *once,
+                                                stg_stream stream, stg_error *reterr);
+
+/* What the device reported. */
+typedef struct stg_device_report {
+  size_t struct_size;
+  uint32_t bad_slot_rows; /* rows whose map entry was no slot, since the last report; not steered */
+  int32_t bad_slot;       /* one such entry */
+  uint32_t non_finite_rows; /* rows whose coefficients became NaN or Inf, since the last report */
+} stg_device_report;
+/** Read and clear the device error word. Synchronises `stream`. */
+STG_API STG_NODISCARD stg_status stg_device_status(stg_steer *steer, stg_stream stream,
+                                                   stg_device_report *ret_report,
+                                                   stg_error *reterr);
+
+/* The plan that serves the frame since its last step. Text is borrowed until the next step. */
+typedef struct stg_plan_info {
+  size_t struct_size;
+  const char *signature; /* "steer v1 | ... | sm_90 | batch<=32 seq<=64 rows<=2048" */
+  char kernel_key[33];
+  char graph_key[33];
+  const char *source; /* "memory", "disk", "compiled", "cpu": where the kernel came from at first */
+  int tier;           /* 0, 1; -1 on the CPU */
+  double compile_ms;  /* of this kernel, in this process */
+  uint32_t tile_rows, threads, registers, local_bytes, shared_bytes;
+  int64_t row_bucket, batch_bucket, seq_bucket;
+} stg_plan_info;
+STG_API STG_NODISCARD stg_status stg_frame_plan(const stg_frame *frame, stg_plan_info *ret_info,
+                                                stg_error *reterr);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,97 @@
+/*
+ * oracle/steer.h: the float64 reference of the steer family, deliberately naive.
+ *
+ * Evaluates op bodies op by op on the whole row, straight from the tree, and measures a result
+ * against it under the numeric contract (ARCHITECTURE.md, "Numeric contract"). Shares the parser
+ * with the engine and nothing else: no lowering, no Gram recurrence.
+ */
+#ifndef STG_ENGINE_ORACLE_STEER_H
+#define STG_ENGINE_ORACLE_STEER_H
+
+#include <steergraph/dtype.h>
+
+#include "codegen/op.h"
+
+#define STG_ORACLE_MAX_OPS 16
+
+/* One op of a chain; vectors are the bank's values widened to double. */
+struct stg_oracle_op {
+  const struct stg_op *op;
+  const double *vectors[STG_OP_MAX_VECTORS]; /* hidden_size each */
+  float params[STG_OP_MAX_PARAMS];
+};
+
+struct stg_oracle_chain {
+  const struct stg_oracle_op *ops;
+  size_t n_ops;
+};
+
+/*
+ * What a row must be. `ref` is the updated hidden (the update alone is added in pair mode); `bound`
+ * the largest allowed |y - ref| per element. Branch alternatives (a comparison closer than its own
+ * error) are further rows: alternative k is at ref + k*hidden_size.
+ */
+struct stg_oracle_row {
+  double *ref;
+  double *bound;
+  size_t n_alternatives; /* >= 1 */
+  bool unchanged;        /* every op left the row as it was: the bytes must be equal */
+};
+
+#define STG_ORACLE_MAX_ALTERNATIVES 8
+
+/**
+ * Evaluate one row. `hidden` and `residual` (NULL: none) hold hidden_size doubles. `ret->ref` and
+ * `ret->bound` are the caller's, STG_ORACLE_MAX_ALTERNATIVES * hidden_size doubles each.
+ */
+STG_NODISCARD stg_status stg_oracle_row(const struct stg_oracle_chain *chain, int64_t hidden_size,
+                                        stg_dtype dtype, const double *hidden,
+                                        const double *residual, struct stg_oracle_row *ret,
+                                        stg_error *reterr);
+
+/* A whole batch against the oracle. */
+struct stg_oracle_batch {
+  int64_t hidden_size;
+  stg_dtype dtype;
+  int64_t rows;
+  int64_t row_stride;
+  const void *before;       /* hidden as it was */
+  const void *after;        /* hidden as it is now */
+  const void *residual;     /* NULL: none */
+  const int32_t *row_chain; /* index into chains, -1, -2 */
+  const struct stg_oracle_chain *chains;
+};
+
+/* projection_err_rms: for each op name, the rms over steered rows of (y - ref).v of its first
+ * vector. */
+struct stg_oracle_op_error {
+  const char *op;
+  double projection_err_rms;
+  uint64_t rows;
+};
+
+struct stg_oracle_report {
+  uint64_t rows, rows_steered, rows_untouched; /* by comparing bytes */
+  double max_abs_err;
+  double worst_ratio;               /* largest error over that element's own bound */
+  uint64_t violations;              /* elements beyond their own bound */
+  int64_t first_row, first_element; /* of the first violation, or -1 */
+  uint64_t overflows;   /* elements where ref leaves the storage range and +-Inf was right */
+  uint64_t branch_rows; /* rows that had alternatives */
+  struct stg_oracle_op_error ops[STG_ORACLE_MAX_OPS];
+  size_t n_ops;
+  bool ok; /* violations == 0 */
+};
+
+/** Check every row: -1 and -2 rows must be byte-identical, steered rows within their bound. */
+STG_NODISCARD stg_status stg_oracle_check(const struct stg_oracle_batch *batch,
+                                          struct stg_oracle_report *ret_report, stg_error *reterr);
+
+/**
+ * The oracle's own update of a batch, rounded to dtype, into `out` (for speed comparisons and
+ * tests).
+ */
+STG_NODISCARD stg_status stg_oracle_apply(const struct stg_oracle_batch *batch, void *out,
+                                          stg_error *reterr);
+
+#endif

@@ -1,0 +1,47 @@
+/*
+ * file.h: whole-file reads with a bound, atomic writes, folders. POSIX; knows no format.
+ */
+#ifndef STG_RUNTIME_BASE_FILE_H
+#define STG_RUNTIME_BASE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/base/error.h"
+
+/**
+ * Read a regular file whole. `*ret_data` (stg_free) has a NUL after its last byte. A file over
+ * `max_bytes`, a folder, a FIFO or a device is refused by name and value before anything is read.
+ */
+STG_NODISCARD stg_status stg_file_read(const char *path, uint64_t max_bytes, char **ret_data,
+                                       size_t *ret_size, stg_error *reterr);
+
+/* A read-only view of a file (mmap), so that a large tensor file costs only what is touched. */
+struct stg_file_map {
+  const unsigned char *data;
+  size_t size;
+};
+STG_NODISCARD stg_status stg_file_map(const char *path, struct stg_file_map *ret_map,
+                                      stg_error *reterr);
+void stg_file_unmap(struct stg_file_map *map);
+
+/**
+ * Write to a temporary file in `path`'s own folder, fsync, rename over `path`. On failure `path` is
+ * as it was and the temporary file is gone.
+ */
+STG_NODISCARD stg_status stg_file_write_atomic(const char *path, const void *data, size_t size,
+                                               unsigned mode, stg_error *reterr);
+
+/** Make a folder and its missing parents; one that exists is success. */
+STG_NODISCARD stg_status stg_mkdir_all(const char *path, unsigned mode, stg_error *reterr);
+
+/** "a" + "b/c" -> "a/b/c" (stg_free; NULL when out of memory). An absolute `name` is returned
+ * alone. */
+char *stg_path_join(const char *folder, const char *name);
+/** The folder part of a path ("." when there is none); stg_free. */
+char *stg_path_folder(const char *path);
+/** True when a relative `name` has no ".." component and is not absolute. */
+bool stg_path_stays_inside(const char *name);
+
+#endif

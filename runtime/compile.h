@@ -1,0 +1,41 @@
+/*
+ * compile.h: NVRTC behind dlopen: source text to cubin.
+ *
+ * The library is loaded on the first call that needs it, once per process, and never unloaded.
+ */
+#ifndef STG_RUNTIME_COMPILE_H
+#define STG_RUNTIME_COMPILE_H
+
+#include "runtime/base/log.h"
+#include "runtime/kernel.h"
+
+/* What was found. `path` is static text of the process. */
+struct stg_nvrtc_info {
+  const char *path;
+  char compiler[STG_COMPILER_CHARS]; /* "nvrtc-13.0.88" */
+  int major, minor, build;
+};
+
+/**
+ * Load NVRTC if needed and say which. STG_E_NO_DEVICE names the files that were tried and the
+ * remedy. Any thread.
+ */
+STG_NODISCARD stg_status stg_nvrtc_info(struct stg_nvrtc_info *ret_info, stg_error *reterr);
+/** True when NVRTC has been loaded in this process: a cache hit must leave it false. */
+bool stg_nvrtc_is_loaded(void);
+/** Architectures that the loaded NVRTC knows, ascending (90 for sm_90). `ret` holds up to
+ * `capacity`. */
+STG_NODISCARD stg_status stg_nvrtc_archs(int *ret, size_t capacity, size_t *ret_count,
+                                         stg_error *reterr);
+
+/**
+ * Compile one kernel to a cubin. Always passes --gpu-architecture, --fmad=false, --no-cache (where
+ * known) and --modify-stack-limit=false before the request's options.
+ * STG_E_COMPILE carries the first diagnostic; the whole log, with numbered source, goes to `log`.
+ * Any thread; compiles run in parallel.
+ */
+STG_NODISCARD stg_status stg_compile(const struct stg_kernel_request *request,
+                                     const struct stg_log *log, struct stg_kernel_image *ret_image,
+                                     stg_error *reterr);
+
+#endif

@@ -1,0 +1,89 @@
+/*
+ * disk_cache.h: compiled kernels on disk, found by request key, compared by full key material.
+ *
+ * A path list "RO:RO:RW" layers read-only folders under a writable one; each layer holds
+ *   CACHEDIR.TAG  v1/ab/<32 hex>-<compiler>.sgc  v1/tmp/  v1/quarantine/
+ * Writes go to the last layer. Any failure to store only logs: correctness never depends on the
+ * disk. Any thread.
+ */
+#ifndef STG_RUNTIME_DISK_CACHE_H
+#define STG_RUNTIME_DISK_CACHE_H
+
+#include "runtime/base/log.h"
+#include "runtime/entry.h"
+
+struct stg_disk_cache;
+
+enum stg_disk_mode {
+  STG_DISK_READ_WRITE,
+  STG_DISK_READ_ONLY,
+  STG_DISK_REFRESH, /* never hit, always overwrite */
+  STG_DISK_OFF      /* open gives a cache that never hits and stores nothing */
+};
+
+struct stg_disk_options {
+  const char *path_list; /* NULL or "": as STG_DISK_OFF */
+  enum stg_disk_mode mode;
+  bool trust; /* accept folders that others own or can write */
+  struct stg_log log;
+};
+
+/**
+ * Open the layers; folders are made on the first store. A layer that is owned by neither the
+ * effective user nor root, or that group or others can write, is refused with STG_E_INVALID unless
+ * `trust`.
+ */
+STG_NODISCARD stg_status stg_disk_cache_open(const struct stg_disk_options *options,
+                                             struct stg_disk_cache **ret_cache, stg_error *reterr);
+void stg_disk_cache_close(struct stg_disk_cache *cache);
+
+/* A hit: the decoded entry and the bytes it borrows from. */
+struct stg_disk_hit {
+  struct stg_entry entry;
+  struct stg_arena arena;
+  char *bytes; /* stg_free */
+  char *path;  /* stg_free */
+};
+void stg_disk_hit_finish(struct stg_disk_hit *hit);
+
+/**
+ * Find the request's entry: the one of `preferred_compiler` if given and there, else the newest
+ * compiler's. A bad entry is moved to quarantine with one warning and passed over. STG_E_NOT_FOUND
+ * is an ordinary miss.
+ */
+STG_NODISCARD stg_status stg_disk_cache_find(struct stg_disk_cache *cache,
+                                             const struct stg_kernel_request *request,
+                                             const char *preferred_compiler,
+                                             struct stg_disk_hit *ret_hit, stg_error *reterr);
+/** Move a hit whose cubin the driver refused out of the way. */
+void stg_disk_cache_reject(struct stg_disk_cache *cache, const struct stg_disk_hit *hit,
+                           const char *why);
+/** Store; STG_OK means that the entry is on disk. The caller may ignore a failure: it was logged.
+ */
+stg_status stg_disk_cache_store(struct stg_disk_cache *cache,
+                                const struct stg_kernel_request *request,
+                                const struct stg_kernel_image *image, stg_error *reterr);
+
+/* One file of a cache, as the inspector walks it. */
+struct stg_disk_item {
+  const char *path;
+  const char *layer; /* folder it is in */
+  uint64_t size_bytes;
+  int64_t mtime_unix;
+};
+typedef stg_status (*stg_disk_visit)(void *user, const struct stg_disk_item *item,
+                                     stg_error *reterr);
+/** Visit every *.sgc file of every layer in path order; stops at the first failure of `visit`. */
+STG_NODISCARD stg_status stg_disk_cache_walk(struct stg_disk_cache *cache, stg_disk_visit visit,
+                                             void *user, stg_error *reterr);
+/** Read and decode one file of the walk. */
+STG_NODISCARD stg_status stg_disk_cache_read(const char *path, struct stg_disk_hit *ret_hit,
+                                             stg_error *reterr);
+
+/* Counters since open; any thread. */
+struct stg_disk_counters {
+  uint64_t hits, misses, stores, store_failures, quarantined;
+};
+void stg_disk_cache_counters(const struct stg_disk_cache *cache, struct stg_disk_counters *ret);
+
+#endif

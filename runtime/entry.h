@@ -1,0 +1,61 @@
+/*
+ * entry.h: the bytes of one cache entry (.sgc): encode, decode, verify. Pure functions on memory.
+ *
+ * Layout, little-endian:
+ *   magic "STGCACHE" (8) | u32 format version | u32 flags | key (16, high then low, big-endian
+ * bytes) | u64 material size | u64 metadata size | u64 source size | u64 cubin size | material |
+ * metadata JSON | source (prelude + generated) | cubin | XXH3-128 footer (16) over everything
+ * before it
+ */
+#ifndef STG_RUNTIME_ENTRY_H
+#define STG_RUNTIME_ENTRY_H
+
+#include "runtime/base/arena.h"
+#include "runtime/cubin.h"
+#include "runtime/kernel.h"
+
+#define STG_ENTRY_FORMAT 1
+
+/* What the metadata of an entry says; text borrowed from the entry's bytes or arena. */
+struct stg_entry_meta {
+  const char *signature;
+  const char *kernel;   /* name */
+  const char *arch;     /* "sm_90a" */
+  const char *compiler; /* "nvrtc-13.0.88" */
+  const char *creator;  /* version of steergraph */
+  double compile_ms;
+  int64_t created_unix; /* seconds */
+  uint32_t threads;
+  uint32_t rows_per_block;
+  struct stg_cubin_info cubin;
+};
+
+/* A decoded entry. Views into `bytes`, which the caller keeps alive; meta text in `arena`. */
+struct stg_entry {
+  struct stg_key key;
+  const char *material;
+  size_t material_size;
+  const char *metadata; /* JSON, not NUL-terminated */
+  size_t metadata_size;
+  const char *source;
+  size_t source_size;
+  const void *cubin;
+  size_t cubin_size;
+  struct stg_entry_meta meta;
+  struct stg_arena *arena;
+};
+
+/** Serialise. Reads the cubin's ELF for the metadata; STG_E_CORRUPT when it is no cubin of the
+ * request. */
+STG_NODISCARD stg_status stg_entry_encode(const struct stg_kernel_request *request,
+                                          const struct stg_kernel_image *image,
+                                          struct stg_strbuf *ret_bytes, stg_error *reterr);
+/**
+ * Check everything: magic, version, sizes, footer, key against material, material against metadata,
+ * ELF architecture against `arch`. STG_E_CORRUPT says what is wrong; STG_E_UNSUPPORTED for another
+ * format version.
+ */
+STG_NODISCARD stg_status stg_entry_decode(const void *bytes, size_t size, struct stg_arena *arena,
+                                          struct stg_entry *ret_entry, stg_error *reterr);
+
+#endif

@@ -1,0 +1,46 @@
+/*
+ * kernel.h: what is asked of a compiler and a cache: one kernel's text, options and architecture.
+ */
+#ifndef STG_RUNTIME_KERNEL_H
+#define STG_RUNTIME_KERNEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/base/key.h"
+
+#define STG_ARCH_CHARS 16     /* "sm_90a" and a NUL */
+#define STG_COMPILER_CHARS 24 /* "nvrtc-13.0.88" and a NUL */
+
+/* Everything borrowed for the call. */
+struct stg_kernel_request {
+  const char *signature; /* canonical kernel text, with its architecture */
+  const char *name;      /* the extern "C" kernel */
+  const char *prelude;
+  const char *source;         /* generated text, without the prelude */
+  const char *arch;           /* "sm_90" */
+  const char *const *options; /* for NVRTC, in order, without the architecture */
+  size_t n_options;
+  uint32_t threads; /* launch rule, kept in the entry for the inspector */
+  uint32_t rows_per_block;
+};
+
+/**
+ * Append the request's key material: format version, signature, kernel name, prelude, source,
+ * options, architecture. The launch rule is a function of these and is left out.
+ */
+void stg_kernel_material(const struct stg_kernel_request *request, struct stg_strbuf *ret_material);
+/** The request key: XXH3-128 of the material. STG_E_NO_MEMORY only. */
+STG_NODISCARD stg_status stg_kernel_request_key(const struct stg_kernel_request *request,
+                                                struct stg_key *ret_key, stg_error *reterr);
+
+/* A compiled kernel. `cubin` is owned (stg_free). */
+struct stg_kernel_image {
+  void *cubin;
+  size_t cubin_size;
+  char compiler[STG_COMPILER_CHARS];
+  double compile_ms;
+};
+void stg_kernel_image_finish(struct stg_kernel_image *image);
+
+#endif

@@ -1,0 +1,84 @@
+/*
+ * json.h: strict JSON with the place of every value, on top of cJSON.
+ *
+ * cJSON finds the syntax; this file refuses what cJSON lets pass (duplicate keys, trailing text,
+ * depth, invalid numbers, files over the bound) and carries the JSON path for messages:
+ * "specs/x.json: slots.calm.layers.0[1].scale: expected a number, found \"two\"".
+ */
+#ifndef STG_SPECS_JSON_H
+#define STG_SPECS_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/base/arena.h"
+#include "runtime/base/strbuf.h"
+
+struct cJSON;
+
+#define STG_JSON_MAX_BYTES ((uint64_t)64 << 20)
+#define STG_JSON_MAX_DEPTH 64
+
+/* A parsed document; finish frees it. */
+struct stg_json_doc {
+  struct cJSON *root;
+  char *file; /* as given, for messages */
+};
+
+/* A value and where it stands. Borrowed from the document; copies are cheap; `parent` must outlive
+ * it. */
+struct stg_json {
+  const struct stg_json_doc *doc;
+  const struct cJSON *value;
+  const struct stg_json *parent; /* NULL at the root */
+  const char *key;               /* member name, or NULL for an array element */
+  size_t index;                  /* array element */
+};
+
+STG_NODISCARD stg_status stg_json_parse(const char *file, const char *text, size_t len,
+                                        struct stg_json_doc *ret_doc, stg_error *reterr);
+STG_NODISCARD stg_status stg_json_load(const char *file, struct stg_json_doc *ret_doc,
+                                       stg_error *reterr);
+void stg_json_finish(struct stg_json_doc *doc);
+
+struct stg_json stg_json_root(const struct stg_json_doc *doc);
+/** Fill `err` with "file: path: " and a formatted message; returns `code`. */
+stg_status stg_json_error(stg_error *err, stg_status code, const struct stg_json *at,
+                          const char *fmt, ...) STG_PRINTF(4, 5);
+
+/** Refuse members that are not in the NULL-terminated list; the message lists what is allowed. */
+STG_NODISCARD stg_status stg_json_check_keys(const struct stg_json *object,
+                                             const char *const *allowed, stg_error *reterr);
+bool stg_json_is_object(const struct stg_json *at);
+bool stg_json_is_array(const struct stg_json *at);
+bool stg_json_is_string(const struct stg_json *at);
+bool stg_json_is_number(const struct stg_json *at);
+bool stg_json_is_null(const struct stg_json *at);
+size_t stg_json_count(const struct stg_json *at);
+/** A member by name; false when absent. `*ret` points at `object` as its parent. */
+bool stg_json_find(const struct stg_json *object, const char *key, struct stg_json *ret);
+/** Like find, but absence is an error. */
+STG_NODISCARD stg_status stg_json_get(const struct stg_json *object, const char *key,
+                                      struct stg_json *ret, stg_error *reterr);
+/** Element or member number `index` < count, in file order. Constant time per step in a forward
+ * walk. */
+struct stg_json stg_json_at(const struct stg_json *container, size_t index);
+/** Walk: the first child (false when none), and the next sibling. */
+bool stg_json_first(const struct stg_json *container, struct stg_json *ret);
+bool stg_json_next(struct stg_json *child);
+
+STG_NODISCARD stg_status stg_json_expect_object(const struct stg_json *at, stg_error *reterr);
+STG_NODISCARD stg_status stg_json_expect_array(const struct stg_json *at, stg_error *reterr);
+STG_NODISCARD stg_status stg_json_string(const struct stg_json *at, const char **ret,
+                                         stg_error *reterr);
+STG_NODISCARD stg_status stg_json_bool(const struct stg_json *at, bool *ret, stg_error *reterr);
+/** An integer in [min, max]; 1.5 and 1e300 are errors that give the range. */
+STG_NODISCARD stg_status stg_json_int(const struct stg_json *at, int64_t min, int64_t max,
+                                      int64_t *ret, stg_error *reterr);
+/** A finite number that fits a float. */
+STG_NODISCARD stg_status stg_json_float(const struct stg_json *at, float *ret, stg_error *reterr);
+/** Like stg_json_float, and the strings "inf" and "-inf". */
+STG_NODISCARD stg_status stg_json_bound(const struct stg_json *at, float *ret, stg_error *reterr);
+
+#endif

@@ -1,0 +1,54 @@
+/*
+ * op_file.h: op definitions: the embedded built-ins and a user's JSON files, as plain declarations.
+ *
+ * Gives struct stg_op_decl, text only; turning it into a compiled op is codegen's work.
+ */
+#ifndef STG_SPECS_OP_FILE_H
+#define STG_SPECS_OP_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "specs/json.h"
+
+struct stg_op_decl_param {
+  const char *name;
+  bool has_default;
+  float default_value;
+};
+
+/* Everything borrowed from the arena it was read into. `output` is probe's expression, or NULL. */
+struct stg_op_decl {
+  const char *file;
+  const char *name;
+  const char *const *vectors;
+  size_t n_vectors;
+  const struct stg_op_decl_param *params;
+  size_t n_params;
+  const char *const *require;
+  size_t n_require;
+  const char *const *body;
+  size_t n_body;
+  const char *output;
+};
+
+/** One embedded file: specs/ops/<name>.json. Order is fixed and append-only: it gives ops their
+ * codes. */
+struct stg_builtin_op_text {
+  const char *name;
+  const char *text;
+  size_t len;
+};
+size_t stg_builtin_op_count(void);
+const struct stg_builtin_op_text *stg_builtin_op(size_t index);
+/** True for every op of the design's table, also those that this version refuses ("probe"). */
+bool stg_op_name_is_reserved(const char *name);
+
+/** Read one op definition from JSON text. STG_E_FORMAT with file and path. */
+STG_NODISCARD stg_status stg_op_decl_parse(struct stg_arena *arena, const char *file,
+                                           const char *text, size_t len,
+                                           const struct stg_op_decl **ret_decl, stg_error *reterr);
+STG_NODISCARD stg_status stg_op_decl_load(struct stg_arena *arena, const char *path,
+                                          const struct stg_op_decl **ret_decl, stg_error *reterr);
+
+#endif

@@ -1,0 +1,25 @@
+/*
+ * random.h: seeded random numbers that are the same bits on every platform.
+ *
+ * Philox4x32-10 (Salmon et al., SC 2011) and an inverse normal (Acklam's rational approximation
+ * with one Halley-free region split) built from + - * / sqrt and our own log. Documented in
+ * specs/README.md.
+ */
+#ifndef STG_SPECS_RANDOM_H
+#define STG_SPECS_RANDOM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/** One Philox4x32-10 block. */
+void stg_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t ret[4]);
+
+/**
+ * Fill `dst[0..count)` with standard normal values times `scale`. Element i of stream (seed,
+ * stream) depends on i alone, so any part of a tensor can be made on its own: `first` is the index
+ * of dst[0].
+ */
+void stg_random_normal(uint64_t seed, uint64_t stream, uint64_t first, float scale, float *dst,
+                       size_t count);
+
+#endif

@@ -1,0 +1,137 @@
+/*
+ * workload.h: a steer workload (specs/README.md) as a checked, plain struct.
+ *
+ * The reader checks everything that can be known without a device or an op's meaning: shape, types,
+ * names, ranges, references between slots and vectors. What ops mean is checked by who compiles
+ * them; for their messages each op call keeps the JSON path it came from.
+ */
+#ifndef STG_SPECS_WORKLOAD_H
+#define STG_SPECS_WORKLOAD_H
+
+#include <steergraph/dtype.h>
+
+#include "specs/op_file.h"
+
+struct stg_spec_vector_source {
+  enum { STG_VECTOR_FILE, STG_VECTOR_VALUES, STG_VECTOR_RANDOM } kind;
+  const char *path;    /* FILE: resolved against the spec's folder */
+  const char *tensor;  /* FILE */
+  int64_t row;         /* FILE: row of a 2-D tensor, or -1 */
+  const float *values; /* VALUES */
+  size_t n_values;
+  uint64_t seed; /* RANDOM */
+  float scale;   /* RANDOM, default 1 */
+};
+
+/* normalize: -1 unsaid, 0, 1. A vector with copies > 1 is named "noise[3]" in slots. */
+struct stg_spec_vector {
+  const char *name;
+  struct stg_spec_vector_source source;
+  int normalize;
+  uint32_t copies;
+  bool indexable;    /* "copies" was given */
+  const char *where; /* "vectors.noise", for messages */
+};
+
+/* A named argument of an op call: a vector reference or a parameter. */
+struct stg_spec_arg {
+  const char *name;
+  bool is_vector;
+  uint32_t vector; /* index into stg_workload.vectors */
+  uint32_t copy;
+  float value;
+};
+
+struct stg_spec_op_call {
+  const char *op;
+  const struct stg_spec_arg *args;
+  size_t n_args;
+  const char *where; /* "slots.calm.layers.0[1]" */
+};
+
+struct stg_spec_chain {
+  uint32_t layer;
+  const struct stg_spec_op_call *ops;
+  size_t n_ops;
+};
+
+struct stg_spec_slot {
+  const char *name;
+  const struct stg_spec_chain *chains;
+  size_t n_chains;
+};
+
+/* `slot` is an index into slots, or -1: the request is not steered. "repeat" is already expanded.
+ */
+struct stg_spec_request {
+  int32_t slot;
+  int64_t rows;
+  int64_t position;
+  int64_t prompt_len;
+};
+
+struct stg_workload {
+  const char *file;
+  int64_t hidden_size;
+  uint32_t layers;
+  stg_dtype dtype;
+  stg_dtype bank_dtype;
+  bool pair;                            /* state = hidden+residual */
+  const struct stg_op_decl *const *ops; /* user ops, read from their files */
+  size_t n_ops;
+  const struct stg_spec_vector *vectors;
+  size_t n_vectors;
+  const struct stg_spec_slot *slots;
+  size_t n_slots;
+  uint32_t layer;     /* of the batch */
+  int64_t row_stride; /* elements, >= hidden_size */
+  const struct stg_spec_request *requests;
+  size_t n_requests;
+  int64_t rows;               /* sum over requests */
+  const int64_t *row_buckets; /* ascending; NULL: the default series */
+  size_t n_row_buckets;
+  const int64_t *batch_buckets;
+  size_t n_batch_buckets;
+  struct stg_spec_vector_source hidden;
+  struct stg_spec_vector_source residual; /* when pair */
+  uint32_t warmup;                        /* default 10 */
+  uint32_t repeats;                       /* default 100 */
+  struct stg_arena arena;
+};
+
+/* Reader options; {0} is the default. */
+struct stg_workload_options {
+  bool allow_outside; /* paths may leave the spec's folder */
+};
+
+STG_NODISCARD stg_status stg_workload_load(const char *path,
+                                           const struct stg_workload_options *options,
+                                           struct stg_workload *ret_workload, stg_error *reterr);
+/** The same from text in memory; `path` names it in messages and gives the folder of relative
+ * paths. */
+STG_NODISCARD stg_status stg_workload_parse(const char *path, const char *text, size_t len,
+                                            const struct stg_workload_options *options,
+                                            struct stg_workload *ret_workload, stg_error *reterr);
+void stg_workload_finish(struct stg_workload *workload);
+
+/**
+ * Read vector `index`, copy `copy` as hidden_size floats, exactly as stored (no normalisation).
+ * STG_E_FORMAT / STG_E_INVALID with the vector's place, both widths, or the index of a non-finite
+ * value.
+ */
+STG_NODISCARD stg_status stg_workload_read_vector(const struct stg_workload *workload, size_t index,
+                                                  uint32_t copy, float *ret_values,
+                                                  stg_error *reterr);
+/**
+ * Fill rows x hidden_size elements of workload->dtype (row pitch row_stride elements) from
+ * `source` (&workload->hidden or &workload->residual). Elements between hidden_size and the stride
+ * are left as they are. Non-finite inputs are allowed here.
+ */
+STG_NODISCARD stg_status stg_workload_fill(const struct stg_workload *workload,
+                                           const struct stg_spec_vector_source *source,
+                                           void *ret_rows, stg_error *reterr);
+/** Divide by the norm: norm and quotient in float64, rounded to float32. STG_E_INVALID for a zero
+ * norm. */
+STG_NODISCARD stg_status stg_normalize(float *values, size_t count, stg_error *reterr);
+
+#endif
