@@ -1,0 +1,33 @@
+/*
+ * hostmem.h: tensors and timing for programs that own no CUDA themselves (the command line, tests).
+ * Internal: not installed, not ABI. On the CPU backend "device" memory is host memory.
+ */
+#ifndef STG_ENGINE_HOSTMEM_H
+#define STG_ENGINE_HOSTMEM_H
+
+#include <steergraph/steer.h>
+
+/** Memory that apply can work on. Aligned to 256 bytes; freed with stg_mem_free. */
+STG_NODISCARD stg_status stg_mem_alloc(stg_engine *engine, size_t bytes, void **ret_memory,
+                                       stg_error *reterr);
+void stg_mem_free(stg_engine *engine, void *memory);
+/** Blocking copies; `to`/`from` on the engine's side are what stg_mem_alloc gave (or inside it). */
+STG_NODISCARD stg_status stg_mem_upload(stg_engine *engine, void *to, const void *from,
+                                        size_t bytes, stg_error *reterr);
+STG_NODISCARD stg_status stg_mem_download(stg_engine *engine, void *to, const void *from,
+                                          size_t bytes, stg_error *reterr);
+/** A stream to work on (NULL on the CPU); the engine keeps it. */
+stg_stream stg_mem_stream(stg_engine *engine);
+/** Wait until the stream is empty; reports errors of the work before. */
+STG_NODISCARD stg_status stg_mem_synchronize(stg_engine *engine, stg_error *reterr);
+
+/**
+ * Apply `warmup` + `repeats` times on the engine's stream and give the time of each of the last
+ * `repeats`: between events on cuda, wall clock on the CPU; microseconds. In place, so the data
+ * change.
+ */
+STG_NODISCARD stg_status stg_mem_time_applies(stg_frame *frame, const stg_apply *apply,
+                                              uint32_t warmup, uint32_t repeats, double *ret_us,
+                                              stg_error *reterr);
+
+#endif

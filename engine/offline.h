@@ -1,0 +1,87 @@
+/*
+ * offline.h: what the command line needs of the engine beyond the public API: the text behind a
+ * signature, and compiling for any architecture without a device. Internal: not installed, not ABI.
+ */
+#ifndef STG_ENGINE_OFFLINE_H
+#define STG_ENGINE_OFFLINE_H
+
+#include <steergraph/steer.h>
+
+#include "runtime/base/arena.h"
+
+/* The two tiles of the steer kernel. */
+enum stg_tile { STG_TILE_DECODE, STG_TILE_PREFILL };
+#define STG_TILE_COUNT 2
+
+/* Everything that is known of one kernel before it is compiled. Text lives in the arena given. */
+struct stg_explained {
+  const char *signature; /* kernel text with architecture: "steer v1 | ... | sm_90" */
+  char kernel_key[33];   /* request key */
+  const char *source;    /* generated text */
+  const char *prelude;
+  const void *material; /* key material of the request, stg_material_next reads it */
+  size_t material_size;
+  const char *kernel_name;
+  uint32_t threads, rows_per_block;
+};
+
+/**
+ * Resolve the kernel of `desc` for `tile` on `arch` ("sm_90"; "cpu" gives the signature and keys of
+ * the CPU backend, without source). `engine` supplies registered ops; any backend will do. No
+ * device is used.
+ */
+STG_NODISCARD stg_status stg_explain_kernel(stg_engine *engine, const stg_steer_desc *desc,
+                                            enum stg_tile tile, const char *arch,
+                                            struct stg_arena *arena, struct stg_explained *ret,
+                                            stg_error *reterr);
+
+/**
+ * The graph text and key of a batch: "<kernel text> | batch<=32 seq<=64 rows<=2048"; `requests`,
+ * `longest` and `rows` are rounded up to the desc's buckets. STG_E_CAPACITY when beyond the largest
+ * one.
+ */
+STG_NODISCARD stg_status stg_explain_graph(stg_engine *engine, const stg_steer_desc *desc,
+                                           const char *arch, int64_t rows, uint32_t requests,
+                                           uint32_t longest, struct stg_arena *arena,
+                                           const char **ret_signature, char ret_graph_key[33],
+                                           enum stg_tile *ret_tile, stg_error *reterr);
+
+/** The printed scalar program of a chain of op names, in the arena. */
+STG_NODISCARD stg_status stg_explain_chain(stg_engine *engine, const char *const *ops, size_t n_ops,
+                                           struct stg_arena *arena, const char **ret_text,
+                                           stg_error *reterr);
+
+/**
+ * Make sure that the engine's cache holds the kernel for `arch`, compiling with NVRTC if needed. No
+ * device. STG_E_INVALID when the engine has no cache folder to write to.
+ */
+STG_NODISCARD stg_status stg_offline_build(stg_engine *engine, const stg_steer_desc *desc,
+                                           enum stg_tile tile, const char *arch, bool *ret_compiled,
+                                           double *ret_compile_ms, stg_error *reterr);
+
+/* One op as the engine knows it, for listings. Text is borrowed from the engine. */
+struct stg_op_info {
+  const char *name;
+  bool builtin;
+  size_t n_vectors;
+  const char *vectors[STG_MAX_CALL_VECTORS];
+  size_t n_params;
+  const char *params[STG_MAX_CALL_PARAMS];
+  bool has_default[STG_MAX_CALL_PARAMS];
+  float defaults[STG_MAX_CALL_PARAMS];
+  const char *canonical; /* body with positional names */
+  char body_hash[33];
+};
+size_t stg_engine_op_count(stg_engine *engine);
+/** Ops in the order of registration, built-ins first. */
+STG_NODISCARD stg_status stg_engine_op_at(stg_engine *engine, size_t index, struct stg_op_info *ret,
+                                          stg_error *reterr);
+/** STG_E_NOT_FOUND lists the ops there are. */
+STG_NODISCARD stg_status stg_engine_op_find(stg_engine *engine, const char *name,
+                                            struct stg_op_info *ret, stg_error *reterr);
+/** The compiled op, for the oracle; lives as long as the engine. */
+struct stg_op;
+STG_NODISCARD stg_status stg_engine_op_compiled(stg_engine *engine, const char *name,
+                                                const struct stg_op **ret_op, stg_error *reterr);
+
+#endif
