@@ -13,11 +13,14 @@
 /**
  * Read a regular file whole. `*ret_data` (stg_free) has a NUL after its last byte. A file over
  * `max_bytes`, a folder, a FIFO or a device is refused by name and value before anything is read.
+ * @return STG_E_NOT_FOUND when there is no such file; STG_E_IO when it cannot be read or is none;
+ * STG_E_INVALID when it is too large.
  */
 STG_NODISCARD stg_status stg_file_read(const char *path, uint64_t max_bytes, char **ret_data,
                                        size_t *ret_size, stg_error *reterr);
 
-/* A read-only view of a file (mmap), so that a large tensor file costs only what is touched. */
+/* A read-only view of a file (mmap), so that a large tensor file costs only what is touched. An
+ * empty file is {NULL, 0}. The file must not be cut short while it is mapped. */
 struct stg_file_map {
   const unsigned char *data;
   size_t size;
@@ -28,7 +31,8 @@ void stg_file_unmap(struct stg_file_map *map);
 
 /**
  * Write to a temporary file in `path`'s own folder, fsync, rename over `path`. On failure `path` is
- * as it was and the temporary file is gone.
+ * as it was and the temporary file is gone. Refuses a path that is a device, a FIFO or a folder.
+ * `mode` is subject to the umask.
  */
 STG_NODISCARD stg_status stg_file_write_atomic(const char *path, const void *data, size_t size,
                                                unsigned mode, stg_error *reterr);

@@ -1,0 +1,71 @@
+/*
+ * alloc.c: the heap, with a hook that makes any allocation of the calling thread fail.
+ *
+ * The hook is the one thread-local of the project: a test that walks through every allocation of a
+ * call must not disturb tests that run beside it. It knows nothing of who allocates what.
+ */
+#include "runtime/base/alloc.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/intmath.h"
+
+#define CACHE_LINE_BYTES 64
+
+/* 0: off. n: the n-th allocation from now fails; stays at 1 so that all later ones fail too. */
+static _Thread_local size_t allocations_left;
+
+static bool must_fail(void) {
+  if (allocations_left > 1) {
+    allocations_left--;
+    return false;
+  }
+  return allocations_left == 1;
+}
+
+void *stg_calloc(size_t count, size_t size) {
+  size_t bytes;
+  if (must_fail() || !stg_mul_size(count, size, &bytes)) {
+    return NULL;
+  }
+  return calloc(1, bytes != 0 ? bytes : 1);
+}
+
+void *stg_malloc(size_t size) {
+  return must_fail() ? NULL : malloc(size != 0 ? size : 1);
+}
+
+void *stg_realloc(void *ptr, size_t size) {
+  return must_fail() ? NULL : realloc(ptr, size != 0 ? size : 1);
+}
+
+char *stg_strdup(const char *text) {
+  size_t size = strlen(text) + 1;
+  char *copy = stg_malloc(size);
+  if (copy != NULL) {
+    memcpy(copy, text, size);
+  }
+  return copy;
+}
+
+void *stg_malloc_aligned(size_t size) {
+  void *ptr = NULL;
+  if (must_fail() || posix_memalign(&ptr, CACHE_LINE_BYTES, size != 0 ? size : 1) != 0) {
+    return NULL;
+  }
+  return ptr;
+}
+
+void stg_free(void *ptr) {
+  free(ptr);
+}
+
+stg_status stg_error_memory(stg_error *err, const char *what, size_t size_bytes) {
+  return stg_error_set(err, STG_E_NO_MEMORY, "out of memory: %zu bytes for %s", size_bytes, what);
+}
+
+void stg_alloc_fail_at(size_t nth) {
+  allocations_left = nth;
+}

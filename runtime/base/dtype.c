@@ -1,0 +1,200 @@
+/*
+ * dtype.c: element types: the table, half precision, and conversions of arrays.
+ *
+ * The conversions are straight lines of selects, so that the compiler can vectorise the loops over
+ * them; they assume the default rounding mode and are right under flush-to-zero, which hosts set.
+ */
+#include "runtime/base/dtype.h"
+
+#include <float.h>
+
+#define CHUNK_ELEMS ((size_t)256)
+
+size_t stg_dtype_bytes(stg_dtype dtype) {
+  switch (dtype) {
+  case STG_DTYPE_NONE:
+    break;
+#define STG_DTYPE_BYTES(name, value, text, bytes)                                                  \
+  case STG_##name:                                                                                 \
+    return bytes;
+    STG_DTYPE_LIST(STG_DTYPE_BYTES)
+#undef STG_DTYPE_BYTES
+  }
+  return 0;
+}
+
+const char *stg_dtype_name(stg_dtype dtype) {
+  switch (dtype) {
+  case STG_DTYPE_NONE:
+    break;
+#define STG_DTYPE_NAME(name, value, text, bytes)                                                   \
+  case STG_##name:                                                                                 \
+    return text;
+    STG_DTYPE_LIST(STG_DTYPE_NAME)
+#undef STG_DTYPE_NAME
+  }
+  return "none";
+}
+
+bool stg_dtype_parse(const char *text, stg_dtype *ret_dtype) {
+#define STG_DTYPE_PARSE(name, value, spelled, bytes)                                               \
+  if (strcmp(text, spelled) == 0) {                                                                \
+    *ret_dtype = STG_##name;                                                                       \
+    return true;                                                                                   \
+  }
+  STG_DTYPE_LIST(STG_DTYPE_PARSE)
+#undef STG_DTYPE_PARSE
+  return false;
+}
+
+double stg_dtype_unit(stg_dtype dtype) {
+  switch (dtype) {
+  case STG_BF16:
+    return 0x1p-8;
+  case STG_F16:
+    return 0x1p-11;
+  case STG_F32:
+    return 0x1p-24;
+  case STG_DTYPE_NONE:
+    break;
+  }
+  return 0;
+}
+
+double stg_dtype_tiny(stg_dtype dtype) {
+  switch (dtype) {
+  case STG_BF16:
+    return 0x1p-133;
+  case STG_F16:
+    return 0x1p-24;
+  case STG_F32:
+    return 0x1p-149;
+  case STG_DTYPE_NONE:
+    break;
+  }
+  return 0;
+}
+
+double stg_dtype_max(stg_dtype dtype) {
+  switch (dtype) {
+  case STG_BF16:
+    return 0x1.fep127;
+  case STG_F16:
+    return 65504;
+  case STG_F32:
+    return (double)FLT_MAX;
+  case STG_DTYPE_NONE:
+    break;
+  }
+  return 0;
+}
+
+static inline float widen_f16(uint16_t h) {
+  uint32_t sign = (uint32_t)(h & 0x8000u) << 16;
+  uint32_t magnitude = h & 0x7fffu;
+  uint32_t normal = (magnitude << 13) + 0x38000000u; /* exponent bias 15 -> 127 */
+  uint32_t special = magnitude << 13 | 0x7f800000u | (magnitude > 0x7c00u ? 0x400000u : 0u);
+  /* below 2^-14 the value is an integer of units 2^-24, exact and normal in f32 */
+  uint32_t subnormal = stg_f32_bits((float)magnitude * 0x1p-24f);
+  uint32_t bits = magnitude >= 0x7c00u ? special : magnitude < 0x400u ? subnormal : normal;
+  return stg_f32_from_bits(sign | bits);
+}
+
+static inline uint16_t narrow_f16(float x) {
+  uint32_t bits = stg_f32_bits(x);
+  uint32_t sign = bits >> 16 & 0x8000u;
+  uint32_t magnitude = bits & 0x7fffffffu;
+  /* adding half a unit less one, and one if odd, carries exactly when nearest-even rounds up;
+   * a carry out of 65504 gives infinity */
+  uint32_t normal = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
+  /* the units of 0.5 are those of the subnormals, 2^-24, so the addition does the rounding */
+  uint32_t subnormal = stg_f32_bits(stg_f32_from_bits(magnitude) + 0.5f) - 0x3f000000u;
+  uint32_t special = magnitude > 0x7f800000u ? 0x7e00u | (magnitude >> 13 & 0x3ffu) : 0x7c00u;
+  uint32_t rounded = magnitude >= 0x47800000u  ? special
+                     : magnitude < 0x38800000u ? subnormal
+                                               : normal;
+  return (uint16_t)(sign | rounded);
+}
+
+float stg_f16_to_f32(uint16_t h) {
+  return widen_f16(h);
+}
+
+uint16_t stg_f16_from_f32(float x) {
+  return narrow_f16(x);
+}
+
+float stg_load_f32(stg_dtype dtype, const void *data, size_t index) {
+  switch (dtype) {
+  case STG_BF16:
+    return stg_bf16_to_f32(((const uint16_t *)data)[index]);
+  case STG_F16:
+    return widen_f16(((const uint16_t *)data)[index]);
+  case STG_F32:
+    return ((const float *)data)[index];
+  case STG_DTYPE_NONE:
+    break;
+  }
+  return 0;
+}
+
+void stg_store_f32(stg_dtype dtype, void *data, size_t index, float value) {
+  switch (dtype) {
+  case STG_BF16:
+    ((uint16_t *)data)[index] = stg_bf16_from_f32(value);
+    break;
+  case STG_F16:
+    ((uint16_t *)data)[index] = narrow_f16(value);
+    break;
+  case STG_F32:
+    ((float *)data)[index] = value;
+    break;
+  case STG_DTYPE_NONE:
+    break;
+  }
+}
+
+static void widen(stg_dtype from, const void *src, float *dst, size_t count) {
+  const uint16_t *half = src;
+  if (from == STG_F32) {
+    memcpy(dst, src, count * sizeof *dst);
+  } else if (from == STG_F16) {
+    for (size_t i = 0; i < count; i++) {
+      dst[i] = widen_f16(half[i]);
+    }
+  } else {
+    for (size_t i = 0; i < count; i++) {
+      dst[i] = stg_bf16_to_f32(half[i]);
+    }
+  }
+}
+
+static void narrow(stg_dtype to, const float *src, void *dst, size_t count) {
+  uint16_t *half = dst;
+  if (to == STG_F32) {
+    memcpy(dst, src, count * sizeof *src);
+  } else if (to == STG_F16) {
+    for (size_t i = 0; i < count; i++) {
+      half[i] = narrow_f16(src[i]);
+    }
+  } else {
+    for (size_t i = 0; i < count; i++) {
+      half[i] = stg_bf16_from_f32(src[i]);
+    }
+  }
+}
+
+void stg_convert(stg_dtype to, void *dst, stg_dtype from, const void *src, size_t count) {
+  size_t to_bytes = stg_dtype_bytes(to);
+  size_t from_bytes = stg_dtype_bytes(from);
+  float chunk[CHUNK_ELEMS];
+  if (to == from && count != 0) {
+    memcpy(dst, src, count * to_bytes);
+    return;
+  }
+  for (size_t done = 0; done < count; done += CHUNK_ELEMS) {
+    size_t elems = count - done < CHUNK_ELEMS ? count - done : CHUNK_ELEMS;
+    widen(from, (const unsigned char *)src + done * from_bytes, chunk, elems);
+    narrow(to, chunk, (unsigned char *)dst + done * to_bytes, elems);
+  }
+}

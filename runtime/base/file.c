@@ -1,0 +1,313 @@
+/*
+ * file.c: bounded reads, read-only maps, atomic writes, and the few path words they need.
+ *
+ * Opens without blocking and looks at what was opened before it reads, so that a FIFO, a device or
+ * a folder given as a file is an error in one line and never a hang. Knows no format.
+ */
+#include "runtime/base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/strbuf.h"
+
+#define TEMPORARY_NAMES 1000 /* tried before giving up */
+
+static const char *kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) {
+    return "a folder";
+  }
+  if (S_ISFIFO(mode)) {
+    return "a FIFO";
+  }
+  return S_ISSOCK(mode) ? "a socket" : "a device";
+}
+
+/* A missing file is told apart from one that cannot be read. */
+static stg_status read_error(stg_error *reterr, int errnum, const char *path) {
+  stg_status status = stg_error_io(reterr, errnum, "read", path);
+  if (errnum != ENOENT) {
+    return status;
+  }
+  if (reterr != NULL) {
+    reterr->code = STG_E_NOT_FOUND;
+  }
+  return STG_E_NOT_FOUND;
+}
+
+/* Open a regular file; the caller closes `*ret_fd`. */
+static stg_status open_regular(const char *path, int *ret_fd, uint64_t *ret_size,
+                               stg_error *reterr) {
+  struct stat info;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0 || fstat(fd, &info) != 0) {
+    int errnum = errno;
+    if (fd >= 0) {
+      close(fd);
+    }
+    return read_error(reterr, errnum, path);
+  }
+  if (!S_ISREG(info.st_mode)) {
+    close(fd);
+    return stg_error_set(reterr, STG_E_IO, "cannot read '%s': it is %s, not a file", path,
+                         kind_of(info.st_mode));
+  }
+  *ret_fd = fd;
+  *ret_size = (uint64_t)info.st_size;
+  return STG_OK;
+}
+
+/* Fill up to `size` bytes; `*ret_size` is less when the file shrank meanwhile. */
+static stg_status read_all(int fd, const char *path, char *data, size_t size, size_t *ret_size,
+                           stg_error *reterr) {
+  size_t done = 0;
+  while (done < size) {
+    ssize_t got = read(fd, data + done, size - done);
+    if (got == 0) {
+      break;
+    }
+    if (got < 0 && errno != EINTR) {
+      return read_error(reterr, errno, path);
+    }
+    done += got > 0 ? (size_t)got : 0;
+  }
+  *ret_size = done;
+  return STG_OK;
+}
+
+stg_status stg_file_read(const char *path, uint64_t max_bytes, char **ret_data, size_t *ret_size,
+                         stg_error *reterr) {
+  int fd = -1;
+  uint64_t size = 0;
+  size_t got = 0;
+  char *data = NULL;
+  stg_status status = open_regular(path, &fd, &size, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  if (size > max_bytes || size >= SIZE_MAX) {
+    status = stg_error_set(reterr, STG_E_INVALID,
+                           "cannot read '%s': it has %llu bytes, at most %llu are allowed", path,
+                           (unsigned long long)size, (unsigned long long)max_bytes);
+    goto out;
+  }
+  data = stg_malloc((size_t)size + 1);
+  if (data == NULL) {
+    status = stg_error_memory(reterr, path, (size_t)size + 1);
+    goto out;
+  }
+  status = read_all(fd, path, data, (size_t)size, &got, reterr);
+  if (status != STG_OK) {
+    goto out;
+  }
+  data[got] = '\0';
+  *ret_data = data;
+  *ret_size = got;
+  data = NULL;
+out:
+  stg_free(data);
+  close(fd);
+  return status;
+}
+
+stg_status stg_file_map(const char *path, struct stg_file_map *ret_map, stg_error *reterr) {
+  int fd = -1;
+  uint64_t size = 0;
+  stg_status status = open_regular(path, &fd, &size, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  void *data = NULL; /* an empty file cannot be mapped, and needs no bytes */
+  if (size != 0) {
+    data = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fd, 0);
+  }
+  int errnum = errno;
+  close(fd);
+  if (data == MAP_FAILED) {
+    return stg_error_io(reterr, errnum, "map", path);
+  }
+  ret_map->data = data;
+  ret_map->size = (size_t)size;
+  return STG_OK;
+}
+
+void stg_file_unmap(struct stg_file_map *map) {
+  if (map->size != 0) {
+    munmap((void *)(uintptr_t)map->data, map->size);
+  }
+  *map = (struct stg_file_map){0};
+}
+
+/* Create a file of a new name in `folder`. Names of other threads and of dead processes are passed
+ * over; the length does not depend on the final name, which may be as long as names get. */
+static stg_status create_temporary(const char *folder, unsigned mode, char **ret_path, int *ret_fd,
+                                   stg_error *reterr) {
+  for (unsigned i = 0; i < TEMPORARY_NAMES; i++) {
+    char name[64];
+    snprintf(name, sizeof name, ".stg-%ld-%u.tmp", (long)getpid(), i);
+    char *path = stg_path_join(folder, name);
+    if (path == NULL) {
+      return stg_error_memory(reterr, "a temporary file name", strlen(folder) + sizeof name);
+    }
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, (mode_t)mode);
+    if (fd >= 0) {
+      *ret_path = path;
+      *ret_fd = fd;
+      return STG_OK;
+    }
+    int errnum = errno;
+    stg_free(path);
+    if (errnum != EEXIST) {
+      return stg_error_io(reterr, errnum, "create a file in", folder);
+    }
+  }
+  return stg_error_set(reterr, STG_E_IO,
+                       "cannot create a file in '%s': %d temporary names are taken, remove .stg-*",
+                       folder, TEMPORARY_NAMES);
+}
+
+static stg_status write_all(int fd, const char *path, const char *data, size_t size,
+                            stg_error *reterr) {
+  size_t done = 0;
+  while (done < size) {
+    ssize_t put = write(fd, data + done, size - done);
+    if (put < 0 && errno != EINTR) {
+      return stg_error_io(reterr, errno, "write", path);
+    }
+    done += put > 0 ? (size_t)put : 0;
+  }
+  return fsync(fd) == 0 ? STG_OK : stg_error_io(reterr, errno, "write", path);
+}
+
+/* Make the rename durable. Not every file system can, and the file is there in any case. */
+static void sync_folder(const char *folder) {
+  int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd >= 0) {
+    (void)fsync(fd);
+    close(fd);
+  }
+}
+
+stg_status stg_file_write_atomic(const char *path, const void *data, size_t size, unsigned mode,
+                                 stg_error *reterr) {
+  struct stat info;
+  int fd = -1;
+  char *temporary = NULL;
+  stg_status status = STG_OK;
+  /* a rename would replace a device: root can lose /dev/null that way */
+  if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
+    return stg_error_set(reterr, STG_E_IO, "cannot write '%s': it is %s, not a file", path,
+                         kind_of(info.st_mode));
+  }
+  char *folder = stg_path_folder(path);
+  if (folder == NULL) {
+    return stg_error_memory(reterr, "a folder name", strlen(path) + 1);
+  }
+  status = create_temporary(folder, mode, &temporary, &fd, reterr);
+  if (status != STG_OK) {
+    goto out;
+  }
+  status = write_all(fd, path, data, size, reterr);
+  if (close(fd) != 0 && status == STG_OK) {
+    status = stg_error_io(reterr, errno, "write", path);
+  }
+  if (status == STG_OK && rename(temporary, path) != 0) {
+    status = stg_error_io(reterr, errno, "write", path);
+  }
+  if (status != STG_OK) {
+    unlink(temporary);
+    goto out;
+  }
+  sync_folder(folder);
+out:
+  stg_free(temporary);
+  stg_free(folder);
+  return status;
+}
+
+static stg_status make_folder(const char *path, unsigned mode, stg_error *reterr) {
+  struct stat info;
+  if (mkdir(path, (mode_t)mode) == 0) {
+    return STG_OK;
+  }
+  int errnum = errno;
+  if (stat(path, &info) != 0) {
+    return stg_error_io(reterr, errnum, "make folder", path);
+  }
+  if (!S_ISDIR(info.st_mode)) {
+    return stg_error_io(reterr, ENOTDIR, "make folder", path);
+  }
+  return STG_OK;
+}
+
+stg_status stg_mkdir_all(const char *path, unsigned mode, stg_error *reterr) {
+  if (path[0] == '\0') {
+    return stg_error_io(reterr, ENOENT, "make folder", path);
+  }
+  char *part = stg_strdup(path);
+  if (part == NULL) {
+    return stg_error_memory(reterr, "a folder name", strlen(path) + 1);
+  }
+  stg_status status = STG_OK;
+  for (char *c = part + 1; *c != '\0' && status == STG_OK; c++) {
+    if (*c == '/') {
+      *c = '\0';
+      status = make_folder(part, mode, reterr);
+      *c = '/';
+    }
+  }
+  if (status == STG_OK) {
+    status = make_folder(part, mode, reterr);
+  }
+  stg_free(part);
+  return status;
+}
+
+char *stg_path_join(const char *folder, const char *name) {
+  struct stg_strbuf path = {0};
+  size_t len = strlen(folder);
+  if (name[0] != '/' && len != 0) {
+    stg_strbuf_mem(&path, folder, len);
+    if (folder[len - 1] != '/') {
+      stg_strbuf_char(&path, '/');
+    }
+  }
+  stg_strbuf_str(&path, name);
+  return stg_strbuf_take(&path);
+}
+
+char *stg_path_folder(const char *path) {
+  size_t len = strlen(path);
+  while (len > 1 && path[len - 1] == '/') { /* "a/b/" names b */
+    len--;
+  }
+  while (len > 0 && path[len - 1] != '/') {
+    len--;
+  }
+  while (len > 1 && path[len - 1] == '/') {
+    len--;
+  }
+  struct stg_strbuf folder = {0};
+  stg_strbuf_mem(&folder, len == 0 ? "." : path, len == 0 ? 1 : len);
+  return stg_strbuf_take(&folder);
+}
+
+bool stg_path_stays_inside(const char *name) {
+  if (name[0] == '/') {
+    return false;
+  }
+  while (*name != '\0') {
+    size_t len = strcspn(name, "/");
+    if (len == 2 && name[0] == '.' && name[1] == '.') {
+      return false;
+    }
+    name += len + (name[len] == '/');
+  }
+  return true;
+}
