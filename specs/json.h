@@ -1,9 +1,10 @@
 /*
  * json.h: strict JSON with the place of every value, on top of cJSON.
  *
- * cJSON finds the syntax; this file refuses what cJSON lets pass (duplicate keys, trailing text,
- * depth, invalid numbers, files over the bound) and carries the JSON path for messages:
+ * The grammar is checked first (json_scan.h), so cJSON only builds the tree; duplicate keys are
+ * refused next. Every value carries its JSON path for messages:
  * "specs/x.json: slots.calm.layers.0[1].scale: expected a number, found \"two\"".
+ * Knows nothing of what a document means.
  */
 #ifndef STG_SPECS_JSON_H
 #define STG_SPECS_JSON_H
@@ -19,6 +20,9 @@ struct cJSON;
 
 #define STG_JSON_MAX_BYTES ((uint64_t)64 << 20)
 #define STG_JSON_MAX_DEPTH 64
+/* A value of two bytes ("1,") becomes a node of some 80: this bounds the tree at about 350 MB. */
+#define STG_JSON_MAX_VALUES (4 << 20)
+#define STG_JSON_PATH_BYTES 256
 
 /* A parsed document; finish frees it. */
 struct stg_json_doc {
@@ -36,13 +40,21 @@ struct stg_json {
   size_t index;                  /* array element */
 };
 
+/**
+ * Parse `text` (need not end in a NUL; not kept). `file` names it in messages.
+ * @return STG_E_FORMAT with "file:line:column: " for grammar, "file: path: " for duplicate members;
+ *         STG_E_NO_MEMORY.
+ */
 STG_NODISCARD stg_status stg_json_parse(const char *file, const char *text, size_t len,
                                         struct stg_json_doc *ret_doc, stg_error *reterr);
+/** The same from a file; STG_E_IO when it cannot be read. */
 STG_NODISCARD stg_status stg_json_load(const char *file, struct stg_json_doc *ret_doc,
                                        stg_error *reterr);
 void stg_json_finish(struct stg_json_doc *doc);
 
 struct stg_json stg_json_root(const struct stg_json_doc *doc);
+/** The JSON path of a value ("" at the root), cut with "..." when it does not fit. */
+void stg_json_path(const struct stg_json *at, char ret_path[STG_JSON_PATH_BYTES]);
 /** Fill `err` with "file: path: " and a formatted message; returns `code`. */
 stg_status stg_json_error(stg_error *err, stg_status code, const struct stg_json *at,
                           const char *fmt, ...) STG_PRINTF(4, 5);
@@ -55,15 +67,13 @@ bool stg_json_is_array(const struct stg_json *at);
 bool stg_json_is_string(const struct stg_json *at);
 bool stg_json_is_number(const struct stg_json *at);
 bool stg_json_is_null(const struct stg_json *at);
+/** Number of elements or members; takes one walk over them. */
 size_t stg_json_count(const struct stg_json *at);
 /** A member by name; false when absent. `*ret` points at `object` as its parent. */
 bool stg_json_find(const struct stg_json *object, const char *key, struct stg_json *ret);
 /** Like find, but absence is an error. */
 STG_NODISCARD stg_status stg_json_get(const struct stg_json *object, const char *key,
                                       struct stg_json *ret, stg_error *reterr);
-/** Element or member number `index` < count, in file order. Constant time per step in a forward
- * walk. */
-struct stg_json stg_json_at(const struct stg_json *container, size_t index);
 /** Walk: the first child (false when none), and the next sibling. */
 bool stg_json_first(const struct stg_json *container, struct stg_json *ret);
 bool stg_json_next(struct stg_json *child);

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "runtime/base/embedded.h"
 #include "specs/json.h"
 
 struct stg_op_decl_param {
@@ -32,15 +33,16 @@ struct stg_op_decl {
   const char *output;
 };
 
-/** One embedded file: specs/ops/<name>.json. Order is fixed and append-only: it gives ops their
- * codes. */
-struct stg_builtin_op_text {
-  const char *name;
-  const char *text;
-  size_t len;
-};
+/**
+ * The embedded files specs/ops/<stem>.json. The order is fixed and append-only: it gives ops their
+ * codes.
+ */
 size_t stg_builtin_op_count(void);
-const struct stg_builtin_op_text *stg_builtin_op(size_t index);
+const struct stg_embedded_file *stg_builtin_op(size_t index);
+/** Read built-in `index` < count; its `file` is "specs/ops/<stem>.json". */
+STG_NODISCARD stg_status stg_builtin_op_decl(struct stg_arena *arena, size_t index,
+                                             const struct stg_op_decl **ret_decl,
+                                             stg_error *reterr);
 /** True for every op of the design's table, also those that this version refuses ("probe"). */
 bool stg_op_name_is_reserved(const char *name);
 
