@@ -66,6 +66,8 @@ bool stg_json_is_object(const struct stg_json *at);
 bool stg_json_is_array(const struct stg_json *at);
 bool stg_json_is_string(const struct stg_json *at);
 bool stg_json_is_number(const struct stg_json *at);
+/** The string "inf" or "-inf". */
+bool stg_json_is_bound(const struct stg_json *at);
 bool stg_json_is_null(const struct stg_json *at);
 /** Number of elements or members; takes one walk over them. */
 size_t stg_json_count(const struct stg_json *at);

@@ -76,9 +76,17 @@ static stg_status fail_expected(const struct scanner *s, const char *expected) {
 }
 
 static void skip_space(struct scanner *s) {
-  while (s->at < s->end && (*s->at == ' ' || *s->at == '\t' || *s->at == '\n' || *s->at == '\r')) {
+  while (peek(s) == ' ' || peek(s) == '\t' || peek(s) == '\n' || peek(s) == '\r') {
     s->at++;
   }
+}
+
+/* The next character; a NUL, which no grammar rule takes, at the end. */
+static char peek(const struct scanner *s) {
+  if (s->at == s->end) {
+    return '\0';
+  }
+  return *s->at;
 }
 
 static bool take(struct scanner *s, char c) {
@@ -191,7 +199,7 @@ static stg_status scan_string(struct scanner *s, const char *expected) {
 
 static bool skip_digits(struct scanner *s) {
   const char *start = s->at;
-  while (s->at < s->end && is_digit(*s->at)) {
+  while (is_digit(peek(s))) {
     s->at++;
   }
   return s->at > start;
@@ -203,7 +211,7 @@ static stg_status scan_number(struct scanner *s) {
   if (!take(s, '0') && !skip_digits(s)) {
     return fail_expected(s, "a digit after '-' (a bound may be \"-inf\")");
   }
-  if (s->at < s->end && is_digit(*s->at)) {
+  if (is_digit(peek(s))) {
     return fail(s, start, "a number may not start with 0");
   }
   if (take(s, '.') && !skip_digits(s)) {
@@ -248,42 +256,55 @@ static stg_status scan_member_name(struct scanner *s) {
   return take(s, ':') ? STG_OK : fail_expected(s, "':' after the member name");
 }
 
-static stg_status open_container(struct scanner *s) {
+static stg_status scan_scalar(struct scanner *s) {
+  char c = peek(s);
+  if (c == '"') {
+    return scan_string(s, "a string");
+  }
+  return c == '-' || is_digit(c) ? scan_number(s) : scan_word(s);
+}
+
+static char closing(char kind) {
+  if (kind == '{') {
+    return '}';
+  }
+  return ']';
+}
+
+/* Open a container and stand before its first value, or close it when it is empty. */
+static stg_status open_container(struct scanner *s, bool *ret_inside) {
+  char kind = *s->at;
   if (s->depth == STG_JSON_MAX_DEPTH) {
     return fail(s, s->at, "nested deeper than %d levels", STG_JSON_MAX_DEPTH);
   }
-  s->open[s->depth++] = *s->at++;
-  return STG_OK;
+  s->at++;
+  skip_space(s);
+  *ret_inside = !take(s, closing(kind));
+  if (!*ret_inside) {
+    return STG_OK;
+  }
+  s->open[s->depth++] = kind;
+  return kind == '{' ? scan_member_name(s) : STG_OK;
 }
 
 /* A scalar, or the opening of containers down to the first scalar or empty container. */
 static stg_status scan_value(struct scanner *s) {
-  for (;;) {
+  bool inside = true;
+  while (inside) {
     skip_space(s);
     if (++s->n_values > STG_JSON_MAX_VALUES) {
       return fail(s, s->at, "more than %d values; put large vectors into a safetensors file",
                   STG_JSON_MAX_VALUES);
     }
-    char c = s->at < s->end ? *s->at : '\0';
-    if (c != '{' && c != '[') {
-      return c == '"'                  ? scan_string(s, "a string")
-             : c == '-' || is_digit(c) ? scan_number(s)
-                                       : scan_word(s);
+    if (peek(s) != '{' && peek(s) != '[') {
+      return scan_scalar(s);
     }
-    stg_status status = open_container(s);
-    if (status != STG_OK) {
-      return status;
-    }
-    skip_space(s);
-    if (take(s, c == '{' ? '}' : ']')) {
-      s->depth--;
-      return STG_OK;
-    }
-    status = c == '{' ? scan_member_name(s) : STG_OK;
+    stg_status status = open_container(s, &inside);
     if (status != STG_OK) {
       return status;
     }
   }
+  return STG_OK;
 }
 
 /* What follows a value: any number of closings, then a comma (`*ret_more`) or the end. */
@@ -295,7 +316,7 @@ static stg_status scan_after_value(struct scanner *s, bool *ret_more) {
       *ret_more = true;
       return object ? scan_member_name(s) : STG_OK;
     }
-    if (!take(s, object ? '}' : ']')) {
+    if (!take(s, closing(s->open[s->depth - 1]))) {
       return fail_expected(s, object ? "',' or '}'" : "',' or ']'");
     }
     s->depth--;

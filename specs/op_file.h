@@ -12,6 +12,13 @@
 #include "runtime/base/embedded.h"
 #include "specs/json.h"
 
+/* Limits of an op file (specs/README.md). */
+#define STG_OP_FILE_MAX_VECTORS 4
+#define STG_OP_FILE_MAX_PARAMS 8
+#define STG_OP_FILE_MAX_STATEMENTS 32
+#define STG_OP_FILE_MAX_TEXT_BYTES 4096
+#define STG_OP_FILE_MAX_NAME_BYTES 64
+
 struct stg_op_decl_param {
   const char *name;
   bool has_default;
@@ -43,6 +50,7 @@ const struct stg_embedded_file *stg_builtin_op(size_t index);
 STG_NODISCARD stg_status stg_builtin_op_decl(struct stg_arena *arena, size_t index,
                                              const struct stg_op_decl **ret_decl,
                                              stg_error *reterr);
+bool stg_op_name_is_builtin(const char *name);
 /** True for every op of the design's table, also those that this version refuses ("probe"). */
 bool stg_op_name_is_reserved(const char *name);
 

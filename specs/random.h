@@ -1,9 +1,10 @@
 /*
  * random.h: seeded random numbers that are the same bits on every platform.
  *
- * Philox4x32-10 (Salmon et al., SC 2011) and an inverse normal (Acklam's rational approximation
- * with one Halley-free region split) built from + - * / sqrt and our own log. Documented in
- * specs/README.md.
+ * Philox4x32-10 (Salmon et al., SC 2011) gives 32 random bits per element; the inverse normal is
+ * Wichura's AS 241 (PPND16, 1988) in double from + - * / sqrt and our own logarithm, rounded once
+ * to float32. No libm function with platform-dependent rounding is involved. Documented in
+ * specs/README.md; the bits are part of the file formats and never change.
  */
 #ifndef STG_SPECS_RANDOM_H
 #define STG_SPECS_RANDOM_H
@@ -13,6 +14,9 @@
 
 /** One Philox4x32-10 block. */
 void stg_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t ret[4]);
+
+/** The standard normal quantile of (word + 1/2) * 2^-32: finite, at most 6.34 in magnitude. */
+double stg_inverse_normal(uint32_t word);
 
 /**
  * Fill `dst[0..count)` with standard normal values times `scale`. Element i of stream (seed,

@@ -12,6 +12,18 @@
 
 #include "specs/op_file.h"
 
+/* Limits of a workload (specs/README.md). */
+#define STG_WORKLOAD_MAX_HIDDEN_SIZE (1 << 20)
+#define STG_WORKLOAD_MAX_LAYERS 1024
+#define STG_WORKLOAD_MAX_ROWS (1 << 22)
+#define STG_WORKLOAD_MAX_ROW_STRIDE (1 << 24)
+#define STG_WORKLOAD_MAX_REQUESTS 65536
+#define STG_WORKLOAD_MAX_COPIES 65536
+#define STG_WORKLOAD_MAX_BUCKETS 64
+#define STG_WORKLOAD_MAX_OPS 256
+#define STG_WORKLOAD_MAX_REPEATS 1000000
+#define STG_WORKLOAD_MAX_NAME_BYTES 128
+
 struct stg_spec_vector_source {
   enum { STG_VECTOR_FILE, STG_VECTOR_VALUES, STG_VECTOR_RANDOM } kind;
   const char *path;    /* FILE: resolved against the spec's folder */
@@ -19,18 +31,25 @@ struct stg_spec_vector_source {
   int64_t row;         /* FILE: row of a 2-D tensor, or -1 */
   const float *values; /* VALUES */
   size_t n_values;
-  uint64_t seed; /* RANDOM */
-  float scale;   /* RANDOM, default 1 */
+  uint64_t seed;     /* RANDOM */
+  float scale;       /* RANDOM, default 1 */
+  const char *where; /* "vectors.noise", "input.hidden", for messages */
 };
 
-/* normalize: -1 unsaid, 0, 1. A vector with copies > 1 is named "noise[3]" in slots. */
+/*
+ * normalize: -1 unsaid, 0, 1. A vector for which "copies" was given is named "noise[3]" in slots.
+ * The places of first use decide what an unsaid normalize means, see
+ * stg_workload_resolve_normalize.
+ */
 struct stg_spec_vector {
   const char *name;
   struct stg_spec_vector_source source;
   int normalize;
   uint32_t copies;
-  bool indexable;    /* "copies" was given */
-  const char *where; /* "vectors.noise", for messages */
+  bool indexable;          /* "copies" was given */
+  const char *where;       /* "vectors.noise", for messages */
+  const char *used_unit;   /* first call of an op that expects a unit vector, or NULL */
+  const char *used_stored; /* first call of any other op, or NULL */
 };
 
 /* A named argument of an op call: a vector reference or a parameter. */
@@ -116,8 +135,8 @@ void stg_workload_finish(struct stg_workload *workload);
 
 /**
  * Read vector `index`, copy `copy` as hidden_size floats, exactly as stored (no normalisation).
- * STG_E_FORMAT / STG_E_INVALID with the vector's place, both widths, or the index of a non-finite
- * value.
+ * STG_E_FORMAT or STG_E_NOT_FOUND with the vector's place and both shapes, STG_E_NON_FINITE with
+ * the index of the value, or what opening its file gave.
  */
 STG_NODISCARD stg_status stg_workload_read_vector(const struct stg_workload *workload, size_t index,
                                                   uint32_t copy, float *ret_values,
@@ -130,8 +149,18 @@ STG_NODISCARD stg_status stg_workload_read_vector(const struct stg_workload *wor
 STG_NODISCARD stg_status stg_workload_fill(const struct stg_workload *workload,
                                            const struct stg_spec_vector_source *source,
                                            void *ret_rows, stg_error *reterr);
-/** Divide by the norm: norm and quotient in float64, rounded to float32. STG_E_INVALID for a zero
- * norm. */
+/**
+ * Whether vector `index` is to be normalised: what "normalize" says; unsaid, true when only
+ * ablation, projection_cap and swap use it, false when only others (or nobody) do.
+ * STG_E_INVALID when both kinds use it, with a place of each.
+ */
+STG_NODISCARD stg_status stg_workload_resolve_normalize(const struct stg_workload *workload,
+                                                        size_t index, bool *ret_normalize,
+                                                        stg_error *reterr);
+/**
+ * Divide by the norm, in place: norm and quotient in float64, rounded to float32. STG_E_INVALID
+ * for a zero norm; the values are then as they were.
+ */
 STG_NODISCARD stg_status stg_normalize(float *values, size_t count, stg_error *reterr);
 
 #endif

@@ -1,0 +1,70 @@
+/*
+ * workload_reader.h: what the parts of the workload reader share, while one file is being read.
+ *
+ * Private to specs/workload*.c. Each part reads one member of the file into the workload; all
+ * memory that outlives the reader is in the workload's arena.
+ */
+#ifndef STG_SPECS_WORKLOAD_READER_H
+#define STG_SPECS_WORKLOAD_READER_H
+
+#include "specs/workload.h"
+
+/* A name and the index of what it names; a table is sorted by name. */
+struct stg_spec_name {
+  const char *name;
+  uint32_t index;
+};
+struct stg_spec_names {
+  const struct stg_spec_name *entries;
+  size_t count;
+};
+
+struct stg_workload_reader {
+  struct stg_workload *workload; /* the mutable side of what is being built */
+  const struct stg_workload_options *options;
+  char *folder;                    /* of the spec file */
+  struct stg_spec_vector *vectors; /* workload->vectors, writable */
+  struct stg_spec_names vector_names;
+  struct stg_spec_names slot_names;
+  stg_error *err;
+};
+
+/* workload_names.c */
+
+/** Refuse an empty or long name, brackets and control bytes; `at` is the member it names. */
+STG_NODISCARD stg_status stg_spec_check_name(const struct stg_json *at, stg_error *err);
+/** Sort `entries` and wrap them; names are unique, being members of one object. */
+struct stg_spec_names stg_spec_names_of(struct stg_spec_name *entries, size_t count);
+bool stg_spec_names_find(const struct stg_spec_names *names, const char *name, size_t len,
+                         uint32_t *ret_index);
+/** "unknown vector 'x'; declared are 'a', 'b', ...". */
+stg_status stg_spec_unknown_name(const struct stg_json *at, const char *kind, const char *name,
+                                 const struct stg_spec_names *names, stg_error *err);
+
+/* workload_source.c */
+
+/** A path in the spec, resolved against its folder; it must exist and may not leave the folder. */
+STG_NODISCARD stg_status stg_spec_read_path(struct stg_workload_reader *reader,
+                                            const struct stg_json *at, const char **ret_path);
+/** "file" with "tensor" (and "row"), "values" or "random": exactly one of the three. */
+STG_NODISCARD stg_status stg_spec_read_source(struct stg_workload_reader *reader,
+                                              const struct stg_json *at,
+                                              struct stg_spec_vector_source *ret_source);
+/** The JSON path of `at` in the arena, or NULL. */
+const char *stg_spec_where(struct stg_workload_reader *reader, const struct stg_json *at);
+/** STG_E_UNSUPPORTED, naming the member, when `object` has one of the NULL-terminated `keys`. */
+STG_NODISCARD stg_status stg_spec_refuse_members(const struct stg_json *object,
+                                                 const char *const *keys, stg_error *err);
+
+/* workload_vectors.c, workload_slots.c, workload_batch.c: members of the root */
+
+STG_NODISCARD stg_status stg_spec_read_vectors(struct stg_workload_reader *reader,
+                                               const struct stg_json *root);
+STG_NODISCARD stg_status stg_spec_read_slots(struct stg_workload_reader *reader,
+                                             const struct stg_json *root);
+STG_NODISCARD stg_status stg_spec_read_batch(struct stg_workload_reader *reader,
+                                             const struct stg_json *root);
+STG_NODISCARD stg_status stg_spec_read_buckets(struct stg_workload_reader *reader,
+                                               const struct stg_json *root);
+
+#endif
