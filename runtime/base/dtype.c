@@ -10,30 +10,32 @@
 
 #define CHUNK_ELEMS ((size_t)256)
 
-size_t stg_dtype_bytes(stg_dtype dtype) {
-  switch (dtype) {
-  case STG_DTYPE_NONE:
-    break;
-#define STG_DTYPE_BYTES(name, value, text, bytes)                                                  \
-  case STG_##name:                                                                                 \
-    return bytes;
-    STG_DTYPE_LIST(STG_DTYPE_BYTES)
-#undef STG_DTYPE_BYTES
+struct dtype_row {
+  const char *name;
+  size_t bytes;
+};
+
+/* By value; the gap at 0 is STG_DTYPE_NONE. */
+static const struct dtype_row dtype_rows[] = {
+#define STG_DTYPE_ROW(name, value, text, bytes) [value] = {text, bytes},
+    STG_DTYPE_LIST(STG_DTYPE_ROW)
+#undef STG_DTYPE_ROW
+};
+
+static struct dtype_row row_of(stg_dtype dtype) {
+  size_t index = (size_t)dtype;
+  if (index >= sizeof dtype_rows / sizeof dtype_rows[0] || dtype_rows[index].name == NULL) {
+    return (struct dtype_row){"none", 0};
   }
-  return 0;
+  return dtype_rows[index];
+}
+
+size_t stg_dtype_bytes(stg_dtype dtype) {
+  return row_of(dtype).bytes;
 }
 
 const char *stg_dtype_name(stg_dtype dtype) {
-  switch (dtype) {
-  case STG_DTYPE_NONE:
-    break;
-#define STG_DTYPE_NAME(name, value, text, bytes)                                                   \
-  case STG_##name:                                                                                 \
-    return text;
-    STG_DTYPE_LIST(STG_DTYPE_NAME)
-#undef STG_DTYPE_NAME
-  }
-  return "none";
+  return row_of(dtype).name;
 }
 
 bool stg_dtype_parse(const char *text, stg_dtype *ret_dtype) {

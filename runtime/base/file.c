@@ -139,7 +139,9 @@ stg_status stg_file_map(const char *path, struct stg_file_map *ret_map, stg_erro
 
 void stg_file_unmap(struct stg_file_map *map) {
   if (map->size != 0) {
-    munmap((void *)(uintptr_t)map->data, map->size);
+    void *data;
+    memcpy(&data, &map->data, sizeof data); /* munmap wants it without the const of the view */
+    munmap(data, map->size);
   }
   *map = (struct stg_file_map){0};
 }
@@ -210,7 +212,7 @@ stg_status stg_file_write_atomic(const char *path, const void *data, size_t size
     return stg_error_memory(reterr, "a folder name", strlen(path) + 1);
   }
   status = create_temporary(folder, mode, &temporary, &fd, reterr);
-  if (status != STG_OK) {
+  if (temporary == NULL) {
     goto out;
   }
   status = write_all(fd, path, data, size, reterr);
