@@ -1,9 +1,10 @@
 /*
  * program_builder.h: append instructions, share equal ones, fold what is exact.
  *
- * Folding is limited to what cannot change a bit of the result: x*1, x/1, x+(-0)... and select on a
- * constant. Constants are never combined: their products would round at build time as at run time,
- * but the printed program would no longer read like the op.
+ * Folding is limited to what cannot change a bit of the result: x*1, x/1, x+(-0), x-0, -(-x), the
+ * negative of a constant, fma with a factor of 1, and select with equal sides or between two
+ * constants. Constants are never combined otherwise: their products would round at build time as at
+ * run time, but the printed program would no longer read like the op.
  */
 #ifndef STG_CODEGEN_PROGRAM_BUILDER_H
 #define STG_CODEGEN_PROGRAM_BUILDER_H
@@ -18,6 +19,8 @@ struct stg_program_builder {
   uint32_t n_instrs, instr_capacity;
   uint32_t *args;
   uint32_t n_args, arg_capacity;
+  uint32_t *buckets; /* 1 + an instruction, by its hash; 0: empty */
+  uint32_t bucket_capacity;
   bool failed;
 };
 

@@ -14,6 +14,7 @@
 #define STG_OP_MAX_PARAMS 8
 #define STG_OP_MAX_STATEMENTS 32
 #define STG_OP_MAX_TEXT_BYTES 4096
+#define STG_OP_MAX_NAME_CHARS 63
 #define STG_OP_MAX_NODES 2048
 #define STG_OP_MAX_DEPTH 64
 
@@ -70,7 +71,7 @@ struct stg_node {
   uint16_t arg[3];          /* operand nodes */
   uint16_t ref;             /* PARAM, NAME, VECTOR: index of the parameter, name or vector */
   uint16_t column;          /* 1-based, in its statement */
-  double number;            /* NUMBER */
+  double number;            /* NUMBER: a float32 value, as a parameter's is */
 };
 
 enum stg_statement_kind { STG_STATEMENT_LET, STG_STATEMENT_SET, STG_STATEMENT_ADD };
@@ -92,5 +93,30 @@ struct stg_ast {
   uint16_t n_require;
   uint16_t n_names;
 };
+
+/** Canonical spelling of an operator or a function, "number", "param" and so on of a leaf. */
+const char *stg_node_text(enum stg_node_kind kind);
+unsigned stg_node_arity(enum stg_node_kind kind);
+/** True for the kinds that are written as a call, dot(a, b) .. sigmoid(x). */
+bool stg_node_is_function(enum stg_node_kind kind);
+
+/*
+ * How tightly a node binds, loosest first: both the parser and the canonical printer go by it.
+ * Comparisons do not associate, the conditional associates to the right, the rest to the left.
+ */
+enum stg_precedence {
+  STG_PRECEDENCE_SELECT,
+  STG_PRECEDENCE_OR,
+  STG_PRECEDENCE_AND,
+  STG_PRECEDENCE_COMPARE,
+  STG_PRECEDENCE_ADD,
+  STG_PRECEDENCE_MUL,
+  STG_PRECEDENCE_UNARY,
+  STG_PRECEDENCE_PRIMARY
+};
+enum stg_precedence stg_node_precedence(enum stg_node_kind kind);
+
+/** "scalar", "condition", "vector". */
+const char *stg_value_type_name(enum stg_value_type type);
 
 #endif
