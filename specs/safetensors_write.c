@@ -1,0 +1,178 @@
+/*
+ * safetensors_write.c: tensors in memory to a safetensors file, the same bytes every time.
+ *
+ * The header is padded with spaces so that the data begin at a multiple of 8 bytes, as readers that
+ * map the file like it. Must not know what a tensor is for.
+ */
+#include "specs/safetensors.h"
+
+#include <string.h>
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/intmath.h"
+#include "runtime/base/strbuf.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are written as they lie");
+
+#define ALIGNMENT 8
+#define FILE_MODE 0644
+
+/* The format's own spelling of our types. */
+static const char *spelling(stg_dtype dtype) {
+  switch (dtype) {
+  case STG_BF16:
+    return "BF16";
+  case STG_F16:
+    return "F16";
+  case STG_F32:
+    return "F32";
+  case STG_DTYPE_NONE:
+    break;
+  }
+  return NULL;
+}
+
+static stg_status tensor_bytes(const struct stg_tensor_out *tensor, size_t *ret_bytes,
+                               stg_error *reterr) {
+  if (spelling(tensor->dtype) == NULL) {
+    return stg_error_set(reterr, STG_E_INVALID, "tensor '%s': dtype %d, expected f32, f16 or bf16",
+                         tensor->name, (int)tensor->dtype);
+  }
+  if (tensor->n_dims > STG_TENSOR_MAX_DIMS) {
+    return stg_error_set(reterr, STG_E_INVALID, "tensor '%s': %u dimensions, at most %d",
+                         tensor->name, tensor->n_dims, STG_TENSOR_MAX_DIMS);
+  }
+  size_t bytes = stg_dtype_bytes(tensor->dtype);
+  for (uint32_t i = 0; i < tensor->n_dims; i++) {
+    int64_t extent = tensor->shape[i];
+    if (extent < 0 || !stg_mul_size(bytes, (size_t)extent, &bytes)) {
+      return stg_error_set(reterr, STG_E_INVALID, "tensor '%s': shape[%u] = %lld", tensor->name, i,
+                           (long long)extent);
+    }
+  }
+  *ret_bytes = bytes;
+  return STG_OK;
+}
+
+static stg_status check_tensor_names(const struct stg_tensor_out *tensors, size_t n,
+                                     stg_error *reterr) {
+  for (size_t i = 0; i < n; i++) {
+    const char *name = tensors[i].name;
+    if (name[0] == '\0' || strcmp(name, STG_SAFETENSORS_METADATA) == 0) {
+      return stg_error_set(reterr, STG_E_INVALID, "a tensor cannot be named '%s'", name);
+    }
+    for (size_t j = 0; j < i; j++) {
+      if (strcmp(name, tensors[j].name) == 0) {
+        return stg_error_set(reterr, STG_E_INVALID, "tensor '%s' is given twice", name);
+      }
+    }
+  }
+  return STG_OK;
+}
+
+static stg_status check_metadata_keys(const char *const *metadata, size_t n, stg_error *reterr) {
+  for (size_t i = 0; i < n; i++) {
+    for (size_t j = 0; j < i; j++) {
+      if (strcmp(metadata[2 * i], metadata[2 * j]) == 0) {
+        return stg_error_set(reterr, STG_E_INVALID, "metadata key '%s' is given twice",
+                             metadata[2 * i]);
+      }
+    }
+  }
+  return STG_OK;
+}
+
+static void append_metadata(struct stg_strbuf *header, const char *const *metadata, size_t n) {
+  stg_strbuf_str(header, "\"" STG_SAFETENSORS_METADATA "\":{");
+  for (size_t i = 0; i < n; i++) {
+    stg_strbuf_str(header, i == 0 ? "" : ",");
+    stg_strbuf_json(header, metadata[2 * i]);
+    stg_strbuf_char(header, ':');
+    stg_strbuf_json(header, metadata[2 * i + 1]);
+  }
+  stg_strbuf_char(header, '}');
+}
+
+static void append_tensor(struct stg_strbuf *header, const struct stg_tensor_out *tensor,
+                          size_t begin, size_t end) {
+  stg_strbuf_json(header, tensor->name);
+  stg_strbuf_printf(header, ":{\"dtype\":\"%s\",\"shape\":[", spelling(tensor->dtype));
+  for (uint32_t i = 0; i < tensor->n_dims; i++) {
+    stg_strbuf_printf(header, "%s%lld", i == 0 ? "" : ",", (long long)tensor->shape[i]);
+  }
+  stg_strbuf_printf(header, "],\"data_offsets\":[%zu,%zu]}", begin, end);
+}
+
+static stg_status write_header(const struct stg_tensor_out *tensors, size_t n_tensors,
+                               const char *const *metadata, size_t n_metadata,
+                               struct stg_strbuf *ret_header, stg_error *reterr) {
+  const char *comma = "";
+  size_t end = 0;
+  stg_strbuf_char(ret_header, '{');
+  if (n_metadata != 0) {
+    append_metadata(ret_header, metadata, n_metadata);
+    comma = ",";
+  }
+  for (size_t i = 0; i < n_tensors; i++) {
+    size_t bytes = 0;
+    size_t begin = end;
+    stg_status status = tensor_bytes(&tensors[i], &bytes, reterr);
+    if (status != STG_OK) {
+      return status;
+    }
+    if (!stg_add_size(begin, bytes, &end)) {
+      return stg_error_set(reterr, STG_E_INVALID, "tensor '%s': the file's size overflows",
+                           tensors[i].name);
+    }
+    stg_strbuf_str(ret_header, comma);
+    append_tensor(ret_header, &tensors[i], begin, end);
+    comma = ",";
+  }
+  stg_strbuf_char(ret_header, '}');
+  while (ret_header->len % ALIGNMENT != 0 && !ret_header->failed) {
+    stg_strbuf_char(ret_header, ' ');
+  }
+  return stg_strbuf_status(ret_header, reterr);
+}
+
+/* The whole file: size of the header, header, data. */
+static stg_status assemble(const struct stg_strbuf *header, const struct stg_tensor_out *tensors,
+                           size_t n_tensors, struct stg_strbuf *ret_file, stg_error *reterr) {
+  uint64_t header_size = header->len;
+  stg_strbuf_mem(ret_file, &header_size, sizeof header_size);
+  stg_strbuf_mem(ret_file, header->data, header->len);
+  for (size_t i = 0; i < n_tensors; i++) {
+    size_t bytes = 0;
+    stg_status status = tensor_bytes(&tensors[i], &bytes, reterr);
+    if (status != STG_OK) {
+      return status;
+    }
+    if (bytes != 0) {
+      stg_strbuf_mem(ret_file, tensors[i].data, bytes);
+    }
+  }
+  return stg_strbuf_status(ret_file, reterr);
+}
+
+stg_status stg_safetensors_write(const char *path, const struct stg_tensor_out *tensors,
+                                 size_t n_tensors, const char *const *metadata, size_t n_metadata,
+                                 stg_error *reterr) {
+  struct stg_strbuf header = {0};
+  struct stg_strbuf file = {0};
+  stg_status status = check_tensor_names(tensors, n_tensors, reterr);
+  if (status == STG_OK) {
+    status = check_metadata_keys(metadata, n_metadata, reterr);
+  }
+  if (status == STG_OK) {
+    status = write_header(tensors, n_tensors, metadata, n_metadata, &header, reterr);
+  }
+  if (status == STG_OK) {
+    status = assemble(&header, tensors, n_tensors, &file, reterr);
+  }
+  if (status == STG_OK) {
+    status = stg_file_write_atomic(path, file.data, file.len, FILE_MODE, reterr);
+  }
+  stg_strbuf_finish(&file);
+  stg_strbuf_finish(&header);
+  return status;
+}

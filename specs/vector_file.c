@@ -1,0 +1,157 @@
+/*
+ * vector_file.c: open a tensor file by what its first bytes say, and find a tensor by name.
+ *
+ * The formats themselves are read elsewhere (safetensors_read.c). Must not know what a tensor is
+ * for.
+ */
+#include "specs/vector_file.h"
+
+#include <string.h>
+
+#include "runtime/base/strbuf.h"
+#include "specs/safetensors.h"
+
+#define NEAREST 3            /* names in a message */
+#define NEAREST_CHARS 96     /* of a name that are compared */
+#define NEAREST_TENSORS 4096 /* that are looked at */
+
+/* Formats that people will try: the bytes they begin with, and what to do about them. */
+static const struct {
+  const char *magic;
+  size_t len;
+  const char *name;
+} other_formats[] = {
+    {"GGUF", 4, "a GGUF file"},
+    {"\x93NUMPY", 6, "a NumPy .npy file"},
+    {"PK\003\004", 4, "a zip archive (.pt, .pth or .npz)"},
+    {"\x80\x02", 2, "a Python pickle"},
+};
+
+static stg_status refuse_other_formats(const struct stg_tensor_file *file, stg_error *reterr) {
+  for (size_t i = 0; i < sizeof other_formats / sizeof other_formats[0]; i++) {
+    size_t len = other_formats[i].len;
+    /* a safetensors file may begin with any bytes, but its header follows 8 bytes later */
+    bool safetensors = file->map.size > STG_SAFETENSORS_SIZE_BYTES &&
+                       file->map.data[STG_SAFETENSORS_SIZE_BYTES] == '{';
+    if (!safetensors && file->map.size >= len &&
+        memcmp(file->map.data, other_formats[i].magic, len) == 0) {
+      return stg_error_set(reterr, STG_E_UNSUPPORTED, "'%s' is %s; convert it to safetensors first",
+                           file->path, other_formats[i].name);
+    }
+  }
+  return STG_OK;
+}
+
+stg_status stg_tensor_file_open(const char *path, struct stg_tensor_file *ret_file,
+                                stg_error *reterr) {
+  struct stg_tensor_file file = {0};
+  stg_status status = stg_file_map(path, &file.map, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  file.path = stg_arena_strdup(&file.arena, path);
+  status = stg_arena_status(&file.arena, reterr);
+  if (status == STG_OK) {
+    status = refuse_other_formats(&file, reterr);
+  }
+  if (status == STG_OK) {
+    status = stg_safetensors_read(&file, reterr);
+  }
+  if (status != STG_OK) {
+    stg_tensor_file_close(&file);
+    return status;
+  }
+  *ret_file = file;
+  return STG_OK;
+}
+
+void stg_tensor_file_close(struct stg_tensor_file *file) {
+  stg_file_unmap(&file->map);
+  stg_arena_finish(&file->arena);
+  *file = (struct stg_tensor_file){0};
+}
+
+static size_t least(size_t a, size_t b) {
+  return a < b ? a : b;
+}
+
+/* Edit distance over the first NEAREST_CHARS bytes of two names. */
+static size_t distance(const char *a, const char *b) {
+  size_t row[NEAREST_CHARS + 1];
+  size_t n_a = least(strlen(a), NEAREST_CHARS);
+  size_t n_b = least(strlen(b), NEAREST_CHARS);
+  for (size_t j = 0; j <= n_b; j++) {
+    row[j] = j;
+  }
+  for (size_t i = 1; i <= n_a; i++) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= n_b; j++) {
+      size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = least(replaced, 1 + least(row[j], row[j - 1]));
+    }
+  }
+  return row[n_b];
+}
+
+struct nearest {
+  const struct stg_tensor_info *tensor[NEAREST];
+  size_t distance[NEAREST];
+  size_t count;
+};
+
+static void offer(struct nearest *best, const struct stg_tensor_info *tensor, size_t far) {
+  size_t at = best->count;
+  while (at > 0 && best->distance[at - 1] > far) {
+    at--;
+  }
+  if (at == NEAREST) {
+    return;
+  }
+  size_t last = least(best->count, NEAREST - 1);
+  for (size_t i = last; i > at; i--) {
+    best->tensor[i] = best->tensor[i - 1];
+    best->distance[i] = best->distance[i - 1];
+  }
+  best->tensor[at] = tensor;
+  best->distance[at] = far;
+  best->count = last + 1;
+}
+
+static stg_status not_found(const struct stg_tensor_file *file, const char *name,
+                            stg_error *reterr) {
+  if (file->n_tensors == 0) {
+    return stg_error_set(reterr, STG_E_NOT_FOUND, "'%s' holds no tensors", file->path);
+  }
+  struct nearest best = {0};
+  for (size_t i = 0; i < file->n_tensors && i < NEAREST_TENSORS; i++) {
+    offer(&best, &file->tensors[i], distance(name, file->tensors[i].name));
+  }
+  struct stg_strbuf names = {0};
+  for (size_t i = 0; i < best.count; i++) {
+    stg_strbuf_printf(&names, "%s'%.*s'", i == 0 ? "" : ", ", NEAREST_CHARS, best.tensor[i]->name);
+  }
+  stg_error_set(reterr, STG_E_NOT_FOUND, "'%s' has no tensor '%.*s'; nearest of %zu: %s",
+                file->path, NEAREST_CHARS, name, file->n_tensors, stg_strbuf_text(&names));
+  stg_strbuf_finish(&names);
+  return STG_E_NOT_FOUND;
+}
+
+stg_status stg_tensor_find(const struct stg_tensor_file *file, const char *name,
+                           const struct stg_tensor_info **ret_tensor, stg_error *reterr) {
+  for (size_t i = 0; i < file->n_tensors; i++) {
+    const struct stg_tensor_info *tensor = &file->tensors[i];
+    if (strcmp(tensor->name, name) != 0) {
+      continue;
+    }
+    if (tensor->dtype == STG_DTYPE_NONE) {
+      return stg_error_set(reterr, STG_E_UNSUPPORTED,
+                           "'%s': tensor '%.*s' has dtype %.16s; convert it to F32, F16 or BF16",
+                           file->path, NEAREST_CHARS, name, tensor->dtype_name);
+    }
+    *ret_tensor = tensor;
+    return STG_OK;
+  }
+  return not_found(file, name, reterr);
+}
