@@ -6,6 +6,8 @@
 #ifndef STG_RUNTIME_COMPILE_H
 #define STG_RUNTIME_COMPILE_H
 
+#include <stdbool.h>
+
 #include "runtime/base/log.h"
 #include "runtime/kernel.h"
 
@@ -23,15 +25,23 @@ struct stg_nvrtc_info {
 STG_NODISCARD stg_status stg_nvrtc_info(struct stg_nvrtc_info *ret_info, stg_error *reterr);
 /** True when NVRTC has been loaded in this process: a cache hit must leave it false. */
 bool stg_nvrtc_is_loaded(void);
+/**
+ * The compiler string, if it is known without a compile and without loading anything; false (and
+ * `ret` untouched) otherwise. It is known once this process has compiled a kernel.
+ */
+bool stg_nvrtc_known_compiler(char ret[STG_COMPILER_CHARS]);
 /** Architectures that the loaded NVRTC knows, ascending (90 for sm_90). `ret` holds up to
  * `capacity`. */
 STG_NODISCARD stg_status stg_nvrtc_archs(int *ret, size_t capacity, size_t *ret_count,
                                          stg_error *reterr);
 
 /**
- * Compile one kernel to a cubin. Always passes --gpu-architecture, --fmad=false, --no-cache (where
- * known) and --modify-stack-limit=false before the request's options.
- * STG_E_COMPILE carries the first diagnostic; the whole log, with numbered source, goes to `log`.
+ * Compile one kernel to a cubin. Always passes --gpu-architecture, --std=c++17, --fmad=false,
+ * --modify-stack-limit=false and --no-cache (12.9 and later) before the request's options. An
+ * option that begins with "env:" is part of the key only: NVRTC reads it from the environment.
+ * STG_E_COMPILE carries the first diagnostic; the whole log (error) and the numbered source (debug)
+ * go to `log`. STG_E_UNSUPPORTED names the architectures that this NVRTC knows. STG_E_NO_DEVICE:
+ * NVRTC or its builtins library is missing.
  * Any thread; compiles run in parallel.
  */
 STG_NODISCARD stg_status stg_compile(const struct stg_kernel_request *request,

@@ -1,0 +1,253 @@
+/*
+ * compile.c: one kernel's text to a cubin, through NVRTC.
+ *
+ * Knows the options that make our numbers ours, and how to say what NVRTC complains about. Knows no
+ * cache and no device.
+ */
+#include "runtime/compile.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/base/alloc.h"
+#include "runtime/clock.h"
+#include "runtime/cubin.h"
+#include "runtime/nvrtc.h"
+
+#define SOURCE_NAME "steergraph.cu" /* fixed: a name of the user's would get into the output */
+#define KEY_ONLY_PREFIX "env:"      /* an option that NVRTC reads from the environment by itself */
+#define N_FIXED_OPTIONS 5
+
+/* One program on its way. `text` and `log` are owned. */
+struct compilation {
+  struct stg_nvrtc *nvrtc;
+  nvrtcProgram program;
+  char *text;
+  char *log;
+};
+
+static void finish_compilation(struct compilation *c) {
+  if (c->program != NULL) {
+    c->nvrtc->destroy_program(&c->program);
+  }
+  stg_free(c->text);
+  stg_free(c->log);
+}
+
+static stg_status unknown_arch(const struct stg_nvrtc *nvrtc, const char *arch, const int *archs,
+                               size_t count, stg_error *reterr) {
+  char list[256] = "";
+  size_t used = 0;
+  for (size_t i = 0; i < count && used < sizeof list; i++) {
+    int n = snprintf(list + used, sizeof list - used, " sm_%d", archs[i]);
+    used += n > 0 ? (size_t)n : 0;
+  }
+  return stg_error_set(reterr, STG_E_UNSUPPORTED,
+                       "NVRTC %d.%d does not know architecture '%s'; it knows%s; another NVRTC may",
+                       nvrtc->major, nvrtc->minor, arch, list);
+}
+
+static stg_status check_arch(const struct stg_nvrtc *nvrtc, const char *arch, stg_error *reterr) {
+  uint32_t sm = 0;
+  if (!stg_arch_parse(arch, &sm)) {
+    return stg_error_set(reterr, STG_E_INVALID, "architecture '%s' is not of the form sm_90", arch);
+  }
+  int *archs = NULL;
+  size_t count = 0;
+  stg_status status = stg_nvrtc_list_archs(nvrtc, &archs, &count, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  bool known = false;
+  for (size_t i = 0; i < count; i++) {
+    known = known || archs[i] == (int)sm;
+  }
+  if (!known) {
+    status = unknown_arch(nvrtc, arch, archs, count, reterr);
+  }
+  stg_free(archs);
+  return status;
+}
+
+/* Prelude and source as one text; the log's line numbers count in it. */
+static stg_status join_source(struct compilation *c, const struct stg_kernel_request *request,
+                              stg_error *reterr) {
+  struct stg_strbuf text = {0};
+  stg_strbuf_str(&text, request->prelude);
+  stg_strbuf_str(&text, request->source);
+  stg_status status = stg_strbuf_status(&text, reterr);
+  if (status == STG_OK) {
+    c->text = stg_strbuf_take(&text);
+  }
+  stg_strbuf_finish(&text);
+  return status;
+}
+
+/* Compile with the fixed options first, so that a request's option can override one. */
+static nvrtcResult run_compiler(const struct compilation *c,
+                                const struct stg_kernel_request *request, const char **options) {
+  char arch[32 + STG_ARCH_CHARS];
+  snprintf(arch, sizeof arch, "--gpu-architecture=%s", request->arch);
+  int n = 0;
+  options[n++] = arch;
+  options[n++] = "--std=c++17";
+  options[n++] = "--fmad=false";               /* a contracted a*b+c has other bits */
+  options[n++] = "--modify-stack-limit=false"; /* a library leaves its process's limits alone */
+  if (stg_nvrtc_since(c->nvrtc, 12, 9)) {
+    options[n++] = "--no-cache"; /* its own cache loads libcuda and writes to the home folder */
+  }
+  for (size_t i = 0; i < request->n_options; i++) {
+    if (strncmp(request->options[i], KEY_ONLY_PREFIX, strlen(KEY_ONLY_PREFIX)) != 0) {
+      options[n++] = request->options[i];
+    }
+  }
+  return c->nvrtc->compile_program(c->program, n, options);
+}
+
+/* Fetched before the result is looked at: a failure explains itself only here. */
+static stg_status fetch_log(struct compilation *c, stg_error *reterr) {
+  size_t size = 0;
+  nvrtcResult result = c->nvrtc->get_log_size(c->program, &size);
+  if (result != NVRTC_SUCCESS) {
+    return stg_nvrtc_fail(c->nvrtc, result, "nvrtcGetProgramLogSize", reterr);
+  }
+  c->log = stg_calloc(size + 1, 1);
+  if (c->log == NULL) {
+    return stg_error_memory(reterr, "the compiler's log", size);
+  }
+  result = c->nvrtc->get_log(c->program, c->log);
+  return result == NVRTC_SUCCESS ? STG_OK
+                                 : stg_nvrtc_fail(c->nvrtc, result, "nvrtcGetProgramLog", reterr);
+}
+
+/* The line of `log` that says what is wrong; its length in `*ret_len`. */
+static const char *first_diagnostic(const char *log, size_t *ret_len) {
+  static const char *const marks[] = {"error:", "error", "fatal"};
+  const char *at = NULL;
+  for (size_t i = 0; at == NULL && i < sizeof marks / sizeof marks[0]; i++) {
+    at = strstr(log, marks[i]);
+  }
+  at = at != NULL ? at : log;
+  while (at > log && at[-1] != '\n') {
+    at--;
+  }
+  *ret_len = strcspn(at, "\n");
+  return at;
+}
+
+static void log_numbered(const struct stg_log *log, const char *text) {
+  struct stg_strbuf numbered = {0};
+  unsigned line = 1;
+  while (*text != '\0') {
+    size_t len = strcspn(text, "\n");
+    stg_strbuf_printf(&numbered, "%5u  %.*s\n", line++, (int)len, text);
+    text += len + (text[len] == '\n');
+  }
+  stg_log_text(log, STG_LOG_DEBUG, stg_strbuf_text(&numbered));
+  stg_strbuf_finish(&numbered);
+}
+
+static stg_status compile_fail(const struct compilation *c,
+                               const struct stg_kernel_request *request, nvrtcResult result,
+                               const struct stg_log *log, stg_error *reterr) {
+  const struct stg_nvrtc *nvrtc = c->nvrtc;
+  if (c->log[0] != '\0') {
+    stg_log_text(log, STG_LOG_ERROR, c->log);
+  }
+  log_numbered(log, c->text);
+  if (result == NVRTC_ERROR_BUILTIN_OPERATION_FAILURE) {
+    return stg_nvrtc_fail(nvrtc, result, "nvrtcCompileProgram", reterr);
+  }
+  size_t len = 0;
+  const char *line = first_diagnostic(c->log, &len);
+  if (len == 0) {
+    line = nvrtc->get_error_string(result);
+    len = strlen(line);
+  }
+  bool bad_arch = result == NVRTC_ERROR_INVALID_OPTION && strstr(c->log, "gpu-arch") != NULL;
+  stg_status status = result == NVRTC_ERROR_OUT_OF_MEMORY ? STG_E_NO_MEMORY
+                      : bad_arch                          ? STG_E_UNSUPPORTED
+                                                          : STG_E_COMPILE;
+  return stg_error_set(reterr, status, "NVRTC %d.%d refuses kernel '%s' for %s: %.*s", nvrtc->major,
+                       nvrtc->minor, request->name, request->arch, (int)len, line);
+}
+
+static stg_status fetch_cubin(const struct compilation *c, struct stg_kernel_image *image,
+                              stg_error *reterr) {
+  size_t size = 0;
+  nvrtcResult result = c->nvrtc->get_cubin_size(c->program, &size);
+  if (result != NVRTC_SUCCESS) {
+    return stg_nvrtc_fail(c->nvrtc, result, "nvrtcGetCUBINSize", reterr);
+  }
+  char *cubin = stg_malloc(size);
+  if (cubin == NULL) {
+    return stg_error_memory(reterr, "a cubin", size);
+  }
+  result = c->nvrtc->get_cubin(c->program, cubin);
+  if (result != NVRTC_SUCCESS) {
+    stg_free(cubin);
+    return stg_nvrtc_fail(c->nvrtc, result, "nvrtcGetCUBIN", reterr);
+  }
+  image->cubin = cubin;
+  image->cubin_size = size;
+  return STG_OK;
+}
+
+static stg_status create_and_compile(struct compilation *c,
+                                     const struct stg_kernel_request *request,
+                                     const struct stg_log *log, stg_error *reterr) {
+  nvrtcResult result = c->nvrtc->create_program(&c->program, c->text, SOURCE_NAME, 0, NULL, NULL);
+  if (result != NVRTC_SUCCESS) {
+    return stg_nvrtc_fail(c->nvrtc, result, "nvrtcCreateProgram", reterr);
+  }
+  const char **options = stg_calloc(request->n_options + N_FIXED_OPTIONS, sizeof *options);
+  if (options == NULL) {
+    return stg_error_memory(reterr, "compile options", request->n_options * sizeof *options);
+  }
+  result = run_compiler(c, request, options);
+  stg_free(options);
+  stg_status status = fetch_log(c, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  if (result != NVRTC_SUCCESS) {
+    return compile_fail(c, request, result, log, reterr);
+  }
+  if (c->log[0] != '\0') {
+    stg_log_text(log, STG_LOG_DEBUG, c->log);
+  }
+  return STG_OK;
+}
+
+stg_status stg_compile(const struct stg_kernel_request *request, const struct stg_log *log,
+                       struct stg_kernel_image *ret_image, stg_error *reterr) {
+  uint64_t start_ns = stg_clock_ns();
+  struct compilation c = {0};
+  struct stg_kernel_image image = {0};
+  stg_status status = stg_nvrtc_get(&c.nvrtc, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  status = check_arch(c.nvrtc, request->arch, reterr);
+  if (status == STG_OK) {
+    status = join_source(&c, request, reterr);
+  }
+  if (status == STG_OK) {
+    status = create_and_compile(&c, request, log, reterr);
+  }
+  if (status == STG_OK) {
+    status = fetch_cubin(&c, &image, reterr);
+  }
+  if (status == STG_OK && !stg_nvrtc_learn_build(c.nvrtc, image.cubin, image.cubin_size)) {
+    status = stg_nvrtc_ask_build(c.nvrtc, reterr);
+  }
+  finish_compilation(&c);
+  if (status != STG_OK) {
+    stg_free(image.cubin);
+    return status;
+  }
+  stg_nvrtc_print_compiler(c.nvrtc, image.compiler);
+  image.compile_ms = (double)(stg_clock_ns() - start_ns) * 1e-6;
+  *ret_image = image;
+  return STG_OK;
+}

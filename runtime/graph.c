@@ -1,0 +1,219 @@
+/*
+ * graph.c: executable graphs: a line of kernel nodes that we build, or what a host captured.
+ *
+ * Built by adding nodes, never by capture, and without allocation nodes. stg_graph_set and
+ * stg_graph_launch are hot: no lock, no allocation. One thread at a time per graph.
+ */
+#include <stddef.h>
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/intmath.h"
+#include "runtime/context.h"
+#include "runtime/launch.h"
+
+struct stg_graph {
+  CUgraph graph; /* kept: exec updates name its nodes */
+  CUgraphExec exec;
+  size_t count; /* of `nodes`; 0 for a captured graph, whose nodes are not ours to change */
+  struct stg_graph_node {
+    CUgraphNode node;
+    CUfunction function;
+  } nodes[];
+};
+
+static CUDA_KERNEL_NODE_PARAMS_v2 node_params(CUfunction function,
+                                              const struct stg_launch_dims *dims, void **args) {
+  return (CUDA_KERNEL_NODE_PARAMS_v2){
+      .func = function,
+      .gridDimX = dims->grid_x,
+      .gridDimY = 1,
+      .gridDimZ = 1,
+      .blockDimX = dims->block_x,
+      .blockDimY = 1,
+      .blockDimZ = 1,
+      .sharedMemBytes = dims->shared_bytes,
+      .kernelParams = args,
+  };
+}
+
+static CUresult add_nodes(const struct stg_driver *driver, struct stg_graph *graph,
+                          const struct stg_graph_kernel *kernels) {
+  for (size_t i = 0; i < graph->count; i++) {
+    struct stg_graph_node *node = &graph->nodes[i];
+    node->function = kernels[i].module->function;
+    CUDA_KERNEL_NODE_PARAMS_v2 params =
+        node_params(node->function, &kernels[i].dims, kernels[i].args);
+    const CUgraphNode *after = i == 0 ? NULL : &graph->nodes[i - 1].node;
+    CUresult result = driver->graph_add_kernel_node(&node->node, graph->graph, after,
+                                                    after == NULL ? 0 : 1, &params);
+    if (result != CUDA_SUCCESS) {
+      return result;
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+static CUresult build_graph(const struct stg_driver *driver, struct stg_graph *graph,
+                            const struct stg_graph_kernel *kernels, CUstream stream,
+                            const char **ret_call) {
+  *ret_call = "cuGraphCreate";
+  CUresult result = driver->graph_create(&graph->graph, 0);
+  if (result != CUDA_SUCCESS) {
+    return result;
+  }
+  *ret_call = "cuGraphAddKernelNode";
+  result = add_nodes(driver, graph, kernels);
+  if (result != CUDA_SUCCESS) {
+    return result;
+  }
+  *ret_call = "cuGraphInstantiateWithFlags";
+  result = driver->graph_instantiate(&graph->exec, graph->graph, 0);
+  if (result != CUDA_SUCCESS) {
+    return result;
+  }
+  *ret_call = "cuGraphUpload";
+  return driver->graph_upload(graph->exec, stream);
+}
+
+/* In the context. */
+static void release_graph(const struct stg_driver *driver, const struct stg_graph *graph) {
+  if (graph->exec != NULL) {
+    driver->graph_exec_destroy(graph->exec);
+  }
+  if (graph->graph != NULL) {
+    driver->graph_destroy(graph->graph);
+  }
+}
+
+static struct stg_graph *new_graph(size_t count, stg_error *reterr) {
+  size_t bytes = 0;
+  struct stg_graph *graph = NULL;
+  if (stg_mul_size(count, sizeof graph->nodes[0], &bytes) &&
+      stg_add_size(bytes, sizeof *graph, &bytes)) {
+    graph = stg_calloc(1, bytes);
+  }
+  if (graph == NULL) {
+    stg_error_memory(reterr, "a graph", bytes);
+    return NULL;
+  }
+  graph->count = count;
+  return graph;
+}
+
+stg_status stg_graph_create(struct stg_device *device, const struct stg_graph_kernel *kernels,
+                            size_t count, stg_stream_handle stream, struct stg_graph **ret_graph,
+                            stg_error *reterr) {
+  struct stg_graph *graph = new_graph(count, reterr);
+  if (graph == NULL) {
+    return STG_E_NO_MEMORY;
+  }
+  struct stg_scope scope;
+  stg_status status = stg_scope_enter_relaxed(&scope, device, reterr);
+  if (status != STG_OK) {
+    stg_free(graph);
+    return status;
+  }
+  const char *call = NULL;
+  CUresult result = build_graph(device->driver, graph, kernels, stream, &call);
+  if (result != CUDA_SUCCESS) {
+    release_graph(device->driver, graph);
+    stg_free(graph);
+    return stg_scope_leave(&scope, result, call, reterr);
+  }
+  *ret_graph = graph;
+  return stg_scope_leave(&scope, result, call, reterr);
+}
+
+void stg_graph_destroy(struct stg_device *device, struct stg_graph *graph) {
+  if (graph == NULL) {
+    return;
+  }
+  struct stg_scope scope;
+  if (stg_scope_enter_relaxed(&scope, device, NULL) == STG_OK) {
+    release_graph(device->driver, graph);
+    stg_scope_exit(&scope);
+  }
+  stg_free(graph);
+}
+
+stg_status stg_graph_set(struct stg_device *device, struct stg_graph *graph, size_t index,
+                         const struct stg_launch_dims *dims, void **args, stg_error *reterr) {
+  if (index >= graph->count) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "graph node %zu does not exist or was captured: %zu can be set", index,
+                         graph->count);
+  }
+  struct stg_scope scope;
+  stg_status status = stg_scope_enter(&scope, device, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  const struct stg_graph_node *node = &graph->nodes[index];
+  CUDA_KERNEL_NODE_PARAMS_v2 params = node_params(node->function, dims, args);
+  CUresult result = device->driver->graph_exec_set_kernel(graph->exec, node->node, &params);
+  return stg_scope_leave(&scope, result, "cuGraphExecKernelNodeSetParams", reterr);
+}
+
+stg_status stg_graph_launch(struct stg_device *device, struct stg_graph *graph,
+                            stg_stream_handle stream, stg_error *reterr) {
+  struct stg_scope scope;
+  stg_status status = stg_scope_enter(&scope, device, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  CUresult result = device->driver->graph_launch(graph->exec, stream);
+  return stg_scope_leave(&scope, result, "cuGraphLaunch", reterr);
+}
+
+stg_status stg_capture_begin(struct stg_device *device, stg_stream_handle stream,
+                             stg_error *reterr) {
+  struct stg_scope scope;
+  stg_status status = stg_scope_enter(&scope, device, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  /* the strictest mode, and torch's: an unsafe call on any thread breaks the capture */
+  CUresult result = device->driver->stream_begin_capture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  return stg_scope_leave(&scope, result, "cuStreamBeginCapture", reterr);
+}
+
+static CUresult end_capture(const struct stg_driver *driver, CUstream stream,
+                            struct stg_graph *graph, size_t *ret_nodes, const char **ret_call) {
+  *ret_call = "cuStreamEndCapture";
+  CUresult result = driver->stream_end_capture(stream, &graph->graph);
+  if (result != CUDA_SUCCESS) {
+    return result;
+  }
+  *ret_call = "cuGraphGetNodes";
+  result = driver->graph_get_nodes(graph->graph, NULL, ret_nodes);
+  if (result != CUDA_SUCCESS) {
+    return result;
+  }
+  *ret_call = "cuGraphInstantiateWithFlags";
+  return driver->graph_instantiate(&graph->exec, graph->graph, 0);
+}
+
+stg_status stg_capture_end(struct stg_device *device, stg_stream_handle stream,
+                           struct stg_graph **ret_graph, size_t *ret_nodes, stg_error *reterr) {
+  struct stg_graph *graph = new_graph(0, reterr);
+  if (graph == NULL) {
+    return STG_E_NO_MEMORY;
+  }
+  struct stg_scope scope;
+  stg_status status = stg_scope_enter(&scope, device, reterr);
+  if (status != STG_OK) {
+    stg_free(graph);
+    return status;
+  }
+  size_t nodes = 0;
+  const char *call = NULL;
+  CUresult result = end_capture(device->driver, stream, graph, &nodes, &call);
+  if (result != CUDA_SUCCESS) {
+    release_graph(device->driver, graph);
+    stg_free(graph);
+    return stg_scope_leave(&scope, result, call, reterr);
+  }
+  *ret_nodes = nodes;
+  *ret_graph = graph;
+  return stg_scope_leave(&scope, result, call, reterr);
+}

@@ -1,0 +1,270 @@
+/*
+ * module_cache.c: request -> loaded module: memory, then disk, then NVRTC.
+ *
+ * The single flight is flight.c, the bytes are disk_cache.c, the text is compile.c; this file only
+ * joins them. Whatever is wrong with the disk costs a compile, never a failure.
+ */
+#include "runtime/module_cache.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "runtime/base/alloc.h"
+#include "runtime/clock.h"
+#include "runtime/flight.h"
+
+/* What a flight lands with. */
+struct loaded {
+  struct stg_module *module;
+  struct stg_cubin_info info;
+};
+
+struct stg_module_cache {
+  struct stg_device *device;
+  struct stg_disk_cache *disk;
+  struct stg_log log;
+  struct stg_flight_table *flights;
+  atomic_uint_least64_t memory_hits, disk_hits, compiles, compile_ns, load_ns;
+};
+
+stg_status stg_module_cache_create(struct stg_device *device, struct stg_disk_cache *disk,
+                                   const struct stg_log *log, struct stg_module_cache **ret_cache,
+                                   stg_error *reterr) {
+  struct stg_module_cache *cache = stg_calloc(1, sizeof *cache);
+  if (cache == NULL) {
+    return stg_error_memory(reterr, "a module cache", sizeof *cache);
+  }
+  stg_status status = stg_flight_create(&cache->flights, reterr);
+  if (status != STG_OK) {
+    stg_free(cache);
+    return status;
+  }
+  cache->device = device;
+  cache->disk = disk;
+  if (log != NULL) {
+    cache->log = *log;
+  }
+  *ret_cache = cache;
+  return STG_OK;
+}
+
+void stg_module_cache_destroy(struct stg_module_cache *cache) {
+  if (cache == NULL) {
+    return;
+  }
+  stg_flight_destroy(cache->flights);
+  stg_free(cache);
+}
+
+/*
+ * Find the request's entry, of the NVRTC that is loaded if there is one. A disk that does not
+ * answer is a miss: `*ret_found` false, one warning.
+ */
+static stg_status find_entry(struct stg_disk_cache *disk, const struct stg_kernel_request *request,
+                             const struct stg_log *log, struct stg_disk_hit *ret_hit,
+                             bool *ret_found, stg_error *reterr) {
+  char compiler[STG_COMPILER_CHARS];
+  stg_error error = STG_ERROR_INIT;
+  const char *preferred = stg_nvrtc_known_compiler(compiler) ? compiler : NULL;
+  stg_status status = stg_disk_cache_find(disk, request, preferred, ret_hit, &error);
+  if (status == STG_E_NO_MEMORY) {
+    return stg_error_set(reterr, status, "%s", error.message);
+  }
+  if (status != STG_OK && status != STG_E_NOT_FOUND) {
+    stg_log_printf(log, STG_LOG_WARN, "the disk cache is passed over for kernel '%s': %s",
+                   request->name, error.message);
+  }
+  *ret_found = status == STG_OK;
+  return STG_OK;
+}
+
+/* Load, timed. An entry's cubin lies anywhere in its file, and the driver reads it as an ELF. */
+static stg_status load_module(struct stg_module_cache *cache, const void *cubin, size_t size,
+                              const char *name, struct stg_loaded_kernel *kernel,
+                              stg_error *reterr) {
+  void *aligned = NULL;
+  uint64_t start_ns = stg_clock_ns();
+  if ((uintptr_t)cubin % sizeof(uint64_t) != 0) {
+    aligned = stg_malloc_aligned(size);
+    if (aligned == NULL) {
+      return stg_error_memory(reterr, "a cubin", size);
+    }
+    memcpy(aligned, cubin, size);
+  }
+  stg_status status = stg_module_load(cache->device, aligned != NULL ? aligned : cubin, name,
+                                      &kernel->module, reterr);
+  stg_free(aligned);
+  if (status == STG_OK) {
+    uint64_t load_ns = stg_clock_ns() - start_ns;
+    atomic_fetch_add(&cache->load_ns, load_ns);
+    kernel->load_us = (double)load_ns * 1e-3;
+  }
+  return status;
+}
+
+/* `*ret_found` false: a miss, or an entry that the driver refused and that is now out of the way.
+ */
+static stg_status make_from_disk(struct stg_module_cache *cache,
+                                 const struct stg_kernel_request *request,
+                                 struct stg_loaded_kernel *kernel, bool *ret_found,
+                                 stg_error *reterr) {
+  struct stg_disk_hit hit = {0};
+  stg_error error = STG_ERROR_INIT;
+  stg_status status = find_entry(cache->disk, request, &cache->log, &hit, ret_found, reterr);
+  if (status != STG_OK || !*ret_found) {
+    return status;
+  }
+  status = load_module(cache, hit.entry.cubin, hit.entry.cubin_size, request->name, kernel, &error);
+  if (status == STG_OK) {
+    kernel->origin = STG_FROM_DISK;
+    kernel->info = hit.entry.meta.cubin;
+    atomic_fetch_add(&cache->disk_hits, 1);
+  } else if (status == STG_E_CORRUPT) {
+    stg_disk_cache_reject(cache->disk, &hit, error.message);
+    *ret_found = false;
+    status = STG_OK;
+  } else {
+    stg_error_set(reterr, status, "%s", error.message);
+  }
+  stg_disk_hit_finish(&hit);
+  return status;
+}
+
+static stg_status make_from_source(struct stg_module_cache *cache,
+                                   const struct stg_kernel_request *request,
+                                   struct stg_loaded_kernel *kernel, stg_error *reterr) {
+  struct stg_kernel_image image = {0};
+  stg_status status = stg_compile(request, &cache->log, &image, reterr);
+  if (status == STG_OK) {
+    status = stg_cubin_read(image.cubin, image.cubin_size, request->name, &kernel->info, reterr);
+  }
+  if (status == STG_OK) {
+    status = load_module(cache, image.cubin, image.cubin_size, request->name, kernel, reterr);
+  }
+  if (status == STG_OK) {
+    kernel->origin = STG_FROM_COMPILER;
+    kernel->compile_ms = image.compile_ms;
+    atomic_fetch_add(&cache->compiles, 1);
+    atomic_fetch_add(&cache->compile_ns, (uint64_t)(image.compile_ms * 1e6));
+    /* only what the driver takes is stored; a failure is logged there and costs the next process */
+    (void)stg_disk_cache_store(cache->disk, request, &image, NULL);
+  }
+  stg_kernel_image_finish(&image);
+  return status;
+}
+
+static stg_status not_warm(const struct stg_kernel_request *request, const char *why,
+                           stg_error *reterr) {
+  return stg_error_set(reterr, STG_E_NOT_WARM,
+                       "kernel '%s' %s, and compiling is not allowed here: warm or build it first",
+                       request->signature, why);
+}
+
+static stg_status make_kernel(struct stg_module_cache *cache,
+                              const struct stg_kernel_request *request, bool may_compile,
+                              struct stg_loaded_kernel *kernel, stg_error *reterr) {
+  bool found = false;
+  stg_status status = make_from_disk(cache, request, kernel, &found, reterr);
+  if (status != STG_OK || found) {
+    return status;
+  }
+  if (!may_compile) {
+    return not_warm(request, "is in no cache", reterr);
+  }
+  stg_flight_slow(cache->flights, kernel->key);
+  return make_from_source(cache, request, kernel, reterr);
+}
+
+/* Make it as the one thread that does, and land, whatever comes of it. */
+static stg_status fly(struct stg_module_cache *cache, const struct stg_kernel_request *request,
+                      bool may_compile, struct stg_loaded_kernel *kernel, stg_error *reterr) {
+  stg_error error = STG_ERROR_INIT;
+  stg_status status = STG_OK;
+  struct loaded *loaded = stg_calloc(1, sizeof *loaded);
+  if (loaded == NULL) {
+    status = stg_error_memory(&error, "a kernel", sizeof *loaded);
+  } else {
+    status = make_kernel(cache, request, may_compile, kernel, &error);
+  }
+  if (status != STG_OK) {
+    stg_free(loaded);
+    stg_flight_land(cache->flights, kernel->key, status, NULL, &error);
+    return stg_error_set(reterr, status, "%s", error.message);
+  }
+  loaded->module = kernel->module;
+  loaded->info = kernel->info;
+  stg_flight_land(cache->flights, kernel->key, STG_OK, loaded, NULL);
+  return STG_OK;
+}
+
+stg_status stg_module_cache_get(struct stg_module_cache *cache,
+                                const struct stg_kernel_request *request, bool may_compile,
+                                struct stg_loaded_kernel *ret_kernel, stg_error *reterr) {
+  struct stg_loaded_kernel kernel = {.origin = STG_FROM_MEMORY};
+  enum stg_flight_role role = STG_FLIGHT_HAVE;
+  void *value = NULL;
+  stg_status status = stg_kernel_request_key(request, &kernel.key, reterr);
+  if (status == STG_OK) {
+    status = stg_flight_join(cache->flights, kernel.key, may_compile, &role, &value, reterr);
+  }
+  if (status == STG_OK && role == STG_FLIGHT_SLOW) {
+    status = not_warm(request, "is still being compiled", reterr);
+  }
+  if (status == STG_OK && role == STG_FLIGHT_MAKE) {
+    status = fly(cache, request, may_compile, &kernel, reterr);
+  }
+  if (status != STG_OK) {
+    return status;
+  }
+  if (role == STG_FLIGHT_HAVE) {
+    const struct loaded *loaded = value;
+    kernel.module = loaded->module;
+    kernel.info = loaded->info;
+    atomic_fetch_add(&cache->memory_hits, 1);
+  }
+  *ret_kernel = kernel;
+  return STG_OK;
+}
+
+void stg_module_cache_unref(struct stg_module_cache *cache, struct stg_key key) {
+  struct loaded *last = stg_flight_drop(cache->flights, key);
+  if (last != NULL) {
+    stg_module_unload(cache->device, last->module);
+    stg_free(last);
+  }
+}
+
+void stg_module_cache_counters(const struct stg_module_cache *cache,
+                               struct stg_module_counters *ret) {
+  *ret = (struct stg_module_counters){
+      .memory_hits = atomic_load(&cache->memory_hits),
+      .disk_hits = atomic_load(&cache->disk_hits),
+      .compiles = atomic_load(&cache->compiles),
+      .compile_ms = (double)atomic_load(&cache->compile_ns) * 1e-6,
+      .load_us = (double)atomic_load(&cache->load_ns) * 1e-3,
+  };
+}
+
+stg_status stg_module_build(struct stg_disk_cache *disk, const struct stg_kernel_request *request,
+                            const struct stg_log *log, bool *ret_compiled, double *ret_compile_ms,
+                            stg_error *reterr) {
+  struct stg_disk_hit hit = {0};
+  struct stg_kernel_image image = {0};
+  bool found = false;
+  stg_status status = find_entry(disk, request, log, &hit, &found, reterr);
+  if (status == STG_OK && !found) {
+    status = stg_compile(request, log, &image, reterr);
+    if (status == STG_OK) {
+      status = stg_disk_cache_store(disk, request, &image, reterr);
+    }
+  }
+  if (status == STG_OK) {
+    *ret_compiled = !found;
+    *ret_compile_ms = image.compile_ms;
+  }
+  if (found) {
+    stg_disk_hit_finish(&hit);
+  }
+  stg_kernel_image_finish(&image);
+  return status;
+}

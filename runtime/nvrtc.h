@@ -1,0 +1,60 @@
+/*
+ * nvrtc.h: NVRTC behind dlopen: one table of entry points for the process, and which it is.
+ *
+ * Private to nvrtc.c, nvrtc_facts.c and compile.c (it includes the toolkit's nvrtc.h).
+ */
+#ifndef STG_RUNTIME_NVRTC_H
+#define STG_RUNTIME_NVRTC_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <nvrtc.h>
+
+#include "runtime/base/error.h"
+#include "runtime/kernel.h"
+
+#define STG_NVRTC_BUILD_UNKNOWN (-1)
+
+struct stg_nvrtc {
+#define STG_NVRTC_FN(type, member, symbol, parameters) type(*member) parameters;
+#include "runtime/nvrtc_api.def"
+#undef STG_NVRTC_FN
+  int major, minor;
+  atomic_int build;    /* STG_NVRTC_BUILD_UNKNOWN until something was compiled */
+  char *path;          /* file it was loaded from */
+  char builtins[48];   /* file name of the library it needs beside it */
+  bool builtins_found; /* and whether that was loaded */
+};
+
+/**
+ * The process's table, loaded on the first call and never unloaded. STG_E_NO_DEVICE names the files
+ * tried and the remedy. Any thread.
+ */
+STG_NODISCARD stg_status stg_nvrtc_get(struct stg_nvrtc **ret_nvrtc, stg_error *reterr);
+
+/** True when the version is at least major.minor. */
+bool stg_nvrtc_since(const struct stg_nvrtc *nvrtc, int major, int minor);
+
+/**
+ * Learn the build number from anything NVRTC wrote (a cubin's or a PTX's "V13.0.88"): free, where
+ * asking for __CUDACC_VER_BUILD__ would be a compile. False when the text is not there.
+ */
+bool stg_nvrtc_learn_build(struct stg_nvrtc *nvrtc, const void *written, size_t size);
+/** Where no image has told it: compile an empty text to PTX, whose header does. */
+STG_NODISCARD stg_status stg_nvrtc_ask_build(struct stg_nvrtc *nvrtc, stg_error *reterr);
+/** "nvrtc-13.0.88"; the build number must have been learnt. */
+void stg_nvrtc_print_compiler(const struct stg_nvrtc *nvrtc, char ret[STG_COMPILER_CHARS]);
+
+/** The architectures that it knows, ascending, 90 for sm_90; `*ret_archs` is stg_free'd. */
+STG_NODISCARD stg_status stg_nvrtc_list_archs(const struct stg_nvrtc *nvrtc, int **ret_archs,
+                                              size_t *ret_count, stg_error *reterr);
+/**
+ * STG_E_NO_MEMORY or STG_E_COMPILE: "`call` of NVRTC 13.0 failed: NVRTC_ERROR_X"; STG_E_NO_DEVICE
+ * with file and remedy when the builtins library is missing.
+ */
+stg_status stg_nvrtc_fail(const struct stg_nvrtc *nvrtc, nvrtcResult result, const char *call,
+                          stg_error *reterr);
+
+#endif
