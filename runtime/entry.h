@@ -1,5 +1,5 @@
 /*
- * entry.h: the bytes of one cache entry (.sgc): encode, decode, verify. Pure functions on memory.
+ * entry.h: the bytes of one cache entry (.sgc): encode, decode, verify. Works on memory alone.
  *
  * Layout, little-endian:
  *   magic "STGCACHE" (8) | u32 format version | u32 flags | key (16, high then low, big-endian
@@ -15,8 +15,10 @@
 #include "runtime/kernel.h"
 
 #define STG_ENTRY_FORMAT 1
+#define STG_ENTRY_MAX_BYTES ((uint64_t)256 << 20)
 
-/* What the metadata of an entry says; text borrowed from the entry's bytes or arena. */
+/* What the metadata of an entry says; text borrowed from the entry's arena. `cubin` is read from
+ * the ELF itself. */
 struct stg_entry_meta {
   const char *signature;
   const char *kernel;   /* name */
@@ -45,15 +47,17 @@ struct stg_entry {
   struct stg_arena *arena;
 };
 
-/** Serialise. Reads the cubin's ELF for the metadata; STG_E_CORRUPT when it is no cubin of the
- * request. */
+/**
+ * Append the entry's bytes, stamped with the time of day. Reads the cubin's ELF for the metadata;
+ * STG_E_CORRUPT when it is no cubin of the request.
+ */
 STG_NODISCARD stg_status stg_entry_encode(const struct stg_kernel_request *request,
                                           const struct stg_kernel_image *image,
                                           struct stg_strbuf *ret_bytes, stg_error *reterr);
 /**
- * Check everything: magic, version, sizes, footer, key against material, material against metadata,
- * ELF architecture against `arch`. STG_E_CORRUPT says what is wrong; STG_E_UNSUPPORTED for another
- * format version.
+ * Check everything: magic, version, sizes, footer, key against material, material against metadata
+ * and source, ELF architecture against `arch`. STG_E_CORRUPT says what is wrong; STG_E_UNSUPPORTED
+ * for another format version. `*ret_entry` borrows `bytes` and `arena`.
  */
 STG_NODISCARD stg_status stg_entry_decode(const void *bytes, size_t size, struct stg_arena *arena,
                                           struct stg_entry *ret_entry, stg_error *reterr);

@@ -9,8 +9,9 @@
 
 #include "runtime/base/key.h"
 
-#define STG_ARCH_CHARS 16     /* "sm_90a" and a NUL */
-#define STG_COMPILER_CHARS 24 /* "nvrtc-13.0.88" and a NUL */
+#define STG_MATERIAL_FORMAT "1" /* of the key material: a change makes every old entry a miss */
+#define STG_ARCH_CHARS 16       /* "sm_90a" and a NUL */
+#define STG_COMPILER_CHARS 24   /* "nvrtc-13.0.88" and a NUL */
 
 /* Everything borrowed for the call. */
 struct stg_kernel_request {
@@ -24,6 +25,15 @@ struct stg_kernel_request {
   uint32_t threads; /* launch rule, kept in the entry for the inspector */
   uint32_t rows_per_block;
 };
+
+/* Names of the material's fields, in order; "option" once per option. */
+#define STG_FIELD_FORMAT "format"
+#define STG_FIELD_SIGNATURE "signature"
+#define STG_FIELD_KERNEL "kernel"
+#define STG_FIELD_PRELUDE "prelude"
+#define STG_FIELD_SOURCE "source"
+#define STG_FIELD_OPTION "option"
+#define STG_FIELD_ARCH "arch"
 
 /**
  * Append the request's key material: format version, signature, kernel name, prelude, source,
