@@ -19,7 +19,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are used whe
 #define MAX_HEADER_BYTES                                                                           \
   (STG_SAFETENSORS_MAX_HEADER_BYTES < STG_JSON_MAX_BYTES ? STG_SAFETENSORS_MAX_HEADER_BYTES        \
                                                          : STG_JSON_MAX_BYTES)
-#define MAX_EXTENT ((int64_t)1 << 53) /* JSON numbers are exact up to here */
+#define MAX_EXTENT (((int64_t)1 << 53) - 1) /* JSON numbers are exact up to here */
 
 /* The element types of the format. Those without one of ours can be checked but not used; a name
  * that is not here has an unknown width. */
@@ -98,11 +98,12 @@ static stg_status read_offsets(const struct reader *reader, const struct stg_jso
     return stg_json_error(reterr, STG_E_FORMAT, offsets, "expected [begin, end], found %zu values",
                           stg_json_count(offsets));
   }
+  int64_t max = reader->data_size < MAX_EXTENT ? (int64_t)reader->data_size : MAX_EXTENT;
   int64_t values[2] = {0, 0};
   size_t n = 0;
   struct stg_json value;
   for (bool more = stg_json_first(offsets, &value); more; more = stg_json_next(&value)) {
-    status = stg_json_int(&value, 0, (int64_t)reader->data_size, &values[n++], reterr);
+    status = stg_json_int(&value, 0, max, &values[n++], reterr);
     if (status != STG_OK) {
       return status;
     }
