@@ -75,12 +75,6 @@ static stg_status fail_expected(const struct scanner *s, const char *expected) {
   return fail(s, s->at, "expected %s, found byte 0x%02x", expected, c);
 }
 
-static void skip_space(struct scanner *s) {
-  while (peek(s) == ' ' || peek(s) == '\t' || peek(s) == '\n' || peek(s) == '\r') {
-    s->at++;
-  }
-}
-
 /* The next character; a NUL, which no grammar rule takes, at the end. */
 static char peek(const struct scanner *s) {
   if (s->at == s->end) {
@@ -95,6 +89,12 @@ static bool take(struct scanner *s, char c) {
     return true;
   }
   return false;
+}
+
+static void skip_space(struct scanner *s) {
+  while (peek(s) == ' ' || peek(s) == '\t' || peek(s) == '\n' || peek(s) == '\r') {
+    s->at++;
+  }
 }
 
 /* Bytes of the well-formed UTF-8 sequence at `p` (Unicode table 3-7), or 0. */

@@ -136,7 +136,8 @@ void stg_workload_finish(struct stg_workload *workload);
 /**
  * Read vector `index`, copy `copy` as hidden_size floats, exactly as stored (no normalisation).
  * STG_E_FORMAT or STG_E_NOT_FOUND with the vector's place and both shapes, STG_E_NON_FINITE with
- * the index of the value, or what opening its file gave.
+ * the index of the value, or what opening its file gave; the content of ret_values is then
+ * unspecified.
  */
 STG_NODISCARD stg_status stg_workload_read_vector(const struct stg_workload *workload, size_t index,
                                                   uint32_t copy, float *ret_values,

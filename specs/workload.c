@@ -1,0 +1,313 @@
+/*
+ * workload.c: read a steer workload: the frame of the file, its geometry, its inputs and its run.
+ *
+ * The members with their own rules are read by workload_vectors.c, workload_slots.c and
+ * workload_batch.c, in an order in which references only point backwards. Knows no device and no
+ * op's meaning.
+ */
+#include "specs/workload.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/file.h"
+#include "specs/workload_reader.h"
+
+static stg_status read_family(struct stg_workload_reader *reader, const struct stg_json *root) {
+  struct stg_json member;
+  const char *family = NULL;
+  int64_t version = 0;
+  stg_status status = stg_json_get(root, "steergraph", &member, reader->err);
+  if (status == STG_OK) {
+    status = stg_json_int(&member, 1, 1, &version, reader->err);
+  }
+  if (status == STG_OK) {
+    status = stg_json_get(root, "family", &member, reader->err);
+  }
+  if (status == STG_OK) {
+    status = stg_json_string(&member, &family, reader->err);
+  }
+  if (status == STG_OK && strcmp(family, "steer") != 0) {
+    status = stg_json_error(reader->err, STG_E_UNSUPPORTED, &member,
+                            "family '%.40s' is not supported by this version; use 'steer'", family);
+  }
+  return status;
+}
+
+static stg_status read_dtype(struct stg_workload_reader *reader, const struct stg_json *at,
+                             stg_dtype *ret_dtype) {
+  const char *text = NULL;
+  stg_status status = stg_json_string(at, &text, reader->err);
+  if (status == STG_OK && !stg_dtype_parse(text, ret_dtype)) {
+    status = stg_json_error(reader->err, STG_E_FORMAT, at,
+                            "'%.40s' is not a dtype; use 'bf16', 'f16' or 'f32'", text);
+  }
+  return status;
+}
+
+static stg_status read_dtypes(struct stg_workload_reader *reader, const struct stg_json *geometry) {
+  struct stg_workload *workload = reader->workload;
+  struct stg_json member;
+  stg_status status = stg_json_get(geometry, "dtype", &member, reader->err);
+  if (status == STG_OK) {
+    status = read_dtype(reader, &member, &workload->dtype);
+  }
+  if (status != STG_OK) {
+    return status;
+  }
+  workload->bank_dtype = workload->dtype;
+  if (!stg_json_find(geometry, "bank_dtype", &member)) {
+    return STG_OK;
+  }
+  status = read_dtype(reader, &member, &workload->bank_dtype);
+  if (status == STG_OK && workload->bank_dtype != workload->dtype &&
+      workload->bank_dtype != STG_F32) {
+    status = stg_json_error(reader->err, STG_E_FORMAT, &member,
+                            "'%s' with dtype '%s'; the bank has the same dtype, or 'f32'",
+                            stg_dtype_name(workload->bank_dtype), stg_dtype_name(workload->dtype));
+  }
+  return status;
+}
+
+static stg_status read_geometry(struct stg_workload_reader *reader, const struct stg_json *root) {
+  static const char *const keys[] = {"hidden_size", "layers", "dtype", "bank_dtype", "state", NULL};
+  struct stg_workload *workload = reader->workload;
+  struct stg_json geometry;
+  struct stg_json member;
+  const char *state = "hidden";
+  int64_t layers = 1;
+  stg_status status = stg_json_get(root, "geometry", &geometry, reader->err);
+  if (status == STG_OK) {
+    status = stg_json_check_keys(&geometry, keys, reader->err);
+  }
+  if (status == STG_OK) {
+    status = stg_json_get(&geometry, "hidden_size", &member, reader->err);
+  }
+  if (status == STG_OK) {
+    status =
+        stg_json_int(&member, 1, STG_WORKLOAD_MAX_HIDDEN_SIZE, &workload->hidden_size, reader->err);
+  }
+  if (status == STG_OK && stg_json_find(&geometry, "layers", &member)) {
+    status = stg_json_int(&member, 1, STG_WORKLOAD_MAX_LAYERS, &layers, reader->err);
+  }
+  if (status == STG_OK) {
+    status = read_dtypes(reader, &geometry);
+  }
+  if (status == STG_OK && stg_json_find(&geometry, "state", &member)) {
+    status = stg_json_string(&member, &state, reader->err);
+  }
+  if (status != STG_OK) {
+    return status;
+  }
+  workload->layers = (uint32_t)layers;
+  workload->pair = strcmp(state, "hidden+residual") == 0;
+  if (!workload->pair && strcmp(state, "hidden") != 0) {
+    return stg_json_error(reader->err, STG_E_FORMAT, &member,
+                          "'%.40s' is not a state; use 'hidden' or 'hidden+residual'", state);
+  }
+  return STG_OK;
+}
+
+static stg_status read_op_file(struct stg_workload_reader *reader, const struct stg_json *at,
+                               const struct stg_op_decl **ops) {
+  const char *path = NULL;
+  stg_status status = stg_spec_read_path(reader, at, &path);
+  if (status == STG_OK) {
+    status = stg_op_decl_load(&reader->workload->arena, path, &ops[at->index], reader->err);
+  }
+  if (status != STG_OK) {
+    return status;
+  }
+  const char *name = ops[at->index]->name;
+  if (stg_op_name_is_reserved(name)) {
+    return stg_json_error(reader->err, STG_E_FORMAT, at,
+                          "'%s' defines the built-in op '%s'; choose another name", path, name);
+  }
+  for (size_t i = 0; i < at->index; i++) {
+    if (strcmp(ops[i]->name, name) == 0) {
+      return stg_json_error(reader->err, STG_E_FORMAT, at,
+                            "op '%s' is defined in '%s' already; rename one", name, ops[i]->file);
+    }
+  }
+  return STG_OK;
+}
+
+static stg_status read_ops(struct stg_workload_reader *reader, const struct stg_json *root) {
+  struct stg_arena *arena = &reader->workload->arena;
+  struct stg_json list;
+  if (!stg_json_find(root, "ops", &list)) {
+    return STG_OK;
+  }
+  stg_status status = stg_json_expect_array(&list, reader->err);
+  if (status != STG_OK) {
+    return status;
+  }
+  size_t n = stg_json_count(&list);
+  if (n > STG_WORKLOAD_MAX_OPS) {
+    return stg_json_error(reader->err, STG_E_FORMAT, &list, "%zu op files; at most %d", n,
+                          STG_WORKLOAD_MAX_OPS);
+  }
+  const struct stg_op_decl **ops = stg_arena_alloc(arena, n, sizeof(const struct stg_op_decl *));
+  if (ops == NULL) {
+    return stg_arena_status(arena, reader->err);
+  }
+  struct stg_json item;
+  bool more = stg_json_first(&list, &item);
+  for (; more && status == STG_OK; more = stg_json_next(&item)) {
+    status = read_op_file(reader, &item, ops);
+  }
+  reader->workload->ops = ops;
+  reader->workload->n_ops = n;
+  return status;
+}
+
+/* A source of [rows, hidden_size] elements. */
+static stg_status read_rows_source(struct stg_workload_reader *reader, const struct stg_json *at,
+                                   struct stg_spec_vector_source *ret_source) {
+  static const char *const keys[] = {"file", "tensor", "offset", "count", "values", "random", NULL};
+  const struct stg_workload *workload = reader->workload;
+  stg_status status = stg_json_check_keys(at, keys, reader->err);
+  if (status == STG_OK) {
+    status = stg_spec_read_source(reader, at, ret_source);
+  }
+  if (status != STG_OK || ret_source->kind != STG_VECTOR_VALUES) {
+    return status;
+  }
+  /* at most 2^42, see the limits */
+  int64_t needed = workload->rows * workload->hidden_size;
+  if ((int64_t)ret_source->n_values != needed) {
+    return stg_json_error(reader->err, STG_E_FORMAT, at,
+                          "%zu values, but %" PRId64 " rows of %" PRId64 " need %" PRId64,
+                          ret_source->n_values, workload->rows, workload->hidden_size, needed);
+  }
+  return STG_OK;
+}
+
+static stg_status read_input(struct stg_workload_reader *reader, const struct stg_json *root) {
+  static const char *const keys[] = {"hidden", "residual", NULL};
+  struct stg_workload *workload = reader->workload;
+  struct stg_json input;
+  struct stg_json member;
+  stg_status status = stg_json_get(root, "input", &input, reader->err);
+  if (status == STG_OK) {
+    status = stg_json_check_keys(&input, keys, reader->err);
+  }
+  if (status == STG_OK) {
+    status = stg_json_get(&input, "hidden", &member, reader->err);
+  }
+  if (status == STG_OK) {
+    status = read_rows_source(reader, &member, &workload->hidden);
+  }
+  if (status != STG_OK) {
+    return status;
+  }
+  if (stg_json_find(&input, "residual", &member) && !workload->pair) {
+    return stg_json_error(reader->err, STG_E_FORMAT, &member,
+                          "geometry.state is 'hidden'; leave 'residual' out, or set the state to "
+                          "'hidden+residual'");
+  }
+  if (!workload->pair) {
+    return STG_OK;
+  }
+  status = stg_json_get(&input, "residual", &member, reader->err);
+  return status == STG_OK ? read_rows_source(reader, &member, &workload->residual) : status;
+}
+
+static stg_status read_run(struct stg_workload_reader *reader, const struct stg_json *root) {
+  static const char *const keys[] = {"warmup", "repeats", NULL};
+  struct stg_json run;
+  struct stg_json member;
+  int64_t warmup = 10;
+  int64_t repeats = 100;
+  stg_status status = STG_OK;
+  if (stg_json_find(root, "run", &run)) {
+    status = stg_json_check_keys(&run, keys, reader->err);
+    if (status == STG_OK && stg_json_find(&run, "warmup", &member)) {
+      status = stg_json_int(&member, 0, STG_WORKLOAD_MAX_REPEATS, &warmup, reader->err);
+    }
+    if (status == STG_OK && stg_json_find(&run, "repeats", &member)) {
+      status = stg_json_int(&member, 1, STG_WORKLOAD_MAX_REPEATS, &repeats, reader->err);
+    }
+  }
+  reader->workload->warmup = (uint32_t)warmup;
+  reader->workload->repeats = (uint32_t)repeats;
+  return status;
+}
+
+static stg_status read_root(struct stg_workload_reader *reader, const struct stg_json *root) {
+  static const char *const keys[] = {"steergraph", "family", "geometry", "ops",
+                                     "vectors",    "slots",  "batch",    "buckets",
+                                     "input",      "run",    "epilogue", NULL};
+  static const char *const later[] = {"epilogue", NULL};
+  typedef stg_status (*read_fn)(struct stg_workload_reader *, const struct stg_json *);
+  /* each part refers to earlier parts only */
+  static const read_fn parts[] = {read_family,           read_geometry,       read_ops,
+                                  stg_spec_read_vectors, stg_spec_read_slots, stg_spec_read_batch,
+                                  stg_spec_read_buckets, read_input,          read_run};
+  stg_status status = stg_json_check_keys(root, keys, reader->err);
+  if (status == STG_OK) {
+    status = stg_spec_refuse_members(root, later, reader->err);
+  }
+  for (size_t i = 0; i < sizeof parts / sizeof parts[0] && status == STG_OK; i++) {
+    status = parts[i](reader, root);
+  }
+  return status;
+}
+
+static stg_status read_workload(const struct stg_json_doc *doc,
+                                const struct stg_workload_options *options,
+                                struct stg_workload *ret_workload, stg_error *err) {
+  static const struct stg_workload_options defaults = {0};
+  struct stg_workload workload = {0};
+  struct stg_workload_reader reader = {
+      .workload = &workload, .options = options != NULL ? options : &defaults, .err = err};
+  struct stg_json root = stg_json_root(doc);
+  stg_status status = STG_OK;
+  reader.folder = stg_path_folder(doc->file);
+  workload.file = stg_arena_strdup(&workload.arena, doc->file);
+  if (reader.folder == NULL || workload.file == NULL) {
+    status = stg_error_memory(err, "a workload", strlen(doc->file));
+  } else {
+    status = read_root(&reader, &root);
+  }
+  stg_free(reader.folder);
+  if (status != STG_OK) {
+    stg_workload_finish(&workload);
+    return status;
+  }
+  *ret_workload = workload;
+  return STG_OK;
+}
+
+stg_status stg_workload_parse(const char *path, const char *text, size_t len,
+                              const struct stg_workload_options *options,
+                              struct stg_workload *ret_workload, stg_error *reterr) {
+  struct stg_json_doc doc = {0};
+  stg_status status = stg_json_parse(path, text, len, &doc, reterr);
+  if (status == STG_OK) {
+    status = read_workload(&doc, options, ret_workload, reterr);
+  }
+  stg_json_finish(&doc);
+  return status;
+}
+
+stg_status stg_workload_load(const char *path, const struct stg_workload_options *options,
+                             struct stg_workload *ret_workload, stg_error *reterr) {
+  struct stg_json_doc doc = {0};
+  stg_status status = stg_json_load(path, &doc, reterr);
+  if (status == STG_OK) {
+    status = read_workload(&doc, options, ret_workload, reterr);
+  }
+  stg_json_finish(&doc);
+  return status;
+}
+
+void stg_workload_finish(struct stg_workload *workload) {
+  if (workload == NULL) {
+    return;
+  }
+  stg_arena_finish(&workload->arena);
+  *workload = (struct stg_workload){0};
+}

@@ -1,0 +1,238 @@
+/*
+ * workload_data.c: the numbers behind a workload's sources: vectors as float32, rows as elements
+ * of the workload's dtype.
+ *
+ * Works in pieces of a fixed size, so that it needs no memory of its own beside the mapped file.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/base/dtype.h"
+#include "specs/random.h"
+#include "specs/vector_file.h"
+#include "specs/workload.h"
+
+#define PIECE_ELEMS 512
+
+/* Streams of the generator, so that equal seeds do not repeat values: copy k of a vector has k. */
+#define STREAM_HIDDEN ((uint64_t)1 << 32)
+#define STREAM_RESIDUAL ((uint64_t)2 << 32)
+
+/* "[32, 4096]" */
+static void print_shape(const struct stg_tensor_info *tensor, char *ret, size_t size) {
+  size_t len = (size_t)snprintf(ret, size, "[");
+  for (uint32_t i = 0; i < tensor->n_dims && len < size; i++) {
+    len +=
+        (size_t)snprintf(ret + len, size - len, "%s%" PRId64, i > 0 ? ", " : "", tensor->shape[i]);
+  }
+  if (len < size) {
+    snprintf(ret + len, size - len, "]");
+  }
+}
+
+static stg_status fail_shape(const struct stg_workload *workload,
+                             const struct stg_spec_vector_source *source,
+                             const struct stg_tensor_info *tensor, const char *needed,
+                             stg_error *err) {
+  char shape[STG_TENSOR_MAX_DIMS * 24];
+  print_shape(tensor, shape, sizeof shape);
+  return stg_error_set(err, STG_E_FORMAT, "%s: %s: tensor '%.64s' has shape %s; needed: %s",
+                       workload->file, source->where, tensor->name, shape, needed);
+}
+
+/* Open the source's file and find its tensor; on success the caller closes `*ret_file`. */
+static stg_status open_tensor(const struct stg_workload *workload,
+                              const struct stg_spec_vector_source *source,
+                              struct stg_tensor_file *ret_file,
+                              const struct stg_tensor_info **ret_tensor, stg_error *err) {
+  struct stg_tensor_file file = {0};
+  stg_status status = stg_tensor_file_open(source->path, &file, err);
+  if (status == STG_OK) {
+    status = stg_tensor_find(&file, source->tensor, ret_tensor, err);
+    if (status != STG_OK) {
+      stg_tensor_file_close(&file);
+    }
+  }
+  if (status != STG_OK) {
+    stg_error_prefix(err, "%s: %s: ", workload->file, source->where);
+    return status;
+  }
+  *ret_file = file;
+  return STG_OK;
+}
+
+/* Elements [first, first + count) of `data`, which may be unaligned, converted to `to`. */
+static void convert_elems(stg_dtype to, unsigned char *dst, const struct stg_tensor_info *tensor,
+                          size_t first, size_t count) {
+  union {
+    unsigned char bytes[PIECE_ELEMS * sizeof(float)];
+    float align;
+  } piece;
+  size_t from_bytes = stg_dtype_bytes(tensor->dtype);
+  const unsigned char *src = (const unsigned char *)tensor->data + first * from_bytes;
+  for (size_t done = 0; done < count; done += PIECE_ELEMS) {
+    size_t n = count - done < PIECE_ELEMS ? count - done : PIECE_ELEMS;
+    memcpy(piece.bytes, src + done * from_bytes, n * from_bytes);
+    stg_convert(to, dst + done * stg_dtype_bytes(to), tensor->dtype, piece.bytes, n);
+  }
+}
+
+/* The tensor is one vector, or `row` names one of its rows. */
+static stg_status check_vector_shape(const struct stg_workload *workload,
+                                     const struct stg_spec_vector_source *source,
+                                     const struct stg_tensor_info *tensor, size_t *ret_first,
+                                     stg_error *err) {
+  char needed[128];
+  int64_t width = workload->hidden_size;
+  if (source->row < 0) {
+    if (tensor->n_dims == 1 && tensor->shape[0] == width) {
+      *ret_first = 0;
+      return STG_OK;
+    }
+    snprintf(needed, sizeof needed, "[%" PRId64 "]%s", width,
+             tensor->n_dims == 2 ? ", or a \"row\" of it" : "");
+    return fail_shape(workload, source, tensor, needed, err);
+  }
+  if (tensor->n_dims != 2 || tensor->shape[1] != width) {
+    snprintf(needed, sizeof needed, "[rows, %" PRId64 "], because \"row\" is given", width);
+    return fail_shape(workload, source, tensor, needed, err);
+  }
+  if (source->row >= tensor->shape[0]) {
+    snprintf(needed, sizeof needed, "more than %" PRId64 " rows, because \"row\" is %" PRId64,
+             source->row, source->row);
+    return fail_shape(workload, source, tensor, needed, err);
+  }
+  *ret_first = (size_t)source->row * (size_t)width;
+  return STG_OK;
+}
+
+static stg_status check_finite(const struct stg_workload *workload,
+                               const struct stg_spec_vector_source *source, const float *values,
+                               stg_error *err) {
+  for (int64_t i = 0; i < workload->hidden_size; i++) {
+    if (!isfinite(values[i])) {
+      return stg_error_set(err, STG_E_NON_FINITE,
+                           "%s: %s: element %" PRId64 " is %g; a vector must be finite",
+                           workload->file, source->where, i, (double)values[i]);
+    }
+  }
+  return STG_OK;
+}
+
+static stg_status read_file_vector(const struct stg_workload *workload,
+                                   const struct stg_spec_vector_source *source, float *ret_values,
+                                   stg_error *err) {
+  struct stg_tensor_file file = {0};
+  const struct stg_tensor_info *tensor = NULL;
+  size_t first = 0;
+  stg_status status = open_tensor(workload, source, &file, &tensor, err);
+  if (status != STG_OK) {
+    return status;
+  }
+  status = check_vector_shape(workload, source, tensor, &first, err);
+  if (status == STG_OK) {
+    convert_elems(STG_F32, (unsigned char *)ret_values, tensor, first,
+                  (size_t)workload->hidden_size);
+    status = check_finite(workload, source, ret_values, err);
+  }
+  stg_tensor_file_close(&file);
+  return status;
+}
+
+stg_status stg_workload_read_vector(const struct stg_workload *workload, size_t index,
+                                    uint32_t copy, float *ret_values, stg_error *reterr) {
+  const struct stg_spec_vector *vector = &workload->vectors[index];
+  const struct stg_spec_vector_source *source = &vector->source;
+  size_t width = (size_t)workload->hidden_size;
+  if (copy >= vector->copies) {
+    return stg_error_set(reterr, STG_E_INVALID, "%s: %s: copy %u of %u", workload->file,
+                         vector->where, copy, vector->copies);
+  }
+  switch (source->kind) {
+  case STG_VECTOR_VALUES:
+    memcpy(ret_values, source->values, width * sizeof(float));
+    return STG_OK;
+  case STG_VECTOR_RANDOM:
+    stg_random_normal(source->seed, copy, 0, source->scale, ret_values, width);
+    return check_finite(workload, source, ret_values, reterr);
+  case STG_VECTOR_FILE:
+    break;
+  }
+  return read_file_vector(workload, source, ret_values, reterr);
+}
+
+/* Where row `row` of the destination begins. */
+static unsigned char *row_of(const struct stg_workload *workload, void *rows, int64_t row) {
+  size_t pitch = (size_t)workload->row_stride * stg_dtype_bytes(workload->dtype);
+  return (unsigned char *)rows + (size_t)row * pitch;
+}
+
+static stg_status fill_from_file(const struct stg_workload *workload,
+                                 const struct stg_spec_vector_source *source, void *rows,
+                                 stg_error *err) {
+  struct stg_tensor_file file = {0};
+  const struct stg_tensor_info *tensor = NULL;
+  stg_status status = open_tensor(workload, source, &file, &tensor, err);
+  if (status != STG_OK) {
+    return status;
+  }
+  size_t width = (size_t)workload->hidden_size;
+  if (tensor->n_dims != 2 || tensor->shape[0] != workload->rows ||
+      tensor->shape[1] != workload->hidden_size) {
+    char needed[64];
+    snprintf(needed, sizeof needed, "[%" PRId64 ", %" PRId64 "]", workload->rows,
+             workload->hidden_size);
+    status = fail_shape(workload, source, tensor, needed, err);
+  } else {
+    for (int64_t row = 0; row < workload->rows; row++) {
+      convert_elems(workload->dtype, row_of(workload, rows, row), tensor, (size_t)row * width,
+                    width);
+    }
+  }
+  stg_tensor_file_close(&file);
+  return status;
+}
+
+static void fill_from_values(const struct stg_workload *workload,
+                             const struct stg_spec_vector_source *source, void *rows) {
+  size_t width = (size_t)workload->hidden_size;
+  for (int64_t row = 0; row < workload->rows; row++) {
+    stg_convert(workload->dtype, row_of(workload, rows, row), STG_F32,
+                source->values + (size_t)row * width, width);
+  }
+}
+
+static void fill_from_random(const struct stg_workload *workload,
+                             const struct stg_spec_vector_source *source, void *rows) {
+  uint64_t stream = source == &workload->residual ? STREAM_RESIDUAL : STREAM_HIDDEN;
+  size_t width = (size_t)workload->hidden_size;
+  float piece[PIECE_ELEMS];
+  for (int64_t row = 0; row < workload->rows; row++) {
+    unsigned char *dst = row_of(workload, rows, row);
+    for (size_t done = 0; done < width; done += PIECE_ELEMS) {
+      size_t n = width - done < PIECE_ELEMS ? width - done : PIECE_ELEMS;
+      stg_random_normal(source->seed, stream, (uint64_t)row * width + done, source->scale, piece,
+                        n);
+      stg_convert(workload->dtype, dst + done * stg_dtype_bytes(workload->dtype), STG_F32, piece,
+                  n);
+    }
+  }
+}
+
+stg_status stg_workload_fill(const struct stg_workload *workload,
+                             const struct stg_spec_vector_source *source, void *ret_rows,
+                             stg_error *reterr) {
+  switch (source->kind) {
+  case STG_VECTOR_VALUES:
+    fill_from_values(workload, source, ret_rows);
+    return STG_OK;
+  case STG_VECTOR_RANDOM:
+    fill_from_random(workload, source, ret_rows);
+    return STG_OK;
+  case STG_VECTOR_FILE:
+    break;
+  }
+  return fill_from_file(workload, source, ret_rows, reterr);
+}

@@ -1,0 +1,238 @@
+/*
+ * workload_source.c: where numbers come from: a tensor of a file, inline values, a seed.
+ *
+ * Resolves paths against the spec's folder and keeps them inside it. Reads no tensor: that waits
+ * until the numbers are asked for (workload_data.c).
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/file.h"
+#include "specs/workload_reader.h"
+
+#define MAX_SEED (((int64_t)1 << 53) - 1)
+
+const char *stg_spec_where(struct stg_workload_reader *reader, const struct stg_json *at) {
+  char path[STG_JSON_PATH_BYTES];
+  stg_json_path(at, path);
+  return stg_arena_strdup(&reader->workload->arena, path);
+}
+
+stg_status stg_spec_refuse_members(const struct stg_json *object, const char *const *keys,
+                                   stg_error *err) {
+  struct stg_json member;
+  for (; *keys != NULL; keys++) {
+    if (stg_json_find(object, *keys, &member)) {
+      return stg_json_error(err, STG_E_UNSUPPORTED, &member,
+                            "not supported by this version; leave '%s' out", *keys);
+    }
+  }
+  return STG_OK;
+}
+
+/* Fail with why `path` cannot be followed, at its place in the spec. */
+static stg_status fail_open(struct stg_workload_reader *reader, const struct stg_json *at,
+                            const char *path, int errnum) {
+  stg_error reason = STG_ERROR_INIT;
+  stg_status status = stg_error_io(&reason, errnum, "open", path);
+  if (errnum == ENOENT || errnum == ENOTDIR) {
+    status = STG_E_NOT_FOUND;
+  }
+  return stg_json_error(reader->err, status, at, "%s", reason.message);
+}
+
+/* The file must exist, and unless allowed otherwise no symbolic link may lead out of the folder. */
+static stg_status check_target(struct stg_workload_reader *reader, const struct stg_json *at,
+                               const char *path) {
+  char folder[PATH_MAX];
+  char target[PATH_MAX];
+  if (realpath(path, target) == NULL) {
+    return fail_open(reader, at, path, errno);
+  }
+  if (realpath(reader->folder, folder) == NULL) {
+    return fail_open(reader, at, reader->folder, errno);
+  }
+  size_t n = strlen(folder);
+  bool inside = strncmp(target, folder, n) == 0 && (target[n] == '/' || strcmp(folder, "/") == 0);
+  if (!inside && !reader->options->allow_outside) {
+    return stg_json_error(reader->err, STG_E_FORMAT, at,
+                          "'%s' links out of the spec's folder; --allow-outside allows it", path);
+  }
+  return STG_OK;
+}
+
+stg_status stg_spec_read_path(struct stg_workload_reader *reader, const struct stg_json *at,
+                              const char **ret_path) {
+  const char *name = NULL;
+  stg_status status = stg_json_string(at, &name, reader->err);
+  if (status != STG_OK) {
+    return status;
+  }
+  if (name[0] == '\0') {
+    return stg_json_error(reader->err, STG_E_FORMAT, at, "empty path; name a file");
+  }
+  if (!reader->options->allow_outside && !stg_path_stays_inside(name)) {
+    return stg_json_error(reader->err, STG_E_FORMAT, at,
+                          "'%s' is outside the spec's folder; --allow-outside allows it", name);
+  }
+  /* a spec in the current folder: the name as written reads best in messages */
+  bool here = strcmp(reader->folder, ".") == 0;
+  char *joined = here ? stg_strdup(name) : stg_path_join(reader->folder, name);
+  if (joined == NULL) {
+    return stg_error_memory(reader->err, "a path", strlen(name));
+  }
+  status = check_target(reader, at, joined);
+  if (status == STG_OK) {
+    *ret_path = stg_arena_strdup(&reader->workload->arena, joined);
+    status = *ret_path != NULL ? STG_OK : stg_arena_status(&reader->workload->arena, reader->err);
+  }
+  stg_free(joined);
+  return status;
+}
+
+/* A suffix that a later version reads gets another message than one that nobody reads. */
+static stg_status check_suffix(struct stg_workload_reader *reader, const struct stg_json *at) {
+  static const char *const later[] = {".gguf", ".npy", ".f32", ".json"};
+  const char *name = NULL;
+  stg_status status = stg_json_string(at, &name, reader->err);
+  if (status != STG_OK) {
+    return status;
+  }
+  const char *dot = strrchr(name, '.');
+  const char *suffix = dot != NULL && strchr(dot, '/') == NULL ? dot : "";
+  if (strcmp(suffix, ".safetensors") == 0) {
+    return STG_OK;
+  }
+  for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
+    if (strcmp(suffix, later[i]) == 0) {
+      return stg_json_error(reader->err, STG_E_UNSUPPORTED, at,
+                            "'%s' files are not supported by this version; convert '%s' to "
+                            "safetensors",
+                            suffix, name);
+    }
+  }
+  return stg_json_error(reader->err, STG_E_FORMAT, at,
+                        "'%s' is of an unknown kind; tensors are read from '.safetensors' files",
+                        name);
+}
+
+static stg_status read_file(struct stg_workload_reader *reader, const struct stg_json *source,
+                            const struct stg_json *file, struct stg_spec_vector_source *ret) {
+  struct stg_json member;
+  const char *tensor = NULL;
+  stg_status status = check_suffix(reader, file);
+  if (status == STG_OK) {
+    status = stg_spec_read_path(reader, file, &ret->path);
+  }
+  if (status == STG_OK) {
+    status = stg_json_get(source, "tensor", &member, reader->err);
+  }
+  if (status == STG_OK) {
+    status = stg_json_string(&member, &tensor, reader->err);
+  }
+  if (status == STG_OK && stg_json_find(source, "row", &member)) {
+    status = stg_json_int(&member, 0, INT32_MAX, &ret->row, reader->err);
+  }
+  if (status == STG_OK) {
+    ret->tensor = stg_arena_strdup(&reader->workload->arena, tensor);
+    status = stg_arena_status(&reader->workload->arena, reader->err);
+  }
+  return status;
+}
+
+static stg_status read_values(struct stg_workload_reader *reader, const struct stg_json *list,
+                              struct stg_spec_vector_source *ret) {
+  stg_status status = stg_json_expect_array(list, reader->err);
+  if (status != STG_OK) {
+    return status;
+  }
+  size_t n = stg_json_count(list);
+  float *values = stg_arena_alloc(&reader->workload->arena, n, sizeof *values);
+  if (values == NULL) {
+    return stg_arena_status(&reader->workload->arena, reader->err);
+  }
+  struct stg_json item;
+  bool more = stg_json_first(list, &item);
+  for (; more && status == STG_OK; more = stg_json_next(&item)) {
+    status = stg_json_float(&item, &values[item.index], reader->err);
+  }
+  ret->values = values;
+  ret->n_values = n;
+  return status;
+}
+
+static stg_status read_random(struct stg_workload_reader *reader, const struct stg_json *random,
+                              struct stg_spec_vector_source *ret) {
+  static const char *const keys[] = {"seed", "scale", NULL};
+  struct stg_json member;
+  int64_t seed = 0;
+  stg_status status = stg_json_check_keys(random, keys, reader->err);
+  if (status == STG_OK) {
+    status = stg_json_get(random, "seed", &member, reader->err);
+  }
+  if (status == STG_OK) {
+    status = stg_json_int(&member, 0, MAX_SEED, &seed, reader->err);
+  }
+  if (status == STG_OK && stg_json_find(random, "scale", &member)) {
+    status = stg_json_float(&member, &ret->scale, reader->err);
+  }
+  ret->seed = (uint64_t)seed;
+  return status;
+}
+
+/* Members that only mean something beside "file". */
+static stg_status check_file_members(struct stg_workload_reader *reader,
+                                     const struct stg_json *source) {
+  static const char *const keys[] = {"tensor", "row"};
+  struct stg_json member;
+  for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+    if (stg_json_find(source, keys[i], &member)) {
+      return stg_json_error(reader->err, STG_E_FORMAT, &member,
+                            "'%s' goes with 'file'; leave it out", keys[i]);
+    }
+  }
+  return STG_OK;
+}
+
+stg_status stg_spec_read_source(struct stg_workload_reader *reader, const struct stg_json *at,
+                                struct stg_spec_vector_source *ret_source) {
+  static const char *const later[] = {"offset", "count", NULL};
+  struct stg_json file;
+  struct stg_json values;
+  struct stg_json random;
+  stg_status status = stg_spec_refuse_members(at, later, reader->err);
+  if (status != STG_OK) {
+    return status;
+  }
+  bool has_file = stg_json_find(at, "file", &file);
+  bool has_values = stg_json_find(at, "values", &values);
+  bool has_random = stg_json_find(at, "random", &random);
+  if (has_file + has_values + has_random != 1) {
+    return stg_json_error(reader->err, STG_E_FORMAT, at,
+                          "has %d of 'file', 'values' and 'random'; give exactly one",
+                          has_file + has_values + has_random);
+  }
+  struct stg_spec_vector_source source = {.row = -1, .scale = 1.0f};
+  source.where = stg_spec_where(reader, at);
+  if (source.where == NULL) {
+    return stg_arena_status(&reader->workload->arena, reader->err);
+  }
+  if (has_file) {
+    source.kind = STG_VECTOR_FILE;
+    status = read_file(reader, at, &file, &source);
+  } else {
+    status = check_file_members(reader, at);
+    source.kind = has_values ? STG_VECTOR_VALUES : STG_VECTOR_RANDOM;
+    if (status == STG_OK) {
+      status = has_values ? read_values(reader, &values, &source)
+                          : read_random(reader, &random, &source);
+    }
+  }
+  if (status == STG_OK) {
+    *ret_source = source;
+  }
+  return status;
+}
