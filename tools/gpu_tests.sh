@@ -1,0 +1,41 @@
+#!/bin/sh
+# Run every gpu test of a build folder without meson, and sum up:
+#
+#   sh tools/gpu_tests.sh [BUILD_DIR [NAME...]]
+#
+# NAME: only these tests, as in test_NAME. GPU_TEST_WRAPPER: words put before each program, such as
+# "compute-sanitizer --tool memcheck --error-exitcode 1". Exit status 1 when a test failed.
+set -eu
+
+build=${1:-build}
+[ $# -eq 0 ] || shift
+summary=$(dirname "$0")/test_summary.py
+outputs=$(mktemp -d)
+trap 'rm -rf "$outputs"' EXIT
+
+if [ $# -eq 0 ]; then
+  for program in "$build"/tests/gpu/test_*; do
+    if [ -f "$program" ] && [ -x "$program" ]; then
+      set -- "$@" "${program##*/test_}"
+    fi
+  done
+fi
+if [ $# -eq 0 ]; then
+  printf 'gpu_tests: no test program in %s/tests/gpu; build with CUDA headers first\n' "$build" >&2
+  exit 1
+fi
+
+names=$*
+set --
+for name in $names; do
+  printf 'gpu_tests: %s\n' "$name"
+  status=0
+  # shellcheck disable=SC2086  # the wrapper is a list of words
+  ${GPU_TEST_WRAPPER:-} "$build/tests/gpu/test_$name" >"$outputs/$name" 2>&1 || status=$?
+  if [ "$status" -ne 0 ]; then
+    printf 'gpu_tests: %s exited with %d\n' "$name" "$status"
+    cat "$outputs/$name"
+  fi
+  set -- "$@" "$status:$outputs/$name"
+done
+python3 "$summary" "$@"
