@@ -1,0 +1,56 @@
+/*
+ * arch.c: the form of architecture names. Which of them exist is the compiler's to say.
+ */
+#include "tools/arch.h"
+
+#include <string.h>
+
+#include "tools/command.h"
+#include "tools/report.h"
+
+bool stg_arch_is_name(const char *text) {
+  if (strncmp(text, "sm_", 3) != 0) {
+    return false;
+  }
+  const char *digits = text + 3;
+  size_t n = strspn(digits, "0123456789");
+  const char *suffix = digits + n;
+  return (n == 2 || n == 3) && digits[0] != '0' &&
+         (suffix[0] == '\0' || ((suffix[0] == 'a' || suffix[0] == 'f') && suffix[1] == '\0'));
+}
+
+static bool is_listed(const struct stg_arch_list *list, const char *name) {
+  for (size_t i = 0; i < list->count; i++) {
+    if (strcmp(list->names[i], name) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+int stg_arch_list_parse(const char *command, const char *text, struct stg_arch_list *ret_list) {
+  struct stg_arch_list list = {.count = 0};
+  for (const char *piece = text; piece != NULL;) {
+    const char *comma = strchr(piece, ',');
+    size_t len = comma == NULL ? strlen(piece) : (size_t)(comma - piece);
+    char name[sizeof list.names[0]] = {0};
+    if (len < sizeof name) {
+      memcpy(name, piece, len);
+    }
+    if (!stg_arch_is_name(name)) {
+      return stg_report_wrong(command, "--arch '%.*s': expected names such as sm_80,sm_90",
+                              (int)(len < 64 ? len : 64), piece);
+    }
+    if (is_listed(&list, name)) {
+      return stg_report_wrong(command, "--arch names %s twice", name);
+    }
+    if (list.count == STG_ARCH_LIST_MAX) {
+      return stg_report_wrong(command, "--arch names more than %d architectures",
+                              STG_ARCH_LIST_MAX);
+    }
+    memcpy(list.names[list.count++], name, sizeof name);
+    piece = comma == NULL ? NULL : comma + 1;
+  }
+  *ret_list = list;
+  return STG_EXIT_DONE;
+}

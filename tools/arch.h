@@ -1,0 +1,27 @@
+/*
+ * arch.h: architecture names as words of the command line: "sm_90", "sm_90a", "sm_80,sm_90".
+ */
+#ifndef STG_TOOLS_ARCH_H
+#define STG_TOOLS_ARCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define STG_ARCH_LIST_MAX 16
+
+/* Names in the order given, each once. */
+struct stg_arch_list {
+  char names[STG_ARCH_LIST_MAX][16];
+  size_t count;
+};
+
+/** True for "sm_" and two or three digits, with an optional suffix letter 'a' or 'f'. */
+bool stg_arch_is_name(const char *text);
+
+/**
+ * Split "sm_80,sm_90". Returns an exit status: STG_EXIT_WRONG after a message that names the piece
+ * that is no architecture, or that is given twice.
+ */
+int stg_arch_list_parse(const char *command, const char *text, struct stg_arch_list *ret_list);
+
+#endif

@@ -1,0 +1,32 @@
+/*
+ * cache_folder.c: which cache folder. What is in it is the library's to say.
+ */
+#include "tools/cache_folder.h"
+
+#include <steergraph/engine.h>
+
+#include "runtime/base/error.h"
+
+stg_status stg_cache_folder_find(const char *given, const char **ret_path, stg_error *reterr) {
+  if (given != NULL) {
+    *ret_path = given;
+    return STG_OK;
+  }
+  stg_options options;
+  stg_status status = stg_options_from_env(&options, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  if (options.cache_path == NULL || options.cache_path[0] == '\0') {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "no cache folder; set STEERGRAPH_CACHE_DIR or give --cache DIR");
+  }
+  *ret_path = options.cache_path;
+  return STG_OK;
+}
+
+stg_status stg_cache_folder_open(const char *given, stg_cache **ret_cache, stg_error *reterr) {
+  const char *path = NULL;
+  stg_status status = stg_cache_folder_find(given, &path, reterr);
+  return status == STG_OK ? stg_cache_open(path, ret_cache, reterr) : status;
+}

@@ -1,0 +1,19 @@
+/*
+ * cache_folder.h: the cache folder that a subcommand works on: the one named, or the environment's.
+ */
+#ifndef STG_TOOLS_CACHE_FOLDER_H
+#define STG_TOOLS_CACHE_FOLDER_H
+
+#include <steergraph/cache.h>
+
+/**
+ * `given` when not NULL, otherwise what the environment says. STG_E_INVALID with the remedy when it
+ * says nothing. The text lives as long as `given` or the process.
+ */
+STG_NODISCARD stg_status stg_cache_folder_find(const char *given, const char **ret_path,
+                                               stg_error *reterr);
+/** Find and open. */
+STG_NODISCARD stg_status stg_cache_folder_open(const char *given, stg_cache **ret_cache,
+                                               stg_error *reterr);
+
+#endif

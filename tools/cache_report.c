@@ -1,0 +1,243 @@
+/*
+ * cache_report.c: the reports of `cache` as JSON and as text.
+ *
+ * Must not read anything but the entries given.
+ */
+#include "tools/cache_report.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/base/key.h"
+#include "tools/json_out.h"
+#include "tools/report.h"
+#include "tools/table.h"
+#include "tools/why_miss.h"
+
+#define TIME_CHARS 24
+
+/* "2026-01-31T12:00:00Z": UTC, whatever the locale. */
+static void format_time(int64_t unix_seconds, char ret_text[TIME_CHARS]) {
+  time_t seconds = (time_t)unix_seconds;
+  struct tm parts;
+  if (gmtime_r(&seconds, &parts) == NULL ||
+      strftime(ret_text, TIME_CHARS, "%Y-%m-%dT%H:%M:%SZ", &parts) == 0) {
+    memcpy(ret_text, "?", 2);
+  }
+}
+
+static void json_facts(struct stg_json_out *json, const stg_cache_entry *entry) {
+  char created[TIME_CHARS];
+  char used[TIME_CHARS];
+  format_time(entry->created_unix, created);
+  format_time(entry->used_unix, used);
+  stg_json_out_text(json, "signature", entry->signature);
+  stg_json_out_text(json, "kernel", entry->kernel);
+  stg_json_out_text(json, "arch", entry->arch);
+  stg_json_out_text(json, "compiler", entry->compiler);
+  stg_json_out_text(json, "creator", entry->creator);
+  stg_json_out_number(json, "compile_ms", entry->compile_ms);
+  stg_json_out_text(json, "created", created);
+  stg_json_out_text(json, "used", used);
+  stg_json_out_count(json, "source_bytes", entry->source_bytes);
+  stg_json_out_count(json, "cubin_bytes", entry->cubin_bytes);
+  stg_json_out_count(json, "threads", entry->threads);
+  stg_json_out_count(json, "rows_per_block", entry->rows_per_block);
+  stg_json_out_count(json, "registers", entry->registers);
+  stg_json_out_count(json, "shared_bytes", entry->shared_bytes);
+  stg_json_out_count(json, "local_bytes", entry->local_bytes);
+  stg_json_out_count(json, "param_bytes", entry->param_bytes);
+  stg_json_out_count(json, "code_bytes", entry->code_bytes);
+}
+
+/* The members that every list and `show` share; a bad entry has a path and a problem only. */
+static void json_entry(struct stg_json_out *json, const stg_cache_entry *entry) {
+  stg_json_out_text(json, "path", entry->path);
+  stg_json_out_bool(json, "ok", entry->ok);
+  stg_json_out_count(json, "size_bytes", entry->size_bytes);
+  if (entry->ok) {
+    stg_json_out_text(json, "key", entry->key);
+    json_facts(json, entry);
+  } else {
+    stg_json_out_text(json, "problem", entry->problem);
+  }
+}
+
+void stg_cache_list_json(const stg_cache_entry *entries, size_t count, struct stg_strbuf *out) {
+  struct stg_json_out json = {0};
+  uint64_t bytes = 0;
+  stg_json_out_open(&json, NULL, '{');
+  stg_json_out_open(&json, "entries", '[');
+  for (size_t i = 0; i < count; i++) {
+    stg_json_out_open(&json, NULL, '{');
+    json_entry(&json, &entries[i]);
+    stg_json_out_close(&json, '}');
+    bytes += entries[i].size_bytes;
+  }
+  stg_json_out_close(&json, ']');
+  stg_json_out_count(&json, "count", count);
+  stg_json_out_count(&json, "size_bytes", bytes);
+  stg_json_out_close(&json, '}');
+  *out = json.text;
+}
+
+static void append_size(struct stg_table *table, uint64_t bytes) {
+  if (bytes < 10240) {
+    stg_table_printf(table, "%" PRIu64 " B", bytes);
+  } else {
+    stg_table_printf(table, "%.1f KiB", (double)bytes / 1024);
+  }
+}
+
+void stg_cache_list_text(const stg_cache_entry *entries, size_t count, struct stg_strbuf *out) {
+  static const char *const head[] = {"key",     "arch", "compiler", "compile",
+                                     "created", "size", "signature"};
+  struct stg_table table = {.columns = "lllrlrl"};
+  uint64_t bytes = 0;
+  for (size_t i = 0; count > 0 && i < sizeof head / sizeof head[0]; i++) {
+    stg_table_cell(&table, head[i]);
+  }
+  for (size_t i = 0; i < count; i++) {
+    const stg_cache_entry *entry = &entries[i];
+    bytes += entry->size_bytes;
+    if (!entry->ok) {
+      continue;
+    }
+    char created[TIME_CHARS];
+    format_time(entry->created_unix, created);
+    stg_table_printf(&table, "%.12s", entry->key);
+    stg_table_cell(&table, entry->arch);
+    stg_table_cell(&table, entry->compiler);
+    stg_table_printf(&table, "%.0f ms", entry->compile_ms);
+    stg_table_cell(&table, created);
+    append_size(&table, entry->size_bytes);
+    stg_table_cell(&table, entry->signature);
+  }
+  stg_table_print(&table, out);
+  for (size_t i = 0; i < count; i++) {
+    if (!entries[i].ok) {
+      stg_strbuf_printf(out, "bad: %s: %s\n", entries[i].path, entries[i].problem);
+    }
+  }
+  stg_strbuf_printf(out, "%zu entries, %.1f KiB\n", count, (double)bytes / 1024);
+}
+
+static void json_factors(struct stg_json_out *json, const stg_cache_entry *entry) {
+  size_t cursor = 0;
+  struct stg_material_view field;
+  stg_json_out_open(json, "factors", '[');
+  while (stg_material_next(entry->material, entry->material_bytes, &cursor, &field)) {
+    struct stg_strbuf value = {0};
+    stg_factor_describe(field.value, field.len, 0, &value);
+    stg_json_out_open(json, NULL, '{');
+    stg_json_out_text(json, "factor", field.name);
+    stg_json_out_text(json, "value", stg_strbuf_text(&value));
+    stg_json_out_close(json, '}');
+    stg_strbuf_finish(&value);
+  }
+  stg_json_out_close(json, ']');
+}
+
+void stg_cache_show_json(const stg_cache_entry *entry, bool with_source, struct stg_strbuf *out) {
+  struct stg_json_out json = {0};
+  stg_json_out_open(&json, NULL, '{');
+  json_entry(&json, entry);
+  if (entry->ok) {
+    json_factors(&json, entry);
+  }
+  if (entry->ok && with_source) {
+    stg_json_out_text(&json, "source", entry->source);
+  }
+  stg_json_out_close(&json, '}');
+  *out = json.text;
+}
+
+static void append_factors(const stg_cache_entry *entry, struct stg_strbuf *out) {
+  struct stg_table table = {.columns = "ll", .indent = "  "};
+  size_t cursor = 0;
+  struct stg_material_view field;
+  while (stg_material_next(entry->material, entry->material_bytes, &cursor, &field)) {
+    struct stg_strbuf value = {0};
+    stg_factor_describe(field.value, field.len, 0, &value);
+    stg_table_cell(&table, field.name);
+    stg_table_cell(&table, stg_strbuf_text(&value));
+    stg_strbuf_finish(&value);
+  }
+  stg_strbuf_str(out, "key factors\n");
+  stg_table_print(&table, out);
+}
+
+void stg_cache_show_text(const stg_cache_entry *entry, bool with_source, struct stg_strbuf *out) {
+  if (!entry->ok) {
+    stg_strbuf_printf(out, "bad: %s: %s\n", entry->path, entry->problem);
+    return;
+  }
+  char created[TIME_CHARS];
+  format_time(entry->created_unix, created);
+  struct stg_table table = {.columns = "ll", .indent = "  "};
+  stg_table_cell(&table, "signature");
+  stg_table_cell(&table, entry->signature);
+  stg_table_cell(&table, "path");
+  stg_table_cell(&table, entry->path);
+  stg_table_cell(&table, "compiled");
+  stg_table_printf(&table, "%s by %s in %.0f ms (steergraph %s)", created, entry->compiler,
+                   entry->compile_ms, entry->creator);
+  stg_table_cell(&table, "launch");
+  stg_table_printf(&table, "%s, %u threads a block, %u rows a block", entry->kernel, entry->threads,
+                   entry->rows_per_block);
+  stg_table_cell(&table, "uses");
+  stg_table_printf(&table, "%u registers, %u B shared, %u B local a thread, %u B of parameters",
+                   entry->registers, entry->shared_bytes, entry->local_bytes, entry->param_bytes);
+  stg_table_cell(&table, "sizes");
+  stg_table_printf(&table, "source %zu B, cubin %zu B (code %u B), entry %" PRIu64 " B",
+                   entry->source_bytes, entry->cubin_bytes, entry->code_bytes, entry->size_bytes);
+  stg_strbuf_printf(out, "%s\n", entry->key);
+  stg_table_print(&table, out);
+  append_factors(entry, out);
+  if (with_source) {
+    stg_strbuf_printf(out, "\n%s", entry->source);
+  }
+}
+
+static size_t count_bad(const stg_cache_entry *entries, size_t count) {
+  size_t bad = 0;
+  for (size_t i = 0; i < count; i++) {
+    bad += !entries[i].ok;
+  }
+  return bad;
+}
+
+void stg_cache_verify_json(const stg_cache_entry *entries, size_t count, bool repaired,
+                           struct stg_strbuf *out) {
+  struct stg_json_out json = {0};
+  size_t n_bad = count_bad(entries, count);
+  stg_json_out_open(&json, NULL, '{');
+  stg_json_out_count(&json, "entries", count);
+  stg_json_out_count(&json, "good", count - n_bad);
+  stg_json_out_open(&json, "bad", '[');
+  for (size_t i = 0; i < count; i++) {
+    if (!entries[i].ok) {
+      stg_json_out_open(&json, NULL, '{');
+      stg_json_out_text(&json, "path", entries[i].path);
+      stg_json_out_text(&json, "problem", entries[i].problem);
+      stg_json_out_close(&json, '}');
+    }
+  }
+  stg_json_out_close(&json, ']');
+  stg_json_out_bool(&json, "repaired", repaired);
+  stg_json_out_close(&json, '}');
+  *out = json.text;
+}
+
+void stg_cache_verify_text(const stg_cache_entry *entries, size_t count, bool repaired,
+                           struct stg_strbuf *out) {
+  size_t n_bad = count_bad(entries, count);
+  for (size_t i = 0; i < count; i++) {
+    if (!entries[i].ok) {
+      stg_strbuf_printf(out, "bad: %s: %s\n", entries[i].path, entries[i].problem);
+    }
+  }
+  stg_strbuf_printf(out, "%zu entries: %zu good, %zu bad%s\n", count, count - n_bad, n_bad,
+                    n_bad > 0 && repaired ? ", moved to quarantine" : "");
+}

@@ -1,0 +1,225 @@
+/*
+ * cmd_build.c: `steergraph build`: compile the kernels of workloads into a cache folder.
+ *
+ * No device is used, so an image can be built anywhere. Everything that can be wrong with the words
+ * and the workloads is found before the first kernel is compiled.
+ */
+#include <string.h>
+
+#include "engine/offline.h"
+#include "runtime/base/alloc.h"
+#include "tools/arch.h"
+#include "tools/command.h"
+#include "tools/explain_report.h"
+#include "tools/interrupt.h"
+#include "tools/json_out.h"
+#include "tools/options.h"
+#include "tools/report.h"
+#include "tools/table.h"
+
+/* One kernel to be had. */
+struct build_item {
+  const char *spec;
+  struct stg_job *job;
+  const char *arch;
+  enum stg_tile tile;
+  struct stg_explained kernel;
+  bool compiled;
+  double compile_ms;
+};
+
+struct build {
+  struct stg_job *jobs;
+  size_t n_jobs;
+  struct build_item *items; /* each kernel once, in the order of the words */
+  size_t n_items;
+  size_t n_compiled;
+  double compile_ms;
+};
+
+static void build_finish(struct build *build) {
+  for (size_t i = 0; i < build->n_jobs; i++) {
+    stg_job_close(&build->jobs[i]);
+  }
+  stg_free(build->jobs);
+  stg_free(build->items);
+}
+
+static bool is_planned(const struct build *build, const char *kernel_key) {
+  for (size_t i = 0; i < build->n_items; i++) {
+    if (strcmp(build->items[i].kernel.kernel_key, kernel_key) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/* Both tiles of one workload on one architecture: what stg_steer_create will ask for. */
+static stg_status plan_arch(struct build *build, const char *spec, struct stg_job *job,
+                            const char *arch, stg_error *reterr) {
+  for (int tile = 0; tile < STG_TILE_COUNT; tile++) {
+    struct build_item item = {.spec = spec, .job = job, .arch = arch, .tile = (enum stg_tile)tile};
+    stg_status status = stg_explain_kernel(job->engine, &job->desc, item.tile, arch, &job->arena,
+                                           &item.kernel, reterr);
+    if (status != STG_OK) {
+      stg_error_prefix(reterr, "%s: ", job->workload.file);
+      return status;
+    }
+    if (!is_planned(build, item.kernel.kernel_key)) {
+      build->items[build->n_items++] = item;
+    }
+  }
+  return STG_OK;
+}
+
+static stg_status plan(struct build *build, char **specs, size_t n_specs,
+                       const struct stg_arch_list *archs, const struct stg_job_options *options,
+                       stg_error *reterr) {
+  build->jobs = stg_calloc(n_specs, sizeof *build->jobs);
+  build->items = stg_calloc(n_specs * archs->count * STG_TILE_COUNT, sizeof *build->items);
+  if (build->jobs == NULL || build->items == NULL) {
+    return stg_error_memory(reterr, "the list of kernels", n_specs * sizeof *build->items);
+  }
+  for (size_t i = 0; i < n_specs; i++) {
+    struct stg_job *job = &build->jobs[i];
+    stg_status status = stg_job_open(specs[i], options, job, reterr);
+    if (status != STG_OK) {
+      return status;
+    }
+    build->n_jobs++;
+    for (size_t k = 0; k < archs->count && status == STG_OK; k++) {
+      status = plan_arch(build, specs[i], job, archs->names[k], reterr);
+    }
+    if (status != STG_OK) {
+      return status;
+    }
+  }
+  return STG_OK;
+}
+
+static stg_status compile_all(struct build *build, stg_error *reterr) {
+  for (size_t i = 0; i < build->n_items; i++) {
+    struct build_item *item = &build->items[i];
+    struct stg_interrupt_hold hold;
+    stg_interrupt_hold(&hold);
+    stg_status status = stg_offline_build(item->job->engine, &item->job->desc, item->tile,
+                                          item->arch, &item->compiled, &item->compile_ms, reterr);
+    stg_interrupt_release(&hold);
+    if (status != STG_OK) {
+      stg_error_prefix(reterr, "%s: %s %s: ", item->spec, item->arch, stg_tile_name(item->tile));
+      return status;
+    }
+    build->n_compiled += item->compiled;
+    build->compile_ms += item->compiled ? item->compile_ms : 0;
+    if (item->compiled) {
+      stg_report_progress("[%zu/%zu] %s %s: compiled in %.0f ms", i + 1, build->n_items, item->arch,
+                          stg_tile_name(item->tile), item->compile_ms);
+    } else {
+      stg_report_progress("[%zu/%zu] %s %s: already there", i + 1, build->n_items, item->arch,
+                          stg_tile_name(item->tile));
+    }
+  }
+  return STG_OK;
+}
+
+static void report_json(const struct build *build, struct stg_strbuf *out) {
+  struct stg_json_out json = {0};
+  stg_json_out_open(&json, NULL, '{');
+  stg_json_out_open(&json, "kernels", '[');
+  for (size_t i = 0; i < build->n_items; i++) {
+    const struct build_item *item = &build->items[i];
+    stg_json_out_open(&json, NULL, '{');
+    stg_json_out_text(&json, "spec", item->spec);
+    stg_json_out_text(&json, "arch", item->arch);
+    stg_json_out_text(&json, "variant", stg_tile_name(item->tile));
+    stg_json_out_text(&json, "signature", item->kernel.signature);
+    stg_json_out_text(&json, "kernel_key", item->kernel.kernel_key);
+    stg_json_out_bool(&json, "compiled", item->compiled);
+    stg_json_out_number(&json, "compile_ms", item->compiled ? item->compile_ms : 0);
+    stg_json_out_close(&json, '}');
+  }
+  stg_json_out_close(&json, ']');
+  stg_json_out_count(&json, "compiled", build->n_compiled);
+  stg_json_out_count(&json, "already_there", build->n_items - build->n_compiled);
+  stg_json_out_number(&json, "compile_ms", build->compile_ms);
+  stg_json_out_close(&json, '}');
+  *out = json.text;
+}
+
+static void report_text(const struct build *build, struct stg_strbuf *out) {
+  struct stg_table table = {.columns = "llll"};
+  for (size_t i = 0; i < build->n_items; i++) {
+    const struct build_item *item = &build->items[i];
+    stg_table_cell(&table, item->kernel.kernel_key);
+    stg_table_cell(&table, item->arch);
+    stg_table_cell(&table, stg_tile_name(item->tile));
+    stg_table_cell(&table, item->spec);
+  }
+  stg_table_print(&table, out);
+  stg_strbuf_printf(out, "%zu kernels: %zu compiled in %.0f ms, %zu already there\n",
+                    build->n_items, build->n_compiled, build->compile_ms,
+                    build->n_items - build->n_compiled);
+}
+
+static int build_specs(char **specs, size_t n_specs, const struct stg_arch_list *archs,
+                       const struct stg_job_options *options, bool as_json) {
+  struct build build = {0};
+  struct stg_strbuf text = {0};
+  stg_error err = STG_ERROR_INIT;
+  stg_status status = plan(&build, specs, n_specs, archs, options, &err);
+  if (status == STG_OK) {
+    status = compile_all(&build, &err);
+  }
+  if (status == STG_OK && as_json) {
+    report_json(&build, &text);
+  } else if (status == STG_OK) {
+    report_text(&build, &text);
+  }
+  build_finish(&build);
+  int code = status == STG_OK ? stg_report_print(&text) : stg_report_fail(&err);
+  stg_strbuf_finish(&text);
+  return code;
+}
+
+int stg_cmd_build(int argc, char **argv) {
+  struct stg_job_options job = {.backend = STG_BACKEND_CPU};
+  const char *arch = NULL;
+  const char *declare = NULL;
+  bool json = false;
+  const struct stg_option table[] = {
+      {"--arch", "LIST", "architectures, such as sm_80,sm_90 (required)", &arch, NULL},
+      {"--cache", "DIR", "folder to write to, instead of STEERGRAPH_CACHE_DIR", &job.cache_path,
+       NULL},
+      {"--declare", "all|used", "ops that the kernels are built for (default all)", &declare, NULL},
+      {"--json", NULL, "print one JSON object", NULL, &json},
+      {"--allow-outside", NULL, "let paths of the specs leave their folders", NULL,
+       &job.allow_outside},
+  };
+  const struct stg_grammar grammar = {
+      .name = "build",
+      .words = "SPEC...",
+      .summary = "Compile the kernels of workloads into a cache folder. Needs NVRTC, no GPU.",
+      .details = "A machine with a GPU of one of the architectures then finds them there and loads "
+                 "no compiler.",
+      .min_words = 1,
+      .max_words = 4096,
+      .options = table,
+      .n_options = sizeof table / sizeof table[0],
+  };
+  size_t n_words = 0;
+  int code = 0;
+  if (stg_options_parse(&grammar, argc, argv, &n_words, &code) != STG_PARSED_OK) {
+    return code;
+  }
+  if (arch == NULL) {
+    return stg_report_wrong("build", "--arch is missing: name the architectures to compile for, "
+                                     "such as sm_80,sm_90");
+  }
+  struct stg_arch_list archs;
+  code = stg_arch_list_parse("build", arch, &archs);
+  if (code != STG_EXIT_DONE) {
+    return code;
+  }
+  job.declare_used = declare != NULL && strcmp(declare, "used") == 0;
+  return build_specs(argv + 1, n_words, &archs, &job, json);
+}

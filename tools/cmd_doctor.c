@@ -1,0 +1,295 @@
+/*
+ * cmd_doctor.c: `steergraph doctor`: what was found on this machine, what is missing, the remedy.
+ *
+ * Each part is tried, not guessed at: a backend by opening an engine, the compiler by compiling,
+ * the cache by opening it. A missing GPU or compiler is a finding, not a failure; a setting that
+ * keeps every command from working is.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <steergraph/version.h>
+
+#include "tools/cache_folder.h"
+#include "tools/command.h"
+#include "tools/json_out.h"
+#include "tools/options.h"
+#include "tools/report.h"
+#include "tools/table.h"
+#include "tools/trial_compile.h"
+#include "tools/workload_job.h"
+
+/* Known to every toolkit that can serve a supported GPU. */
+#define TRIAL_ARCH "sm_80"
+
+static const char *const variables[] = {
+    "STEERGRAPH_CACHE_DIR", "STEERGRAPH_NO_JIT", "STEERGRAPH_LOG", "STEERLLM_COMPILE_STEERING",
+    "NVRTC_APPEND_FLAGS",   "XDG_CACHE_HOME",    "HOME",
+};
+#define VARIABLE_COUNT (sizeof variables / sizeof variables[0])
+
+/* A part of the machine: found, or the problem in words. */
+struct finding {
+  bool ok;
+  stg_error problem;
+};
+
+struct backend_finding {
+  struct finding found;
+  char device[128];
+  char arch[16];
+  int driver_version;
+};
+
+struct cache_finding {
+  struct finding found;
+  const char *path; /* NULL: memory only */
+  size_t entries;
+  size_t bad;
+  bool writable;
+};
+
+struct diagnosis {
+  struct finding environment;
+  struct backend_finding cpu, gpu;
+  struct finding compiler;
+  struct stg_trial trial;
+  struct cache_finding cache;
+};
+
+static void copy_text(char *to, size_t capacity, const char *from) {
+  size_t len = strlen(from);
+  len = len < capacity ? len : capacity - 1;
+  memcpy(to, from, len);
+  to[len] = '\0';
+}
+
+static void examine_backend(stg_backend backend, struct backend_finding *ret) {
+  const struct stg_job_options options = {.backend = backend, .cache_path = ""};
+  stg_engine *engine = NULL;
+  ret->found.ok = stg_job_open_engine(&options, &engine, &ret->found.problem) == STG_OK;
+  if (ret->found.ok) {
+    stg_engine_info info = {.struct_size = sizeof info};
+    stg_engine_get_info(engine, &info);
+    copy_text(ret->device, sizeof ret->device, info.device);
+    copy_text(ret->arch, sizeof ret->arch, info.arch);
+    ret->driver_version = info.driver_version;
+  }
+  stg_job_close_engine(engine);
+}
+
+/* The last folder of "RO:RO:RW" is the one that is written to. */
+static const char *last_folder(const char *path_list) {
+  const char *colon = strrchr(path_list, ':');
+  return colon == NULL ? path_list : colon + 1;
+}
+
+/* A folder that is not there yet is made on the first store, where its parent allows. */
+static bool can_write(const char *folder) {
+  char path[4096];
+  copy_text(path, sizeof path, folder);
+  while (access(path, F_OK) != 0) {
+    char *slash = strrchr(path, '/');
+    if (slash == NULL || slash == path) {
+      copy_text(path, sizeof path, slash == NULL ? "." : "/");
+      break;
+    }
+    *slash = '\0';
+  }
+  return access(path, W_OK | X_OK) == 0;
+}
+
+static void examine_cache(struct cache_finding *ret) {
+  stg_options options;
+  stg_error *problem = &ret->found.problem;
+  if (stg_options_from_env(&options, problem) != STG_OK) {
+    return;
+  }
+  ret->path = options.cache_path;
+  if (ret->path == NULL || ret->path[0] == '\0') {
+    ret->path = NULL;
+    ret->found.ok = true;
+    return;
+  }
+  /* the engine applies the rules of ownership that the inspector does not need */
+  const struct stg_job_options job = {.backend = STG_BACKEND_CPU};
+  stg_engine *engine = NULL;
+  stg_cache *cache = NULL;
+  ret->found.ok = stg_job_open_engine(&job, &engine, problem) == STG_OK &&
+                  stg_cache_open(ret->path, &cache, problem) == STG_OK;
+  ret->writable = can_write(last_folder(ret->path));
+  ret->entries = cache != NULL ? stg_cache_count(cache) : 0;
+  for (size_t i = 0; i < ret->entries && ret->found.ok; i++) {
+    stg_cache_entry entry;
+    ret->found.ok = stg_cache_get(cache, i, &entry, problem) == STG_OK;
+    ret->bad += ret->found.ok && !entry.ok;
+  }
+  stg_cache_close(cache);
+  stg_job_close_engine(engine);
+}
+
+static void examine(struct diagnosis *ret) {
+  stg_options options;
+  ret->environment.ok = stg_options_from_env(&options, &ret->environment.problem) == STG_OK;
+  examine_backend(STG_BACKEND_CPU, &ret->cpu);
+  examine_backend(STG_BACKEND_CUDA, &ret->gpu);
+  ret->compiler.ok = stg_trial_compile(ret->gpu.found.ok ? ret->gpu.arch : TRIAL_ARCH, &ret->trial,
+                                       &ret->compiler.problem) == STG_OK;
+  examine_cache(&ret->cache);
+}
+
+static void json_problem(struct stg_json_out *json, const struct finding *finding) {
+  stg_json_out_text(json, "problem", finding->ok ? NULL : finding->problem.message);
+}
+
+static void json_backend(struct stg_json_out *json, const char *key,
+                         const struct backend_finding *backend) {
+  stg_json_out_open(json, key, '{');
+  stg_json_out_bool(json, "ok", backend->found.ok);
+  stg_json_out_text(json, "device", backend->found.ok ? backend->device : NULL);
+  stg_json_out_text(json, "arch", backend->found.ok ? backend->arch : NULL);
+  stg_json_out_int(json, "driver_version", backend->driver_version);
+  json_problem(json, &backend->found);
+  stg_json_out_close(json, '}');
+}
+
+static void report_json(const struct diagnosis *d, struct stg_strbuf *out) {
+  struct stg_json_out json = {0};
+  stg_json_out_open(&json, NULL, '{');
+  stg_json_out_text(&json, "version", stg_version());
+  json_backend(&json, "cpu", &d->cpu);
+  json_backend(&json, "gpu", &d->gpu);
+  stg_json_out_open(&json, "compiler", '{');
+  stg_json_out_bool(&json, "ok", d->compiler.ok);
+  stg_json_out_text(&json, "name", d->compiler.ok ? d->trial.compiler : NULL);
+  stg_json_out_number(&json, "trial_compile_ms", d->trial.compile_ms);
+  json_problem(&json, &d->compiler);
+  stg_json_out_close(&json, '}');
+  stg_json_out_open(&json, "cache", '{');
+  stg_json_out_bool(&json, "ok", d->cache.found.ok);
+  stg_json_out_text(&json, "path", d->cache.path);
+  stg_json_out_bool(&json, "writable", d->cache.writable);
+  stg_json_out_count(&json, "entries", d->cache.entries);
+  stg_json_out_count(&json, "bad", d->cache.bad);
+  json_problem(&json, &d->cache.found);
+  stg_json_out_close(&json, '}');
+  stg_json_out_open(&json, "environment", '{');
+  stg_json_out_bool(&json, "ok", d->environment.ok);
+  json_problem(&json, &d->environment);
+  for (size_t i = 0; i < VARIABLE_COUNT; i++) {
+    stg_json_out_text(&json, variables[i], getenv(variables[i]));
+  }
+  stg_json_out_close(&json, '}');
+  stg_json_out_close(&json, '}');
+  *out = json.text;
+}
+
+/* A row of what is wrong, and a row of what to do about it. */
+static void add_problem(struct stg_table *table, const char *what, const struct finding *finding,
+                        const char *remedy) {
+  stg_table_cell(table, what);
+  stg_table_cell(table, "missing");
+  stg_table_cell(table, finding->problem.message);
+  stg_table_cell(table, "");
+  stg_table_cell(table, "remedy");
+  stg_table_cell(table, remedy);
+}
+
+static void add_backend(struct stg_table *table, const char *what,
+                        const struct backend_finding *backend, const char *remedy) {
+  if (!backend->found.ok) {
+    add_problem(table, what, &backend->found, remedy);
+    return;
+  }
+  stg_table_cell(table, what);
+  stg_table_cell(table, "ok");
+  if (backend->driver_version > 0) {
+    stg_table_printf(table, "%s, %s, driver for CUDA %d.%d", backend->device, backend->arch,
+                     backend->driver_version / 1000, backend->driver_version % 1000 / 10);
+  } else {
+    stg_table_cell(table, backend->device);
+  }
+}
+
+static void add_cache(struct stg_table *table, const struct cache_finding *cache) {
+  if (!cache->found.ok) {
+    add_problem(table, "cache", &cache->found,
+                "set STEERGRAPH_CACHE_DIR to a folder of your own that others cannot write");
+  } else if (cache->path == NULL) {
+    stg_table_cell(table, "cache");
+    stg_table_cell(table, "memory");
+    stg_table_cell(table, "set STEERGRAPH_CACHE_DIR to keep compiled kernels");
+  } else {
+    stg_table_cell(table, "cache");
+    stg_table_cell(table, cache->bad == 0 ? "ok" : "bad");
+    stg_table_printf(table, "%s, %s, %zu entries%s", cache->path,
+                     cache->writable ? "writable" : "read only", cache->entries,
+                     cache->bad == 0 ? "" : ", some damaged: 'steergraph cache verify --repair'");
+  }
+}
+
+static void report_text(const struct diagnosis *d, struct stg_strbuf *out) {
+  struct stg_table table = {.columns = "lll", .indent = "  "};
+  add_backend(&table, "CPU backend", &d->cpu, "report this: the CPU backend needs nothing");
+  add_backend(&table, "GPU backend", &d->gpu,
+              "install the NVIDIA driver where there is a GPU; without one the CPU backend serves");
+  if (d->compiler.ok) {
+    stg_table_cell(&table, "compiler");
+    stg_table_cell(&table, "ok");
+    stg_table_printf(&table, "%s, a small kernel in %.0f ms", d->trial.compiler,
+                     d->trial.compile_ms);
+  } else {
+    add_problem(&table, "compiler", &d->compiler,
+                "install NVRTC (package cuda-nvrtc, or pip install nvidia-cuda-nvrtc), or use "
+                "kernels built elsewhere");
+  }
+  add_cache(&table, &d->cache);
+  for (size_t i = 0; i < VARIABLE_COUNT; i++) {
+    const char *value = getenv(variables[i]);
+    stg_table_cell(&table, variables[i]);
+    stg_table_cell(&table, value != NULL ? "set" : "unset");
+    stg_table_cell(&table, value != NULL ? value : "");
+  }
+  stg_strbuf_printf(out, "steergraph %s\n", stg_version());
+  stg_table_print(&table, out);
+  if (!d->environment.ok) {
+    stg_strbuf_printf(out, "environment: %s\n", d->environment.problem.message);
+  }
+  stg_strbuf_printf(out, "workloads run on the %s\n",
+                    d->gpu.found.ok   ? "GPU"
+                    : d->cpu.found.ok ? "CPU"
+                                      : "- nothing: see above");
+}
+
+int stg_cmd_doctor(int argc, char **argv) {
+  bool json = false;
+  const struct stg_option table[] = {
+      {"--json", NULL, "print one JSON object", NULL, &json},
+  };
+  const struct stg_grammar grammar = {
+      .name = "doctor",
+      .words = "",
+      .summary = "Say what was found on this machine, what is missing, and the remedy.",
+      .details = "Exits 1 when a setting keeps workloads from running; a missing GPU does not.",
+      .options = table,
+      .n_options = sizeof table / sizeof table[0],
+  };
+  size_t n_words = 0;
+  int code = 0;
+  if (stg_options_parse(&grammar, argc, argv, &n_words, &code) != STG_PARSED_OK) {
+    return code;
+  }
+  struct diagnosis diagnosis = {0};
+  struct stg_strbuf text = {0};
+  examine(&diagnosis);
+  if (json) {
+    report_json(&diagnosis, &text);
+  } else {
+    report_text(&diagnosis, &text);
+  }
+  code = stg_report_print(&text);
+  stg_strbuf_finish(&text);
+  bool works = diagnosis.environment.ok && diagnosis.cpu.found.ok && diagnosis.cache.found.ok;
+  return code == STG_EXIT_DONE && !works ? STG_EXIT_FAILED : code;
+}

@@ -1,0 +1,211 @@
+/*
+ * cmd_explain.c: `steergraph explain`: the text behind a workload, without running it.
+ *
+ * Needs no device: the architecture is the one of the device that is here, or the one asked for.
+ */
+#include <string.h>
+
+#include "engine/offline.h"
+#include "tools/arch.h"
+#include "tools/cache_folder.h"
+#include "tools/command.h"
+#include "tools/explain_report.h"
+#include "tools/options.h"
+#include "tools/report.h"
+
+/* What is explained where there is neither a device nor --arch. */
+#define USUAL_ARCH "sm_90"
+
+struct explain_options {
+  const char *spec;
+  const char *arch; /* NULL: of the device here */
+  bool json, source, program, why_miss;
+  struct stg_job_options job;
+};
+
+static bool same_ops(const struct stg_spec_chain *a, const struct stg_spec_chain *b) {
+  if (a->n_ops != b->n_ops) {
+    return false;
+  }
+  for (size_t i = 0; i < a->n_ops; i++) {
+    if (strcmp(a->ops[i].op, b->ops[i].op) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static stg_status print_program(struct stg_job *job, struct stg_explain_program *program,
+                                stg_error *reterr) {
+  const struct stg_spec_chain *chain = program->chain;
+  const char **names = stg_arena_alloc(&job->arena, chain->n_ops, sizeof *names);
+  if (names == NULL) {
+    return stg_arena_status(&job->arena, reterr);
+  }
+  for (size_t i = 0; i < chain->n_ops; i++) {
+    names[i] = chain->ops[i].op;
+  }
+  return stg_explain_chain(job->engine, names, chain->n_ops, &job->arena, &program->text, reterr);
+}
+
+/* The program of a chain: one that is there already, or the next free place. */
+static struct stg_explain_program *find_program(struct stg_explain_program *programs,
+                                                size_t *n_programs,
+                                                const struct stg_spec_chain *chain) {
+  for (size_t i = 0; i < *n_programs; i++) {
+    if (same_ops(programs[i].chain, chain)) {
+      return &programs[i];
+    }
+  }
+  struct stg_explain_program *program = &programs[(*n_programs)++];
+  program->chain = chain;
+  return program;
+}
+
+static stg_status print_programs(struct stg_job *job, struct stg_explain_program **ret_programs,
+                                 size_t *ret_count, stg_error *reterr) {
+  const struct stg_workload *w = &job->workload;
+  size_t n_chains = 0;
+  for (size_t i = 0; i < w->n_slots; i++) {
+    n_chains += w->slots[i].n_chains;
+  }
+  struct stg_explain_program *programs = stg_arena_alloc(&job->arena, n_chains, sizeof *programs);
+  if (programs == NULL) {
+    return stg_arena_status(&job->arena, reterr);
+  }
+  *ret_programs = programs; /* the caller frees the places, also on failure */
+  for (size_t i = 0; i < w->n_slots; i++) {
+    for (size_t k = 0; k < w->slots[i].n_chains; k++) {
+      const struct stg_spec_chain *chain = &w->slots[i].chains[k];
+      if (chain->n_ops == 0) {
+        continue;
+      }
+      struct stg_explain_program *program = find_program(programs, ret_count, chain);
+      stg_strbuf_printf(&program->places, "%sslots.%s.layers.%u",
+                        program->places.len > 0 ? ", " : "", w->slots[i].name, chain->layer);
+    }
+  }
+  stg_status status = STG_OK;
+  for (size_t i = 0; i < *ret_count && status == STG_OK; i++) {
+    status = stg_strbuf_status(&programs[i].places, reterr);
+    if (status == STG_OK) {
+      status = print_program(job, &programs[i], reterr);
+    }
+  }
+  return status;
+}
+
+static stg_status look_in_cache(const struct explain_options *options,
+                                const struct stg_explained *kernel, struct stg_arena *arena,
+                                struct stg_miss *ret_miss, stg_error *reterr) {
+  stg_cache *cache = NULL;
+  stg_status status = stg_cache_folder_open(options->job.cache_path, &cache, reterr);
+  if (status == STG_OK) {
+    status = stg_why_miss(kernel, cache, arena, ret_miss, reterr);
+  }
+  stg_cache_close(cache);
+  return status;
+}
+
+/* Find everything out and turn it into text while it is alive. */
+static stg_status explain(struct stg_job *job, const struct explain_options *options,
+                          struct stg_strbuf *ret_text, stg_error *reterr) {
+  stg_engine_info info = {.struct_size = sizeof info};
+  stg_engine_get_info(job->engine, &info);
+  struct stg_explain_result result = {
+      .spec = options->spec, .job = job, .arch = options->arch, .with_source = options->source};
+  if (result.arch == NULL) {
+    result.arch_is_guess = info.backend != STG_BACKEND_CUDA;
+    result.arch = result.arch_is_guess ? USUAL_ARCH : info.arch;
+  }
+  char graph_key[33];
+  struct stg_explained kernel = {0};
+  struct stg_miss miss = {0};
+  struct stg_explain_program *programs = NULL;
+  stg_status status = stg_explain_graph(job->engine, &job->desc, result.arch, job->workload.rows,
+                                        job->requests, job->longest, &job->arena, &result.signature,
+                                        graph_key, &result.tile, reterr);
+  if (status == STG_OK) {
+    status = stg_explain_kernel(job->engine, &job->desc, result.tile, result.arch, &job->arena,
+                                &kernel, reterr);
+  }
+  if (status != STG_OK) {
+    stg_error_prefix(reterr, "%s: ", job->workload.file);
+    return status;
+  }
+  result.kernel = &kernel;
+  result.graph_key = graph_key;
+  if (options->why_miss) {
+    status = look_in_cache(options, &kernel, &job->arena, &miss, reterr);
+    result.miss = &miss;
+  }
+  if (status == STG_OK && options->program) {
+    status = print_programs(job, &programs, &result.n_programs, reterr);
+    result.programs = programs;
+  }
+  if (status == STG_OK && options->json) {
+    stg_explain_report_json(&result, ret_text);
+  } else if (status == STG_OK) {
+    stg_explain_report_text(&result, ret_text);
+  }
+  for (size_t i = 0; i < result.n_programs; i++) {
+    stg_strbuf_finish(&programs[i].places);
+  }
+  return status;
+}
+
+static int explain_workload(const struct explain_options *options) {
+  struct stg_job job;
+  stg_error err = STG_ERROR_INIT;
+  if (stg_job_open(options->spec, &options->job, &job, &err) != STG_OK) {
+    return stg_report_fail(&err);
+  }
+  struct stg_strbuf text = {0};
+  stg_status status = explain(&job, options, &text, &err);
+  stg_job_close(&job);
+  int code = status == STG_OK ? stg_report_print(&text) : stg_report_fail(&err);
+  stg_strbuf_finish(&text);
+  return code;
+}
+
+int stg_cmd_explain(int argc, char **argv) {
+  struct explain_options options = {0};
+  const char *declare = NULL;
+  const struct stg_option table[] = {
+      {"--arch", "ARCH", "architecture: sm_80, sm_90, ..., or cpu (default: the GPU here)",
+       &options.arch, NULL},
+      {"--source", NULL, "print the generated kernel", NULL, &options.source},
+      {"--program", NULL, "print the scalar program of every chain", NULL, &options.program},
+      {"--why-miss", NULL, "name the factors that differ from the nearest cached entry", NULL,
+       &options.why_miss},
+      {"--json", NULL, "print one JSON object", NULL, &options.json},
+      {"--cache", "DIR", "cache folder, instead of STEERGRAPH_CACHE_DIR", &options.job.cache_path,
+       NULL},
+      {"--declare", "all|used", "ops that the kernel is built for (default all)", &declare, NULL},
+      {"--allow-outside", NULL, "let paths of the spec leave its folder", NULL,
+       &options.job.allow_outside},
+  };
+  const struct stg_grammar grammar = {
+      .name = "explain",
+      .words = "SPEC",
+      .summary = "Show a workload's signature, keys, kernel variant and launch rule.",
+      .min_words = 1,
+      .max_words = 1,
+      .options = table,
+      .n_options = sizeof table / sizeof table[0],
+  };
+  size_t n_words = 0;
+  int code = 0;
+  if (stg_options_parse(&grammar, argc, argv, &n_words, &code) != STG_PARSED_OK) {
+    return code;
+  }
+  if (options.arch != NULL && strcmp(options.arch, "cpu") != 0 && !stg_arch_is_name(options.arch)) {
+    return stg_report_wrong("explain", "--arch '%s': expected a name such as sm_90, or cpu",
+                            options.arch);
+  }
+  options.spec = argv[1];
+  options.job.declare_used = declare != NULL && strcmp(declare, "used") == 0;
+  /* a named architecture needs no device */
+  options.job.backend = options.arch != NULL ? STG_BACKEND_CPU : STG_BACKEND_AUTO;
+  return explain_workload(&options);
+}

@@ -1,0 +1,390 @@
+/*
+ * cmd_run.c: `steergraph run`: apply a workload once, judge the result, time it, report.
+ *
+ * The checked output comes from one apply on the input as the workload gives it; the time from
+ * further applies on a copy. Must not know what any op does.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/hostmem.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/intmath.h"
+#include "runtime/base/key.h"
+#include "specs/vector_file.h"
+#include "tools/command.h"
+#include "tools/interrupt.h"
+#include "tools/job_slots.h"
+#include "tools/options.h"
+#include "tools/report.h"
+#include "tools/run_report.h"
+
+struct run_options {
+  const char *spec;
+  const char *output;
+  bool json;
+  bool no_timing;
+  struct stg_job_options job;
+};
+
+/* The batch's tensors on both sides; rows x row_stride elements each. */
+struct run_tensors {
+  size_t bytes;
+  unsigned char *before, *after, *residual; /* host; residual NULL without one */
+  void *device_hidden, *device_residual;
+};
+
+/* A run in progress. Destroyed from the last member to the first. */
+struct run {
+  struct stg_job job;
+  bool job_open;
+  struct stg_job_slots slots;
+  stg_steer *steer;
+  stg_frame *frame;
+  struct run_tensors tensors;
+  double *times_us;
+};
+
+static void run_finish(struct run *run) {
+  if (!run->job_open) {
+    return;
+  }
+  stg_engine *engine = run->job.engine;
+  stg_mem_free(engine, run->tensors.device_hidden);
+  stg_mem_free(engine, run->tensors.device_residual);
+  stg_frame_destroy(run->frame);
+  stg_error err = STG_ERROR_INIT;
+  if (run->steer != NULL && stg_steer_destroy(run->steer, &err) != STG_OK) {
+    stg_report_log(NULL, STG_LOG_ERROR, err.message);
+  }
+  stg_job_slots_fini(&run->job, &run->slots);
+  stg_job_close(&run->job);
+  stg_free(run->tensors.before);
+  stg_free(run->tensors.after);
+  stg_free(run->tensors.residual);
+  stg_free(run->times_us);
+}
+
+static stg_status alloc_tensors(struct run *run, stg_error *reterr) {
+  const struct stg_workload *w = &run->job.workload;
+  struct run_tensors *t = &run->tensors;
+  size_t elems = 0;
+  if (!stg_mul_size((size_t)w->rows, (size_t)w->row_stride, &elems) ||
+      !stg_mul_size(elems, stg_dtype_bytes(w->dtype), &t->bytes)) {
+    return stg_error_set(reterr, STG_E_CAPACITY,
+                         "%s: batch: %lld rows of stride %lld are more than memory can hold",
+                         w->file, (long long)w->rows, (long long)w->row_stride);
+  }
+  t->before = stg_calloc(t->bytes, 1);
+  t->after = stg_malloc(t->bytes);
+  t->residual = w->pair ? stg_calloc(t->bytes, 1) : NULL;
+  if (t->before == NULL || t->after == NULL || (w->pair && t->residual == NULL)) {
+    return stg_error_memory(reterr, "the batch's tensors", t->bytes);
+  }
+  stg_status status = stg_mem_alloc(run->job.engine, t->bytes, &t->device_hidden, reterr);
+  if (status == STG_OK && w->pair) {
+    status = stg_mem_alloc(run->job.engine, t->bytes, &t->device_residual, reterr);
+  }
+  return status;
+}
+
+static stg_status fill_tensors(struct run *run, stg_error *reterr) {
+  const struct stg_workload *w = &run->job.workload;
+  struct run_tensors *t = &run->tensors;
+  stg_status status = alloc_tensors(run, reterr);
+  if (status == STG_OK) {
+    status = stg_workload_fill(w, &w->hidden, t->before, reterr);
+  }
+  if (status == STG_OK) {
+    status = stg_mem_upload(run->job.engine, t->device_hidden, t->before, t->bytes, reterr);
+  }
+  if (status == STG_OK && w->pair) {
+    status = stg_workload_fill(w, &w->residual, t->residual, reterr);
+    if (status == STG_OK) {
+      status = stg_mem_upload(run->job.engine, t->device_residual, t->residual, t->bytes, reterr);
+    }
+  }
+  return status;
+}
+
+/* Table, slots and frame: everything that a host does before its first layer. */
+static stg_status prepare(struct run *run, stg_error *reterr) {
+  struct stg_job *job = &run->job;
+  stg_status status = stg_job_slots_init(job, &run->slots, reterr);
+  if (status == STG_OK) {
+    status = stg_steer_create(job->engine, &job->desc, &run->steer, reterr);
+    if (status != STG_OK) {
+      stg_error_prefix(reterr, "%s: ", job->workload.file);
+    }
+  }
+  if (status == STG_OK) {
+    status = stg_job_slots_set(job, &run->slots, run->steer, reterr);
+  }
+  if (status == STG_OK) {
+    status = stg_frame_create(run->steer, &run->frame, reterr);
+  }
+  if (status != STG_OK) {
+    return status;
+  }
+  const stg_step step = {.struct_size = sizeof step,
+                         .rows = job->workload.rows,
+                         .row_map = job->row_map,
+                         .requests = job->requests,
+                         .longest = job->longest};
+  status = stg_steer_step(run->frame, &step, stg_mem_stream(job->engine), reterr);
+  if (status != STG_OK) {
+    stg_error_prefix(reterr, "%s: batch: ", job->workload.file);
+  }
+  return status;
+}
+
+static stg_apply apply_of(const struct run *run) {
+  return (stg_apply){.struct_size = sizeof(stg_apply),
+                     .layer = run->job.workload.layer,
+                     .hidden = run->tensors.device_hidden,
+                     .residual = run->tensors.device_residual,
+                     .row_stride = run->job.workload.row_stride};
+}
+
+static stg_status apply_once(struct run *run, stg_device_report *ret_device, stg_error *reterr) {
+  stg_engine *engine = run->job.engine;
+  const stg_apply apply = apply_of(run);
+  stg_status status = stg_steer_apply(run->frame, &apply, stg_mem_stream(engine), reterr);
+  if (status == STG_OK) {
+    status = stg_mem_synchronize(engine, reterr);
+  }
+  if (status == STG_OK) {
+    status = stg_mem_download(engine, run->tensors.after, apply.hidden, run->tensors.bytes, reterr);
+  }
+  if (status == STG_OK) {
+    *ret_device = (stg_device_report){.struct_size = sizeof *ret_device};
+    status = stg_device_status(run->steer, stg_mem_stream(engine), ret_device, reterr);
+  }
+  return status;
+}
+
+/* What no row owns must not change: the residual, and the elements between rows. */
+static stg_status check_bystanders(struct run *run, stg_error *reterr) {
+  const struct stg_workload *w = &run->job.workload;
+  const struct run_tensors *t = &run->tensors;
+  size_t pitch = (size_t)w->row_stride * stg_dtype_bytes(w->dtype);
+  size_t width = (size_t)w->hidden_size * stg_dtype_bytes(w->dtype);
+  for (size_t row = 0; row < (size_t)w->rows; row++) {
+    size_t gap = row * pitch + width;
+    if (memcmp(t->before + gap, t->after + gap, pitch - width) != 0) {
+      return stg_error_set(reterr, STG_E_CORRUPT,
+                           "%s: elements past hidden_size of row %zu were written", w->file, row);
+    }
+  }
+  if (!w->pair) {
+    return STG_OK;
+  }
+  unsigned char *now = stg_malloc(t->bytes);
+  if (now == NULL) {
+    return stg_error_memory(reterr, "the residual's copy", t->bytes);
+  }
+  stg_status status = stg_mem_download(run->job.engine, now, t->device_residual, t->bytes, reterr);
+  if (status == STG_OK && memcmp(now, t->residual, t->bytes) != 0) {
+    status = stg_error_set(reterr, STG_E_CORRUPT, "%s: the residual was written", w->file);
+  }
+  stg_free(now);
+  return status;
+}
+
+static stg_status check_rows(const struct run *run, struct stg_oracle_report *ret_check,
+                             stg_error *reterr) {
+  const struct stg_workload *w = &run->job.workload;
+  const struct stg_oracle_batch batch = {.hidden_size = w->hidden_size,
+                                         .dtype = w->dtype,
+                                         .rows = w->rows,
+                                         .row_stride = w->row_stride,
+                                         .before = run->tensors.before,
+                                         .after = run->tensors.after,
+                                         .residual = run->tensors.residual,
+                                         .row_chain = run->slots.oracle_map,
+                                         .chains = run->slots.oracle};
+  return stg_oracle_check(&batch, ret_check, reterr);
+}
+
+static int compare_doubles(const void *a, const void *b) {
+  double x = *(const double *)a;
+  double y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static stg_status measure(struct run *run, struct stg_run_times *ret_times, stg_error *reterr) {
+  const struct stg_workload *w = &run->job.workload;
+  size_t count = w->repeats;
+  run->times_us = stg_calloc(count, sizeof *run->times_us);
+  if (run->times_us == NULL) {
+    return stg_error_memory(reterr, "the measured times", count * sizeof *run->times_us);
+  }
+  struct run_tensors *t = &run->tensors;
+  stg_status status =
+      stg_mem_upload(run->job.engine, t->device_hidden, t->before, t->bytes, reterr);
+  if (status == STG_OK) {
+    const stg_apply apply = apply_of(run);
+    status = stg_mem_time_applies(run->frame, &apply, w->warmup, w->repeats, run->times_us, reterr);
+  }
+  if (status != STG_OK) {
+    return status;
+  }
+  qsort(run->times_us, count, sizeof *run->times_us, compare_doubles);
+  *ret_times = (struct stg_run_times){
+      .median_us = (run->times_us[(count - 1) / 2] + run->times_us[count / 2]) / 2,
+      .min_us = run->times_us[0],
+      .max_us = run->times_us[count - 1],
+  };
+  return STG_OK;
+}
+
+/* Move rows together in place: row_stride elements apart before, hidden_size after. */
+static size_t pack_rows(const struct stg_workload *w, unsigned char *rows) {
+  size_t pitch = (size_t)w->row_stride * stg_dtype_bytes(w->dtype);
+  size_t width = (size_t)w->hidden_size * stg_dtype_bytes(w->dtype);
+  for (size_t row = 1; row < (size_t)w->rows && pitch != width; row++) {
+    memmove(rows + row * width, rows + row * pitch, width);
+  }
+  return (size_t)w->rows * width;
+}
+
+static stg_status write_output(const struct run *run, const char *path, const char *signature,
+                               stg_error *reterr) {
+  const struct stg_workload *w = &run->job.workload;
+  const struct stg_tensor_out tensors[] = {
+      {"hidden", w->dtype, 2, {w->rows, w->hidden_size}, run->tensors.after},
+      {"residual", w->dtype, 2, {w->rows, w->hidden_size}, run->tensors.residual},
+  };
+  const char *const metadata[] = {"signature", signature};
+  struct stg_interrupt_hold hold;
+  stg_interrupt_hold(&hold);
+  stg_status status = stg_safetensors_write(path, tensors, w->pair ? 2 : 1, metadata, 1, reterr);
+  stg_interrupt_release(&hold);
+  return status;
+}
+
+/* Apply, judge, time, and turn the outcome into text while everything it borrows is alive. */
+static stg_status work(struct run *run, const struct run_options *options, bool *ret_ok,
+                       struct stg_strbuf *ret_text, stg_error *reterr) {
+  struct stg_run_result result = {.spec = options->spec,
+                                  .job = &run->job,
+                                  .engine = {.struct_size = sizeof result.engine},
+                                  .plan = {.struct_size = sizeof result.plan},
+                                  .timed = !options->no_timing && run->job.workload.repeats > 0};
+  char checksum[STG_KEY_HEX_CHARS + 1];
+  stg_status status = apply_once(run, &result.device, reterr);
+  if (status == STG_OK) {
+    status = check_bystanders(run, reterr);
+  }
+  if (status == STG_OK) {
+    status = check_rows(run, &result.check, reterr);
+  }
+  if (status == STG_OK) {
+    status = stg_frame_plan(run->frame, &result.plan, reterr);
+  }
+  if (status == STG_OK && result.timed) {
+    status = measure(run, &result.times, reterr);
+  }
+  if (status != STG_OK) {
+    return status;
+  }
+  const struct stg_workload *w = &run->job.workload;
+  size_t packed_bytes = pack_rows(w, run->tensors.after);
+  stg_key_hex(stg_key_of(run->tensors.after, packed_bytes), checksum);
+  result.checksum = checksum;
+  result.ok = result.check.ok && result.device.bad_slot_rows == 0;
+  if (result.ok && options->output != NULL) {
+    if (w->pair) {
+      pack_rows(w, run->tensors.residual);
+    }
+    status = write_output(run, options->output, result.plan.signature, reterr);
+    if (status != STG_OK) {
+      return status;
+    }
+    result.output = options->output;
+  }
+  stg_engine_get_info(run->job.engine, &result.engine);
+  if (options->json) {
+    stg_run_report_json(&result, ret_text);
+  } else {
+    stg_run_report_text(&result, ret_text);
+  }
+  *ret_ok = result.ok;
+  return STG_OK;
+}
+
+static int run_workload(const struct run_options *options) {
+  struct run run = {0};
+  struct stg_strbuf text = {0};
+  stg_error err = STG_ERROR_INIT;
+  bool ok = false;
+  stg_status status = stg_job_open(options->spec, &options->job, &run.job, &err);
+  if (status == STG_OK) {
+    run.job_open = true;
+    status = prepare(&run, &err);
+  }
+  if (status == STG_OK) {
+    status = fill_tensors(&run, &err);
+  }
+  if (status == STG_OK) {
+    status = work(&run, options, &ok, &text, &err);
+  }
+  run_finish(&run);
+  int code = status == STG_OK ? stg_report_print(&text) : stg_report_fail(&err);
+  stg_strbuf_finish(&text);
+  return code == STG_EXIT_DONE && !ok ? STG_EXIT_FAILED : code;
+}
+
+static stg_backend parse_backend(const char *text) {
+  if (text == NULL || strcmp(text, "auto") == 0) {
+    return STG_BACKEND_AUTO;
+  }
+  return strcmp(text, "cuda") == 0 ? STG_BACKEND_CUDA : STG_BACKEND_CPU;
+}
+
+static stg_launch_mode parse_launch(const char *text) {
+  if (text == NULL) {
+    return STG_LAUNCH_DEFAULT;
+  }
+  return strcmp(text, "graph") == 0 ? STG_LAUNCH_GRAPH : STG_LAUNCH_PLAIN;
+}
+
+int stg_cmd_run(int argc, char **argv) {
+  struct run_options options = {0};
+  const char *backend = NULL;
+  const char *launch = NULL;
+  const char *declare = NULL;
+  const struct stg_option table[] = {
+      {"--backend", "auto|cpu|cuda", "where to run (default auto)", &backend, NULL},
+      {"--output", "FILE", "write the steered rows as safetensors", &options.output, NULL},
+      {"--json", NULL, "print one JSON object", NULL, &options.json},
+      {"--cache", "DIR", "cache folder, instead of STEERGRAPH_CACHE_DIR", &options.job.cache_path,
+       NULL},
+      {"--launch", "graph|plain", "how kernels are launched (default graph)", &launch, NULL},
+      {"--declare", "all|used", "ops that the kernel is built for (default all)", &declare, NULL},
+      {"--allow-outside", NULL, "let paths of the spec leave its folder", NULL,
+       &options.job.allow_outside},
+      {"--no-timing", NULL, "check only", NULL, &options.no_timing},
+  };
+  const struct stg_grammar grammar = {
+      .name = "run",
+      .words = "SPEC",
+      .summary = "Apply a workload once, check every row against the float64 oracle, time it.",
+      .details = "Exits 1, and writes no output file, when any element is beyond its bound.",
+      .min_words = 1,
+      .max_words = 1,
+      .options = table,
+      .n_options = sizeof table / sizeof table[0],
+  };
+  size_t n_words = 0;
+  int code = 0;
+  if (stg_options_parse(&grammar, argc, argv, &n_words, &code) != STG_PARSED_OK) {
+    return code;
+  }
+  options.spec = argv[1];
+  options.job.backend = parse_backend(backend);
+  options.job.launch = parse_launch(launch);
+  options.job.declare_used = declare != NULL && strcmp(declare, "used") == 0;
+  return run_workload(&options);
+}

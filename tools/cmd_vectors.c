@@ -1,0 +1,240 @@
+/*
+ * cmd_vectors.c: `steergraph vectors ls|show FILE`: what is in a vector file, and how long its
+ * vectors are.
+ *
+ * Norms matter because the library applies a vector exactly as stored. A row is the last dimension;
+ * everything before it counts rows.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "runtime/base/dtype.h"
+#include "specs/vector_file.h"
+#include "tools/command.h"
+#include "tools/json_out.h"
+#include "tools/options.h"
+#include "tools/report.h"
+#include "tools/subcommands.h"
+#include "tools/table.h"
+
+/* What is said of one row, or of all rows of a tensor. Norms of rows with NaN or Inf are NaN. */
+struct row_facts {
+  double norm;
+  double max_abs;
+  uint64_t non_finite; /* elements */
+};
+
+struct vectors_options {
+  const char *path;
+  const char *tensor; /* NULL: all */
+  bool json, norms;
+};
+
+/* Elements are read one by one: the mapped file need not be aligned. */
+static struct row_facts measure_row(const struct stg_tensor_info *tensor, size_t first,
+                                    size_t width) {
+  struct row_facts facts = {0};
+  size_t elem_bytes = stg_dtype_bytes(tensor->dtype);
+  const unsigned char *at = (const unsigned char *)tensor->data + first * elem_bytes;
+  double sum = 0;
+  for (size_t i = 0; i < width; i++, at += elem_bytes) {
+    unsigned char elem[sizeof(double)];
+    memcpy(elem, at, elem_bytes);
+    double value = (double)stg_load_f32(tensor->dtype, elem, 0);
+    facts.non_finite += !isfinite(value);
+    facts.max_abs = fabs(value) > facts.max_abs ? fabs(value) : facts.max_abs;
+    sum += value * value;
+  }
+  facts.norm = facts.non_finite > 0 ? (double)NAN : sqrt(sum);
+  return facts;
+}
+
+static size_t row_width(const struct stg_tensor_info *tensor) {
+  return tensor->n_dims == 0 ? tensor->n_elems : (size_t)tensor->shape[tensor->n_dims - 1];
+}
+
+static size_t row_count(const struct stg_tensor_info *tensor) {
+  size_t width = row_width(tensor);
+  return width == 0 ? 0 : tensor->n_elems / width;
+}
+
+static void append_shape(const struct stg_tensor_info *tensor, struct stg_strbuf *out) {
+  stg_strbuf_char(out, '[');
+  for (uint32_t i = 0; i < tensor->n_dims; i++) {
+    stg_strbuf_printf(out, "%s%" PRId64, i > 0 ? ", " : "", tensor->shape[i]);
+  }
+  stg_strbuf_char(out, ']');
+}
+
+static void json_rows(struct stg_json_out *json, const struct stg_tensor_info *tensor) {
+  size_t width = row_width(tensor);
+  stg_json_out_open(json, "rows", '[');
+  for (size_t i = 0; i < row_count(tensor); i++) {
+    struct row_facts facts = measure_row(tensor, i * width, width);
+    stg_json_out_open(json, NULL, '{');
+    stg_json_out_number(json, "norm", facts.norm);
+    stg_json_out_number(json, "max_abs", facts.max_abs);
+    stg_json_out_count(json, "non_finite", facts.non_finite);
+    stg_json_out_close(json, '}');
+  }
+  stg_json_out_close(json, ']');
+}
+
+static void json_tensor(struct stg_json_out *json, const struct stg_tensor_info *tensor,
+                        bool norms) {
+  stg_json_out_open(json, NULL, '{');
+  stg_json_out_text(json, "name", tensor->name);
+  stg_json_out_text(json, "dtype", tensor->dtype_name);
+  stg_json_out_open(json, "shape", '[');
+  for (uint32_t i = 0; i < tensor->n_dims; i++) {
+    stg_json_out_int(json, NULL, tensor->shape[i]);
+  }
+  stg_json_out_close(json, ']');
+  if (norms && tensor->dtype != STG_DTYPE_NONE) {
+    json_rows(json, tensor);
+  }
+  stg_json_out_close(json, '}');
+}
+
+static void table_rows(struct stg_table *table, const struct stg_tensor_info *tensor) {
+  size_t width = row_width(tensor);
+  for (size_t i = 0; i < row_count(tensor); i++) {
+    struct row_facts facts = measure_row(tensor, i * width, width);
+    stg_table_cell(table, i == 0 ? tensor->name : "");
+    stg_table_printf(table, "%zu", i);
+    stg_table_printf(table, "%.6g", facts.norm);
+    stg_table_printf(table, "%.6g", facts.max_abs);
+    stg_table_printf(table, "%" PRIu64, facts.non_finite);
+  }
+}
+
+static void table_header(struct stg_table *table, bool norms) {
+  static const char *const show[] = {"tensor", "row", "norm", "max |x|", "non-finite"};
+  static const char *const list[] = {"tensor", "dtype", "shape"};
+  const char *const *names = norms ? show : list;
+  for (size_t i = 0; i < strlen(table->columns); i++) {
+    stg_table_cell(table, names[i]);
+  }
+}
+
+static void table_tensor(struct stg_table *table, const struct stg_tensor_info *tensor) {
+  struct stg_strbuf shape = {0};
+  append_shape(tensor, &shape);
+  stg_table_cell(table, tensor->name);
+  stg_table_cell(table, tensor->dtype_name);
+  stg_table_cell(table, stg_strbuf_text(&shape));
+  stg_strbuf_finish(&shape);
+}
+
+static void report(const struct vectors_options *options, const struct stg_tensor_file *file,
+                   const struct stg_tensor_info *tensors, size_t n_tensors,
+                   struct stg_strbuf *out) {
+  if (options->json) {
+    struct stg_json_out json = {0};
+    stg_json_out_open(&json, NULL, '{');
+    stg_json_out_text(&json, "file", options->path);
+    stg_json_out_open(&json, "metadata", '{');
+    for (size_t i = 0; i < file->n_metadata; i++) {
+      stg_json_out_text(&json, file->metadata[2 * i], file->metadata[2 * i + 1]);
+    }
+    stg_json_out_close(&json, '}');
+    stg_json_out_open(&json, "tensors", '[');
+    for (size_t i = 0; i < n_tensors; i++) {
+      json_tensor(&json, &tensors[i], options->norms);
+    }
+    stg_json_out_close(&json, ']');
+    stg_json_out_close(&json, '}');
+    *out = json.text;
+    return;
+  }
+  struct stg_table table = {.columns = options->norms ? "lrrrr" : "lll"};
+  table_header(&table, options->norms);
+  for (size_t i = 0; i < n_tensors; i++) {
+    if (!options->norms) {
+      table_tensor(&table, &tensors[i]);
+    } else if (tensors[i].dtype != STG_DTYPE_NONE) {
+      table_rows(&table, &tensors[i]);
+    }
+  }
+  stg_table_print(&table, out);
+}
+
+static int show_file(const struct vectors_options *options) {
+  struct stg_tensor_file file = {0};
+  struct stg_strbuf text = {0};
+  stg_error err = STG_ERROR_INIT;
+  if (stg_tensor_file_open(options->path, &file, &err) != STG_OK) {
+    return stg_report_fail(&err);
+  }
+  const struct stg_tensor_info *tensors = file.tensors;
+  size_t n_tensors = file.n_tensors;
+  stg_status status = STG_OK;
+  if (options->tensor != NULL) {
+    status = stg_tensor_find(&file, options->tensor, &tensors, &err);
+    n_tensors = 1;
+  }
+  if (status == STG_OK) {
+    report(options, &file, tensors, n_tensors, &text);
+  }
+  stg_tensor_file_close(&file);
+  int code = status == STG_OK ? stg_report_print(&text) : stg_report_fail(&err);
+  stg_strbuf_finish(&text);
+  return code;
+}
+
+static int vectors_ls(int argc, char **argv) {
+  struct vectors_options options = {0};
+  const struct stg_option table[] = {
+      {"--json", NULL, "print one JSON object", NULL, &options.json},
+  };
+  const struct stg_grammar grammar = {
+      .name = "vectors ls",
+      .words = "FILE",
+      .summary = "List the tensors of a safetensors file.",
+      .min_words = 1,
+      .max_words = 1,
+      .options = table,
+      .n_options = sizeof table / sizeof table[0],
+  };
+  size_t n_words = 0;
+  int code = 0;
+  if (stg_options_parse(&grammar, argc, argv, &n_words, &code) != STG_PARSED_OK) {
+    return code;
+  }
+  options.path = argv[1];
+  return show_file(&options);
+}
+
+static int vectors_show(int argc, char **argv) {
+  struct vectors_options options = {.norms = true};
+  const struct stg_option table[] = {
+      {"--json", NULL, "print one JSON object", NULL, &options.json},
+  };
+  const struct stg_grammar grammar = {
+      .name = "vectors show",
+      .words = "FILE [TENSOR]",
+      .summary = "Show the norm, the largest element and the non-finite count of every row.",
+      .min_words = 1,
+      .max_words = 2,
+      .options = table,
+      .n_options = sizeof table / sizeof table[0],
+  };
+  size_t n_words = 0;
+  int code = 0;
+  if (stg_options_parse(&grammar, argc, argv, &n_words, &code) != STG_PARSED_OK) {
+    return code;
+  }
+  options.path = argv[1];
+  options.tensor = n_words > 1 ? argv[2] : NULL;
+  return show_file(&options);
+}
+
+int stg_cmd_vectors(int argc, char **argv) {
+  static const struct stg_subcommand subcommands[] = {
+      {"ls", "list the tensors of a file", vectors_ls},
+      {"show", "show the norms of a file's vectors", vectors_show},
+  };
+  return stg_subcommands_run("vectors", subcommands, sizeof subcommands / sizeof subcommands[0],
+                             argc, argv);
+}

@@ -1,0 +1,29 @@
+/*
+ * command.h: the subcommands of `steergraph`, one file each, and their exit statuses.
+ */
+#ifndef STG_TOOLS_COMMAND_H
+#define STG_TOOLS_COMMAND_H
+
+/* What the process says by its exit status. */
+enum stg_exit {
+  STG_EXIT_DONE = 0,
+  STG_EXIT_FAILED = 1, /* the work failed */
+  STG_EXIT_WRONG = 2   /* the words were wrong */
+};
+
+/* One row per subcommand: name, what it does in one line. */
+#define STG_COMMAND_LIST(X)                                                                        \
+  X(run, "apply a workload, check it against the oracle, time it")                                 \
+  X(explain, "show a workload's signature, keys, kernel source and programs")                      \
+  X(build, "compile a workload's kernels for any architecture, without a GPU")                     \
+  X(ops, "list the built-in ops, or check an op definition")                                       \
+  X(vectors, "list the tensors of a file, or show their norms")                                    \
+  X(cache, "list, show and verify the entries of a cache folder")                                  \
+  X(doctor, "say what was found here, what is missing, and the remedy")
+
+/** Run one subcommand; argv[0] is its name. Returns an exit status. */
+#define STG_COMMAND_DECLARE(name, summary) int stg_cmd_##name(int argc, char **argv);
+STG_COMMAND_LIST(STG_COMMAND_DECLARE)
+#undef STG_COMMAND_DECLARE
+
+#endif

@@ -1,0 +1,169 @@
+/*
+ * explain_report.c: the report of `explain` as JSON and as text.
+ *
+ * Must not compute anything; what was not asked for is left out of both.
+ */
+#include "tools/explain_report.h"
+
+#include <inttypes.h>
+
+#include "runtime/base/dtype.h"
+#include "tools/json_out.h"
+#include "tools/report.h"
+#include "tools/table.h"
+
+const char *stg_tile_name(enum stg_tile tile) {
+  return tile == STG_TILE_DECODE ? "decode" : "prefill";
+}
+
+static void add_programs(struct stg_json_out *json, const struct stg_explain_result *result) {
+  stg_json_out_open(json, "programs", '[');
+  for (size_t i = 0; i < result->n_programs; i++) {
+    const struct stg_explain_program *program = &result->programs[i];
+    stg_json_out_open(json, NULL, '{');
+    stg_json_out_open(json, "ops", '[');
+    for (size_t k = 0; k < program->chain->n_ops; k++) {
+      stg_json_out_text(json, NULL, program->chain->ops[k].op);
+    }
+    stg_json_out_close(json, ']');
+    stg_json_out_text(json, "chains", stg_strbuf_text(&program->places));
+    stg_json_out_text(json, "program", program->text);
+    stg_json_out_close(json, '}');
+  }
+  stg_json_out_close(json, ']');
+}
+
+static void add_miss(struct stg_json_out *json, const struct stg_miss *miss) {
+  stg_json_out_open(json, "why_miss", '{');
+  stg_json_out_bool(json, "hit", miss->hit);
+  stg_json_out_text(json, "nearest", miss->path);
+  stg_json_out_text(json, "nearest_key", miss->key);
+  stg_json_out_open(json, "factors", '[');
+  for (size_t i = 0; i < miss->n_factors; i++) {
+    stg_json_out_open(json, NULL, '{');
+    stg_json_out_text(json, "factor", miss->factors[i].name);
+    stg_json_out_text(json, "here", miss->factors[i].here);
+    stg_json_out_text(json, "there", miss->factors[i].there);
+    stg_json_out_close(json, '}');
+  }
+  stg_json_out_close(json, ']');
+  stg_json_out_close(json, '}');
+}
+
+void stg_explain_report_json(const struct stg_explain_result *result, struct stg_strbuf *out) {
+  const struct stg_job *job = result->job;
+  const struct stg_explained *kernel = result->kernel;
+  struct stg_json_out json = {0};
+  stg_json_out_open(&json, NULL, '{');
+  stg_json_out_text(&json, "spec", result->spec);
+  stg_json_out_text(&json, "arch", result->arch);
+  stg_json_out_text(&json, "signature", result->signature);
+  stg_json_out_text(&json, "kernel_signature", kernel->signature);
+  stg_json_out_text(&json, "kernel_key", kernel->kernel_key);
+  stg_json_out_text(&json, "graph_key", result->graph_key);
+  stg_json_out_text(&json, "variant", stg_tile_name(result->tile));
+  stg_json_out_text(&json, "kernel", kernel->kernel_name);
+  stg_json_out_open(&json, "launch", '{');
+  stg_json_out_count(&json, "threads", kernel->threads);
+  stg_json_out_count(&json, "rows_per_block", kernel->rows_per_block);
+  stg_json_out_close(&json, '}');
+  stg_json_out_open(&json, "batch", '{');
+  stg_json_out_int(&json, "rows", job->workload.rows);
+  stg_json_out_count(&json, "requests", job->requests);
+  stg_json_out_count(&json, "longest", job->longest);
+  stg_json_out_close(&json, '}');
+  stg_json_out_open(&json, "declared_ops", '[');
+  for (size_t i = 0; i < job->desc.n_ops; i++) {
+    stg_json_out_text(&json, NULL, job->desc.ops[i]);
+  }
+  stg_json_out_close(&json, ']');
+  stg_json_out_count(&json, "declared_chain", job->desc.max_chain);
+  if (result->programs != NULL) {
+    add_programs(&json, result);
+  }
+  if (result->miss != NULL) {
+    add_miss(&json, result->miss);
+  }
+  if (result->with_source) {
+    stg_json_out_text(&json, "prelude", kernel->prelude);
+    stg_json_out_text(&json, "source", kernel->source);
+  }
+  stg_json_out_close(&json, '}');
+  *out = json.text;
+}
+
+static void append_miss(const struct stg_miss *miss, struct stg_strbuf *out) {
+  if (miss->hit) {
+    stg_strbuf_printf(out, "\ncached: %s\n", miss->path);
+    return;
+  }
+  if (miss->path == NULL) {
+    stg_strbuf_str(out, "\nnot cached: the cache holds no entry to compare with\n");
+    return;
+  }
+  stg_strbuf_printf(out, "\nnot cached; the nearest entry is %s\n", miss->path);
+  struct stg_table table = {.columns = "lll", .indent = "  "};
+  stg_table_cell(&table, "factor");
+  stg_table_cell(&table, "here");
+  stg_table_cell(&table, "there");
+  for (size_t i = 0; i < miss->n_factors; i++) {
+    stg_table_cell(&table, miss->factors[i].name);
+    stg_table_cell(&table, miss->factors[i].here);
+    stg_table_cell(&table, miss->factors[i].there);
+  }
+  stg_table_print(&table, out);
+}
+
+static void append_programs(const struct stg_explain_result *result, struct stg_strbuf *out) {
+  for (size_t i = 0; i < result->n_programs; i++) {
+    const struct stg_explain_program *program = &result->programs[i];
+    stg_strbuf_str(out, "\nprogram of ");
+    stg_report_clean(out, stg_strbuf_text(&program->places));
+    stg_strbuf_printf(out, "\n%s", program->text);
+  }
+}
+
+static void append_source(const struct stg_explain_result *result, struct stg_strbuf *out) {
+  if (result->kernel->source == NULL) {
+    stg_strbuf_str(out, "\nno source: the CPU runs the chains' scalar programs (--program)\n");
+  } else {
+    stg_strbuf_printf(out, "\n%s", result->kernel->source);
+  }
+}
+
+void stg_explain_report_text(const struct stg_explain_result *result, struct stg_strbuf *out) {
+  const struct stg_job *job = result->job;
+  const struct stg_explained *kernel = result->kernel;
+  struct stg_table table = {.columns = "ll", .indent = "  "};
+  stg_table_cell(&table, "arch");
+  stg_table_printf(&table, "%s%s", result->arch,
+                   result->arch_is_guess ? " (no GPU here; --arch chooses another, or cpu)" : "");
+  stg_table_cell(&table, "signature");
+  stg_table_cell(&table, result->signature);
+  stg_table_cell(&table, "kernel key");
+  stg_table_cell(&table, kernel->kernel_key);
+  stg_table_cell(&table, "graph key");
+  stg_table_cell(&table, result->graph_key);
+  stg_table_cell(&table, "variant");
+  stg_table_printf(&table, "%s: the longest of %u requests has %u rows",
+                   stg_tile_name(result->tile), job->requests, job->longest);
+  stg_table_cell(&table, "launch");
+  if (kernel->threads > 0) {
+    stg_table_printf(&table, "%s, %u threads a block, %u rows a block", kernel->kernel_name,
+                     kernel->threads, kernel->rows_per_block);
+  } else {
+    stg_table_cell(&table, "none on the CPU");
+  }
+  stg_report_clean(out, result->spec);
+  stg_strbuf_printf(out, ": %zu requests, %" PRId64 " rows x %" PRId64 ", %s\n",
+                    job->workload.n_requests, job->workload.rows, job->workload.hidden_size,
+                    stg_dtype_name(job->workload.dtype));
+  stg_table_print(&table, out);
+  if (result->miss != NULL) {
+    append_miss(result->miss, out);
+  }
+  append_programs(result, out);
+  if (result->with_source) {
+    append_source(result, out);
+  }
+}

@@ -1,0 +1,39 @@
+/*
+ * explain_report.h: what `steergraph explain` says of a workload, for people and for programs.
+ */
+#ifndef STG_TOOLS_EXPLAIN_REPORT_H
+#define STG_TOOLS_EXPLAIN_REPORT_H
+
+#include "tools/why_miss.h"
+#include "tools/workload_job.h"
+
+/* Chains with the same ops in the same order share a program. */
+struct stg_explain_program {
+  const struct stg_spec_chain *chain; /* one of them */
+  struct stg_strbuf places;           /* "slots.calm.layers.0, ..." of all of them */
+  const char *text;
+};
+
+/* Borrowed; NULL where it was not asked for. */
+struct stg_explain_result {
+  const char *spec;
+  const struct stg_job *job;
+  const char *arch;
+  bool arch_is_guess; /* no device here and none asked for */
+  enum stg_tile tile;
+  const char *signature; /* of the batch */
+  const char *graph_key;
+  const struct stg_explained *kernel;
+  bool with_source;
+  const struct stg_explain_program *programs;
+  size_t n_programs;
+  const struct stg_miss *miss;
+};
+
+void stg_explain_report_json(const struct stg_explain_result *result, struct stg_strbuf *out);
+void stg_explain_report_text(const struct stg_explain_result *result, struct stg_strbuf *out);
+
+/** "decode" or "prefill". */
+const char *stg_tile_name(enum stg_tile tile);
+
+#endif

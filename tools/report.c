@@ -1,0 +1,135 @@
+/*
+ * report.c: stdout and stderr of the command.
+ *
+ * The only file of the tools that writes to either. Names from files may hold anything, so no
+ * control character of theirs reaches a terminal.
+ */
+#include "tools/report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "tools/command.h"
+
+/*
+ * A closed descriptor 0, 1 or 2 would be handed to the next file that is opened, and a report
+ * written into it. Hold the place with a stream of the opposite direction, so that use fails.
+ */
+static void hold_closed_stream(int fd, int flags) {
+  if (fcntl(fd, F_GETFD) == -1 && errno == EBADF) {
+    int held = open("/dev/null", flags); /* lowest free number: `fd` */
+    if (held != fd && held >= 0) {
+      close(held);
+    }
+  }
+}
+
+void stg_report_setup(void) {
+  hold_closed_stream(STDIN_FILENO, O_WRONLY);
+  hold_closed_stream(STDOUT_FILENO, O_RDONLY);
+  hold_closed_stream(STDERR_FILENO, O_RDONLY);
+  struct sigaction ignore = {0};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &ignore, NULL);
+}
+
+void stg_report_clean(struct stg_strbuf *out, const char *text) {
+  for (const char *c = text; *c != '\0'; c++) {
+    unsigned char byte = (unsigned char)*c;
+    if (byte < 0x20 || byte == 0x7f) {
+      stg_strbuf_printf(out, "\\x%02x", byte);
+    } else {
+      stg_strbuf_char(out, *c);
+    }
+  }
+}
+
+/* One line on stderr. Nothing can be done when that fails. */
+static void say(const char *prefix, const char *message, const char *suffix) {
+  struct stg_strbuf line = {0};
+  stg_report_clean(&line, message);
+  fprintf(stderr, "%s%s%s\n", prefix, stg_strbuf_text(&line), suffix);
+  fflush(stderr);
+  stg_strbuf_finish(&line);
+}
+
+int stg_report_print(const struct stg_strbuf *text) {
+  stg_error err = STG_ERROR_INIT;
+  if (stg_strbuf_status(text, &err) != STG_OK) {
+    return stg_report_fail(&err);
+  }
+  errno = 0;
+  if (fwrite(stg_strbuf_text(text), 1, text->len, stdout) != text->len || fflush(stdout) != 0) {
+    stg_error_io(&err, errno, "write to", "stdout");
+    return stg_report_fail(&err);
+  }
+  return STG_EXIT_DONE;
+}
+
+int stg_report_fail(const stg_error *err) {
+  say("steergraph: ", err->message, "");
+  return STG_EXIT_FAILED;
+}
+
+int stg_report_wrong(const char *command, const char *fmt, ...) {
+  char prefix[64];
+  char suffix[64];
+  const char *space = command[0] != '\0' ? " " : "";
+  snprintf(prefix, sizeof prefix, "steergraph%s%s: ", space, command);
+  snprintf(suffix, sizeof suffix, " (see 'steergraph%s%s --help')", space, command);
+  struct stg_strbuf message = {0};
+  va_list args;
+  va_start(args, fmt);
+  stg_strbuf_vprintf(&message, fmt, args);
+  va_end(args);
+  say(prefix, stg_strbuf_text(&message), suffix);
+  stg_strbuf_finish(&message);
+  return STG_EXIT_WRONG;
+}
+
+void stg_report_progress(const char *fmt, ...) {
+  struct stg_strbuf message = {0};
+  va_list args;
+  va_start(args, fmt);
+  stg_strbuf_vprintf(&message, fmt, args);
+  va_end(args);
+  say("", stg_strbuf_text(&message), "");
+  stg_strbuf_finish(&message);
+}
+
+static const char *level_prefix(stg_log_level level) {
+  switch (level) {
+  case STG_LOG_ERROR:
+    return "steergraph: error: ";
+  case STG_LOG_WARN:
+    return "steergraph: warning: ";
+  case STG_LOG_INFO:
+    return "steergraph: info: ";
+  case STG_LOG_DEBUG:
+    return "steergraph: debug: ";
+  case STG_LOG_DEFAULT:
+  case STG_LOG_OFF:
+    break;
+  }
+  return "steergraph: ";
+}
+
+/* Compiler logs have many lines: each is said on its own, with the same prefix. */
+void stg_report_log(void *user, stg_log_level level, const char *message) {
+  (void)user;
+  const char *line = message;
+  while (line != NULL && *line != '\0') {
+    size_t len = 0;
+    while (line[len] != '\0' && line[len] != '\n') {
+      len++;
+    }
+    struct stg_strbuf text = {0};
+    stg_strbuf_mem(&text, line, len);
+    say(level_prefix(level), stg_strbuf_text(&text), "");
+    stg_strbuf_finish(&text);
+    line += len + (line[len] == '\n');
+  }
+}

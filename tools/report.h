@@ -1,0 +1,35 @@
+/*
+ * report.h: how the command talks: results on stdout, one line per failure on stderr.
+ *
+ * A result is put together in memory and written in one go, so that a failure prints nothing half
+ * done; a write that fails (full disk, closed pipe) is a failure of the command.
+ */
+#ifndef STG_TOOLS_REPORT_H
+#define STG_TOOLS_REPORT_H
+
+#include <steergraph/log.h>
+
+#include "runtime/base/strbuf.h"
+
+/** Prepare the process: standard streams that are closed stay closed, SIGPIPE is an error code. */
+void stg_report_setup(void);
+
+/** Write `text` to stdout. Returns an exit status; a failure has been said on stderr. */
+int stg_report_print(const struct stg_strbuf *text);
+
+/** Say "steergraph: MESSAGE" on stderr; returns STG_EXIT_FAILED. */
+int stg_report_fail(const stg_error *err);
+
+/** Say "steergraph COMMAND: MESSAGE (see ...)" on stderr; returns STG_EXIT_WRONG. */
+int stg_report_wrong(const char *command, const char *fmt, ...) STG_PRINTF(2, 3);
+
+/** Say how far a long work has come, on stderr. */
+void stg_report_progress(const char *fmt, ...) STG_PRINTF(1, 2);
+
+/** The log callback of engines that the command opens. */
+void stg_report_log(void *user, stg_log_level level, const char *message);
+
+/** Append `text` with control characters made harmless for a terminal. */
+void stg_report_clean(struct stg_strbuf *out, const char *text);
+
+#endif

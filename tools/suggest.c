@@ -1,0 +1,66 @@
+/*
+ * suggest.c: edit distance over short words.
+ *
+ * Words longer than the table are never suggested: a subcommand or an option is short, and whoever
+ * typed a long word did not mistype a short one. Knows no option and no subcommand.
+ */
+#include "tools/suggest.h"
+
+#include <string.h>
+
+#define WORD_MAX_CHARS 40
+
+static size_t smaller(size_t a, size_t b) {
+  return a < b ? a : b;
+}
+
+/* Optimal string alignment: insert, delete, replace, swap neighbours. Both lengths fit the table.
+ */
+static size_t edit_distance(const char *a, size_t a_len, const char *b, size_t b_len) {
+  size_t rows[3][WORD_MAX_CHARS + 1];
+  size_t *before = rows[0];
+  size_t *above = rows[1];
+  size_t *row = rows[2];
+  for (size_t j = 0; j <= b_len; j++) {
+    before[j] = 0;
+    above[j] = j;
+  }
+  for (size_t i = 1; i <= a_len; i++) {
+    row[0] = i;
+    for (size_t j = 1; j <= b_len; j++) {
+      size_t replaced = above[j - 1] + (a[i - 1] != b[j - 1]);
+      row[j] = smaller(smaller(above[j], row[j - 1]) + 1, replaced);
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        row[j] = smaller(row[j], before[j - 2] + 1);
+      }
+    }
+    size_t *oldest = before;
+    before = above;
+    above = row;
+    row = oldest;
+  }
+  return above[b_len];
+}
+
+const char *stg_suggest_find(const char *text, const char *(*get)(const void *user, size_t index),
+                             const void *user, size_t count) {
+  size_t len = strlen(text);
+  if (len > WORD_MAX_CHARS) {
+    return NULL;
+  }
+  const char *best = NULL;
+  size_t best_distance = 1 + len / 3; /* more edits than that make another word */
+  for (size_t i = 0; i < count; i++) {
+    const char *word = get(user, i);
+    size_t word_len = strlen(word);
+    if (word_len > WORD_MAX_CHARS) {
+      continue;
+    }
+    size_t distance = edit_distance(text, len, word, word_len);
+    if (distance < best_distance || (distance == best_distance && best == NULL)) {
+      best = word;
+      best_distance = distance;
+    }
+  }
+  return best;
+}

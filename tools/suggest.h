@@ -1,0 +1,16 @@
+/*
+ * suggest.h: "did you mean": the nearest of some words to a mistyped one.
+ */
+#ifndef STG_TOOLS_SUGGEST_H
+#define STG_TOOLS_SUGGEST_H
+
+#include <stddef.h>
+
+/**
+ * Find the word nearest to `text` by edit distance (a swap of neighbours counts once). NULL when
+ * none is near enough to be meant. `get(user, i)` gives word i.
+ */
+const char *stg_suggest_find(const char *text, const char *(*get)(const void *user, size_t index),
+                             const void *user, size_t count);
+
+#endif

@@ -1,0 +1,25 @@
+/*
+ * table.h: aligned columns of text for a terminal.
+ */
+#ifndef STG_TOOLS_TABLE_H
+#define STG_TOOLS_TABLE_H
+
+#include "runtime/base/strbuf.h"
+
+#define STG_TABLE_MAX_COLUMNS 8
+
+/* `columns` has one letter per column: 'l' or 'r'. The rest {0}. */
+struct stg_table {
+  const char *columns;
+  const char *indent; /* before each row; NULL: none */
+  struct stg_strbuf cells;
+  size_t n_cells;
+};
+
+/** Add the next cell, row by row; control characters are made harmless. */
+void stg_table_cell(struct stg_table *table, const char *text);
+void stg_table_printf(struct stg_table *table, const char *fmt, ...) STG_PRINTF(2, 3);
+/** Append the rows to `out` and empty the table. A failure is sticky in `out`. */
+void stg_table_print(struct stg_table *table, struct stg_strbuf *out);
+
+#endif
