@@ -14,7 +14,7 @@ import sys
 
 RUN = re.compile(r"^\[ RUN {6}\] ", re.MULTILINE)
 PASSED = re.compile(r"^\[ {7}OK \] ", re.MULTILINE)
-SKIPPED = re.compile(r"^\[  SKIPPED \] (\w+)", re.MULTILINE)
+SKIPPED = re.compile(r"^\[  SKIPPED \] (\w+)$", re.MULTILINE)
 LINE_OK = re.compile(r"^ok\b", re.MULTILINE)
 LINE_NOT_OK = re.compile(r"^not ok\b", re.MULTILINE)
 SKIP_STATUS = 77
