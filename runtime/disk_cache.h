@@ -31,7 +31,7 @@ struct stg_disk_options {
 /**
  * Open the layers; folders are made on the first store. A layer that is owned by neither the
  * effective user nor root, or that group or others can write, is refused with STG_E_INVALID unless
- * `trust`.
+ * `trust`. Relative paths are resolved here, so that a later chdir changes nothing.
  */
 STG_NODISCARD stg_status stg_disk_cache_open(const struct stg_disk_options *options,
                                              struct stg_disk_cache **ret_cache, stg_error *reterr);
@@ -55,10 +55,18 @@ STG_NODISCARD stg_status stg_disk_cache_find(struct stg_disk_cache *cache,
                                              const struct stg_kernel_request *request,
                                              const char *preferred_compiler,
                                              struct stg_disk_hit *ret_hit, stg_error *reterr);
-/** Move a hit whose cubin the driver refused out of the way. */
+/** Move a hit whose cubin the driver refused out of the way, with one warning. */
 void stg_disk_cache_reject(struct stg_disk_cache *cache, const struct stg_disk_hit *hit,
                            const char *why);
-/** Store; STG_OK means that the entry is on disk. The caller may ignore a failure: it was logged.
+/**
+ * Move one file of the walk to its layer's quarantine folder, whatever the mode. STG_E_INVALID when
+ * it is in no layer, STG_E_IO when it cannot be moved; one that is gone already is success.
+ */
+STG_NODISCARD stg_status stg_disk_cache_quarantine(struct stg_disk_cache *cache, const char *path,
+                                                   stg_error *reterr);
+/**
+ * Store; STG_OK means that the entry is on disk. The caller may ignore a failure: the first is
+ * logged as a warning, later ones as info. STG_E_UNSUPPORTED, not logged: the mode stores nothing.
  */
 stg_status stg_disk_cache_store(struct stg_disk_cache *cache,
                                 const struct stg_kernel_request *request,
@@ -76,7 +84,10 @@ typedef stg_status (*stg_disk_visit)(void *user, const struct stg_disk_item *ite
 /** Visit every *.sgc file of every layer in path order; stops at the first failure of `visit`. */
 STG_NODISCARD stg_status stg_disk_cache_walk(struct stg_disk_cache *cache, stg_disk_visit visit,
                                              void *user, stg_error *reterr);
-/** Read and decode one file of the walk. */
+/**
+ * Read and decode one file of the walk. STG_E_CORRUPT or STG_E_UNSUPPORTED when it is bad (also
+ * when its name is not that of its key and compiler), STG_E_NOT_FOUND when it is gone.
+ */
 STG_NODISCARD stg_status stg_disk_cache_read(const char *path, struct stg_disk_hit *ret_hit,
                                              stg_error *reterr);
 

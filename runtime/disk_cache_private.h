@@ -1,0 +1,38 @@
+/*
+ * disk_cache_private.h: what the files of the disk cache share, and the door for tests that inject
+ * faults. Nobody else includes it.
+ */
+#ifndef STG_RUNTIME_DISK_CACHE_PRIVATE_H
+#define STG_RUNTIME_DISK_CACHE_PRIVATE_H
+
+#include <stdatomic.h>
+
+#include "runtime/disk_cache.h"
+#include "runtime/disk_io.h"
+#include "runtime/disk_layer.h"
+
+/* Immutable after open but for the counters. */
+struct stg_disk_cache {
+  struct stg_disk_layer *layers; /* the last one is written to */
+  size_t n_layers;
+  enum stg_disk_mode mode;
+  struct stg_log log;
+  struct stg_disk_io io;
+  atomic_bool store_failed; /* the first failure is a warning, later ones are not */
+  atomic_uint_least64_t hits, misses, stores, store_failures, quarantined;
+};
+
+/** stg_disk_cache_open with other steps. */
+STG_NODISCARD stg_status stg_disk_cache_open_with(const struct stg_disk_options *options,
+                                                  const struct stg_disk_io *io,
+                                                  struct stg_disk_cache **ret_cache,
+                                                  stg_error *reterr);
+
+/** Move a bad entry out of the way, if its layer may be written, with one warning that says why. */
+void stg_disk_set_aside(struct stg_disk_cache *cache, const char *path, const char *why);
+
+/** Order of compilers by version, numerically: "nvrtc-12.8.9" < "nvrtc-12.10.1" < "nvrtc-13.0.0".
+ */
+int stg_disk_compare_compilers(const char *a, const char *b);
+
+#endif

@@ -1,0 +1,227 @@
+/*
+ * disk_find.c: find a request's entry among layers and compilers; read one file; walk all of them.
+ *
+ * A file that is bad, gone or unreadable is passed over: the next candidate may do, and otherwise
+ * it is a miss. Must not know how entries get to disk.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/file.h"
+#include "runtime/disk_cache_private.h"
+
+int stg_disk_compare_compilers(const char *a, const char *b) {
+  static const char digits[] = "0123456789";
+  while (*a != '\0' && *b != '\0') {
+    size_t n_a = strspn(a, digits);
+    size_t n_b = strspn(b, digits);
+    if (n_a == 0 || n_b == 0) {
+      if (*a != *b) {
+        return *a < *b ? -1 : 1;
+      }
+      a++;
+      b++;
+      continue;
+    }
+    unsigned long long x = strtoull(a, NULL, 10);
+    unsigned long long y = strtoull(b, NULL, 10);
+    if (x != y) {
+      return x < y ? -1 : 1;
+    }
+    a += n_a;
+    b += n_b;
+  }
+  return (*a != '\0') - (*b != '\0');
+}
+
+/* Whether `a` is to be tried before `b`, which was listed after it: later layers come first. */
+static bool goes_before(const struct stg_disk_file *a, const struct stg_disk_file *b,
+                        const char *preferred) {
+  if (preferred != NULL) {
+    bool wanted_a = strcmp(a->compiler, preferred) == 0;
+    bool wanted_b = strcmp(b->compiler, preferred) == 0;
+    if (wanted_a != wanted_b) {
+      return wanted_a;
+    }
+  }
+  int order = stg_disk_compare_compilers(a->compiler, b->compiler);
+  return order > 0 || (order == 0 && a->layer > b->layer);
+}
+
+/* Insertion sort: a key has as many files as there are compilers and layers. */
+static void sort_candidates(struct stg_disk_files *files, const char *preferred) {
+  for (size_t i = 1; i < files->count; i++) {
+    struct stg_disk_file file = files->items[i];
+    size_t at = i;
+    while (at > 0 && goes_before(&file, &files->items[at - 1], preferred)) {
+      files->items[at] = files->items[at - 1];
+      at--;
+    }
+    files->items[at] = file;
+  }
+}
+
+/* The files of one key in every layer that may be used, best first. */
+static stg_status find_candidates(struct stg_disk_cache *cache, struct stg_key key,
+                                  const char *preferred, struct stg_arena *arena,
+                                  struct stg_disk_files *files, stg_error *reterr) {
+  for (size_t i = 0; i < cache->n_layers; i++) {
+    stg_error error = STG_ERROR_INIT;
+    stg_status status = stg_disk_layer_check(&cache->layers[i], &error);
+    if (status == STG_OK) {
+      status = stg_disk_layer_list(&cache->layers[i], &key, arena, files, &error);
+    }
+    if (status == STG_E_NO_MEMORY) {
+      return stg_error_set(reterr, status, "%s", error.message);
+    }
+    if (status != STG_OK && status != STG_E_NOT_FOUND) {
+      stg_log_printf(&cache->log, STG_LOG_WARN, "%s", error.message);
+    }
+  }
+  sort_candidates(files, preferred);
+  return STG_OK;
+}
+
+/* An entry under a name that is not its own would answer for another kernel or compiler. */
+static stg_status check_name(const char *path, const struct stg_entry *entry, stg_error *reterr) {
+  const char *slash = strrchr(path, '/');
+  char *expected = stg_disk_file_name(entry->key, entry->meta.compiler);
+  stg_status status = STG_OK;
+  if (expected == NULL) {
+    status = stg_error_memory(reterr, "a file name", strlen(entry->meta.compiler));
+  } else if (strcmp(slash == NULL ? path : slash + 1, expected) != 0) {
+    status = stg_error_set(reterr, STG_E_CORRUPT, "its name should be '%s'", expected);
+  }
+  stg_free(expected);
+  return status;
+}
+
+stg_status stg_disk_cache_read(const char *path, struct stg_disk_hit *ret_hit, stg_error *reterr) {
+  struct stg_disk_hit hit = {0};
+  size_t size = 0;
+  stg_status status = stg_file_read(path, STG_ENTRY_MAX_BYTES, &hit.bytes, &size, reterr);
+  if (status == STG_E_INVALID) {
+    stg_error_set(reterr, STG_E_CORRUPT, "over %llu bytes",
+                  (unsigned long long)STG_ENTRY_MAX_BYTES);
+    return STG_E_CORRUPT;
+  }
+  if (status == STG_OK) {
+    hit.path = stg_strdup(path);
+    status = hit.path == NULL ? stg_error_memory(reterr, "a path", strlen(path)) : STG_OK;
+  }
+  if (status == STG_OK) {
+    status = stg_entry_decode(hit.bytes, size, &hit.arena, &hit.entry, reterr);
+  }
+  if (status == STG_OK) {
+    status = check_name(path, &hit.entry, reterr);
+  }
+  if (status != STG_OK) {
+    stg_disk_hit_finish(&hit);
+    return status;
+  }
+  *ret_hit = hit;
+  ret_hit->entry.arena = &ret_hit->arena;
+  return STG_OK;
+}
+
+/* Whether the entry is of this request: equal keys are not enough. */
+static bool is_of(const struct stg_disk_hit *hit, const struct stg_strbuf *material) {
+  return hit->entry.material_size == material->len &&
+         memcmp(hit->entry.material, material->data, material->len) == 0;
+}
+
+/* The first candidate that is good. Bad ones are set aside on the way. */
+static stg_status take_first(struct stg_disk_cache *cache, const struct stg_disk_files *files,
+                             const struct stg_strbuf *material, struct stg_disk_hit *ret_hit,
+                             stg_error *reterr) {
+  for (size_t i = 0; i < files->count; i++) {
+    const char *path = files->items[i].path;
+    stg_error error = STG_ERROR_INIT;
+    stg_status status = stg_disk_cache_read(path, ret_hit, &error);
+    if (status == STG_OK && is_of(ret_hit, material)) {
+      return STG_OK;
+    }
+    if (status == STG_OK) {
+      stg_log_printf(&cache->log, STG_LOG_WARN,
+                     "cache entry '%s' is of another kernel with the same key; passed over", path);
+      stg_disk_hit_finish(ret_hit);
+    } else if (status == STG_E_CORRUPT || status == STG_E_UNSUPPORTED) {
+      stg_disk_set_aside(cache, path, error.message);
+    } else if (status == STG_E_NO_MEMORY) {
+      return stg_error_set(reterr, status, "%s", error.message);
+    } else if (status != STG_E_NOT_FOUND) { /* gone since it was listed is nothing to speak of */
+      stg_log_printf(&cache->log, STG_LOG_WARN, "%s", error.message);
+    }
+  }
+  return stg_error_set(reterr, STG_E_NOT_FOUND, "not in the disk cache");
+}
+
+stg_status stg_disk_cache_find(struct stg_disk_cache *cache,
+                               const struct stg_kernel_request *request,
+                               const char *preferred_compiler, struct stg_disk_hit *ret_hit,
+                               stg_error *reterr) {
+  struct stg_arena arena = {0};
+  struct stg_disk_files files = {0};
+  struct stg_strbuf material = {0};
+  struct stg_disk_hit hit = {0};
+  if (cache->n_layers == 0 || cache->mode == STG_DISK_REFRESH) {
+    atomic_fetch_add(&cache->misses, 1u);
+    return stg_error_set(reterr, STG_E_NOT_FOUND, "the disk cache is off or being refreshed");
+  }
+  stg_kernel_material(request, &material);
+  stg_status status = stg_strbuf_status(&material, reterr);
+  if (status == STG_OK) {
+    status = find_candidates(cache, stg_key_of(material.data, material.len), preferred_compiler,
+                             &arena, &files, reterr);
+  }
+  if (status == STG_OK) {
+    status = take_first(cache, &files, &material, &hit, reterr);
+  }
+  if (status == STG_OK) {
+    *ret_hit = hit;
+    ret_hit->entry.arena = &ret_hit->arena;
+  }
+  atomic_fetch_add(status == STG_OK ? &cache->hits : &cache->misses, 1u);
+  stg_strbuf_finish(&material);
+  stg_disk_files_finish(&files);
+  stg_arena_finish(&arena);
+  return status;
+}
+
+static int compare_paths(const void *a, const void *b) {
+  return strcmp(((const struct stg_disk_file *)a)->path, ((const struct stg_disk_file *)b)->path);
+}
+
+static stg_status visit_file(const struct stg_disk_file *file, stg_disk_visit visit, void *user,
+                             stg_error *reterr) {
+  struct stat info;
+  if (stat(file->path, &info) != 0 || !S_ISREG(info.st_mode)) {
+    return STG_OK; /* gone since it was listed, or nothing of ours */
+  }
+  struct stg_disk_item item = {.path = file->path,
+                               .layer = file->layer->root,
+                               .size_bytes = (uint64_t)info.st_size,
+                               .mtime_unix = (int64_t)info.st_mtime};
+  return visit(user, &item, reterr);
+}
+
+stg_status stg_disk_cache_walk(struct stg_disk_cache *cache, stg_disk_visit visit, void *user,
+                               stg_error *reterr) {
+  struct stg_arena arena = {0};
+  struct stg_disk_files files = {0};
+  stg_status status = STG_OK;
+  for (size_t i = 0; i < cache->n_layers && status == STG_OK; i++) {
+    status = stg_disk_layer_list(&cache->layers[i], NULL, &arena, &files, reterr);
+  }
+  if (files.count > 1) {
+    qsort(files.items, files.count, sizeof files.items[0], compare_paths);
+  }
+  for (size_t i = 0; i < files.count && status == STG_OK; i++) {
+    status = visit_file(&files.items[i], visit, user, reterr);
+  }
+  stg_disk_files_finish(&files);
+  stg_arena_finish(&arena);
+  return status;
+}

@@ -1,0 +1,218 @@
+/*
+ * disk_layer.c: where the files of one cache folder are, and whether it may be trusted.
+ *
+ * Reading only; publishing and quarantine are in disk_publish.c. Must not know what is in an entry.
+ */
+#include "runtime/disk_layer.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/file.h"
+#include "runtime/base/intmath.h"
+
+#define SHARD_CHARS 2
+
+static stg_status check_folder(const char *path, stg_error *reterr) {
+  struct stat info;
+  if (stat(path, &info) != 0) {
+    int errnum = errno;
+    stg_status status = stg_error_io(reterr, errnum, "read cache folder", path);
+    if (errnum != ENOENT) {
+      return status;
+    }
+    if (reterr != NULL) {
+      reterr->code = STG_E_NOT_FOUND;
+    }
+    return STG_E_NOT_FOUND;
+  }
+  if (!S_ISDIR(info.st_mode)) {
+    return stg_error_set(reterr, STG_E_INVALID, "cache folder '%s' is not a folder", path);
+  }
+  if (info.st_uid != geteuid() && info.st_uid != 0) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "cache folder '%s' is owned by user %u, not by user %u or root; use "
+                         "another folder, or trust it explicitly",
+                         path, (unsigned)info.st_uid, (unsigned)geteuid());
+  }
+  if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "cache folder '%s' has mode %04o, so that others can write it; chmod "
+                         "go-w it, or trust it explicitly",
+                         path, (unsigned)(info.st_mode & 07777));
+  }
+  return STG_OK;
+}
+
+stg_status stg_disk_layer_check(const struct stg_disk_layer *layer, stg_error *reterr) {
+  struct stat info;
+  if (layer->trust && stat(layer->root, &info) == 0 && S_ISDIR(info.st_mode)) {
+    return STG_OK;
+  }
+  stg_status status = check_folder(layer->root, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  char *inner = stg_path_join(layer->root, "v1");
+  if (inner == NULL) {
+    return stg_error_memory(reterr, "a path", strlen(layer->root));
+  }
+  status = check_folder(inner, reterr);
+  stg_free(inner);
+  return status;
+}
+
+bool stg_disk_layer_holds(const struct stg_disk_layer *layer, const char *path) {
+  size_t len = strlen(layer->root);
+  return strncmp(path, layer->root, len) == 0 && path[len] == '/';
+}
+
+bool stg_disk_compiler_is_plain(const char *compiler) {
+  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_+";
+  size_t len = strlen(compiler);
+  return len > 0 && strspn(compiler, plain) == len;
+}
+
+char *stg_disk_file_name(struct stg_key key, const char *compiler) {
+  char hex[STG_KEY_HEX_CHARS + 1];
+  struct stg_strbuf name = {0};
+  stg_key_hex(key, hex);
+  stg_strbuf_printf(&name, "%s-%s" STG_DISK_SUFFIX, hex, compiler);
+  return stg_strbuf_take(&name);
+}
+
+void stg_disk_files_finish(struct stg_disk_files *files) {
+  stg_free(files->items);
+  *files = (struct stg_disk_files){0};
+}
+
+static bool push(struct stg_disk_files *files, struct stg_disk_file file) {
+  if (files->count == files->capacity) {
+    size_t capacity = files->capacity == 0 ? 16 : 2 * files->capacity;
+    size_t bytes = 0;
+    if (!stg_mul_size(capacity, sizeof *files->items, &bytes)) {
+      return false;
+    }
+    struct stg_disk_file *items = stg_realloc(files->items, bytes);
+    if (items == NULL) {
+      return false;
+    }
+    files->items = items;
+    files->capacity = capacity;
+  }
+  files->items[files->count++] = file;
+  return true;
+}
+
+/* The compiler part of a file name of ours, copied into the arena; NULL for any other name. */
+static const char *compiler_of(const char *name, const char *prefix, struct stg_arena *arena) {
+  char hex[STG_KEY_HEX_CHARS + 1];
+  struct stg_key key;
+  size_t len = strlen(name);
+  size_t suffix = sizeof STG_DISK_SUFFIX - 1;
+  if (len <= STG_KEY_HEX_CHARS + 1 + suffix || name[STG_KEY_HEX_CHARS] != '-' ||
+      strcmp(name + len - suffix, STG_DISK_SUFFIX) != 0 ||
+      strncmp(name, prefix, strlen(prefix)) != 0) {
+    return NULL;
+  }
+  memcpy(hex, name, STG_KEY_HEX_CHARS);
+  hex[STG_KEY_HEX_CHARS] = '\0';
+  if (!stg_key_parse(hex, &key)) {
+    return NULL;
+  }
+  return stg_arena_strndup(arena, name + STG_KEY_HEX_CHARS + 1,
+                           len - suffix - STG_KEY_HEX_CHARS - 1);
+}
+
+/* What one listing needs at every level. */
+struct listing {
+  const struct stg_disk_layer *layer;
+  const char *prefix; /* hex digits that a name must begin with */
+  struct stg_arena *arena;
+  struct stg_disk_files *files;
+};
+
+/* Open a folder; NULL without an error when it is not there. */
+static stg_status open_folder(const char *path, DIR **ret_folder, stg_error *reterr) {
+  DIR *folder = opendir(path);
+  if (folder == NULL && errno != ENOENT && errno != ENOTDIR) {
+    return stg_error_io(reterr, errno, "list", path);
+  }
+  *ret_folder = folder;
+  return STG_OK;
+}
+
+static stg_status list_shard(const struct listing *listing, const char *shard, stg_error *reterr) {
+  DIR *folder = NULL;
+  stg_status status = open_folder(shard, &folder, reterr);
+  if (status != STG_OK || folder == NULL) {
+    return status;
+  }
+  const struct dirent *entry;
+  while (status == STG_OK && (entry = readdir(folder)) != NULL) {
+    const char *compiler = compiler_of(entry->d_name, listing->prefix, listing->arena);
+    if (compiler == NULL) {
+      continue;
+    }
+    char *path = stg_path_join(shard, entry->d_name);
+    struct stg_disk_file file = {.layer = listing->layer, .compiler = compiler};
+    file.path = path == NULL ? NULL : stg_arena_strdup(listing->arena, path);
+    stg_free(path);
+    if (file.path == NULL || !push(listing->files, file)) {
+      status = stg_error_memory(reterr, "a list of cache files", strlen(shard));
+    }
+  }
+  closedir(folder);
+  return status == STG_OK ? stg_arena_status(listing->arena, reterr) : status;
+}
+
+static bool is_shard(const char *name) {
+  return strlen(name) == SHARD_CHARS && strspn(name, "0123456789abcdef") == SHARD_CHARS;
+}
+
+static stg_status list_all(const struct listing *listing, const char *top, stg_error *reterr) {
+  DIR *folder = NULL;
+  stg_status status = open_folder(top, &folder, reterr);
+  if (status != STG_OK || folder == NULL) {
+    return status;
+  }
+  const struct dirent *entry;
+  while (status == STG_OK && (entry = readdir(folder)) != NULL) {
+    if (!is_shard(entry->d_name)) {
+      continue;
+    }
+    char *shard = stg_path_join(top, entry->d_name);
+    status = shard == NULL ? stg_error_memory(reterr, "a path", strlen(top))
+                           : list_shard(listing, shard, reterr);
+    stg_free(shard);
+  }
+  closedir(folder);
+  return status;
+}
+
+stg_status stg_disk_layer_list(const struct stg_disk_layer *layer, const struct stg_key *key,
+                               struct stg_arena *arena, struct stg_disk_files *files,
+                               stg_error *reterr) {
+  char hex[STG_KEY_HEX_CHARS + 1] = "";
+  struct stg_strbuf path = {0};
+  struct listing listing = {.layer = layer, .prefix = hex, .arena = arena, .files = files};
+  if (key != NULL) {
+    stg_key_hex(*key, hex);
+  }
+  stg_strbuf_printf(&path, "%s/v1", layer->root);
+  if (key != NULL) {
+    stg_strbuf_printf(&path, "/%.*s", SHARD_CHARS, hex);
+  }
+  stg_status status = stg_strbuf_status(&path, reterr);
+  if (status == STG_OK) {
+    status = key != NULL ? list_shard(&listing, path.data, reterr)
+                         : list_all(&listing, path.data, reterr);
+  }
+  stg_strbuf_finish(&path);
+  return status;
+}

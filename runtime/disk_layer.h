@@ -1,0 +1,71 @@
+/*
+ * disk_layer.h: one folder of a layered cache: its names, its owner, its files.
+ *
+ *   CACHEDIR.TAG  v1/ab/<32 hex>-<compiler>.sgc  v1/tmp/  v1/quarantine/
+ *
+ * Private to the disk cache; knows no layering and no counters.
+ */
+#ifndef STG_RUNTIME_DISK_LAYER_H
+#define STG_RUNTIME_DISK_LAYER_H
+
+#include <stdbool.h>
+
+#include "runtime/base/arena.h"
+#include "runtime/base/key.h"
+#include "runtime/disk_io.h"
+
+#define STG_DISK_SUFFIX ".sgc"
+
+struct stg_disk_layer {
+  char *root; /* absolute, no slash at the end */
+  bool writable;
+  bool trust;
+};
+
+/* A file found in a layer; text in the arena it was listed into. */
+struct stg_disk_file {
+  const char *path;
+  const char *compiler; /* as its name says */
+  const struct stg_disk_layer *layer;
+};
+
+/* A growing list of files. {0} is a valid empty list; finish frees it. */
+struct stg_disk_files {
+  struct stg_disk_file *items;
+  size_t count;
+  size_t capacity;
+};
+void stg_disk_files_finish(struct stg_disk_files *files);
+
+/**
+ * Whether the folder is there and may be used: STG_E_NOT_FOUND when it (or its v1/) does not exist,
+ * STG_E_IO when nobody can tell, STG_E_INVALID when it is no folder, or another user owns it or
+ * could write it (unless trusted).
+ */
+STG_NODISCARD stg_status stg_disk_layer_check(const struct stg_disk_layer *layer,
+                                              stg_error *reterr);
+/** Append the files of one key, or of every key when `key` is NULL, in no order. */
+STG_NODISCARD stg_status stg_disk_layer_list(const struct stg_disk_layer *layer,
+                                             const struct stg_key *key, struct stg_arena *arena,
+                                             struct stg_disk_files *files, stg_error *reterr);
+/**
+ * Write `data` under the name of `key` and `compiler`, all or nothing, making the folders that are
+ * missing. STG_E_IO, or what stg_disk_layer_check says of the folder.
+ */
+STG_NODISCARD stg_status stg_disk_layer_publish(const struct stg_disk_layer *layer,
+                                                const struct stg_disk_io *io, struct stg_key key,
+                                                const char *compiler, const void *data, size_t size,
+                                                stg_error *reterr);
+/** Move a file of this layer to its quarantine folder; one that is gone is success. STG_E_IO. */
+STG_NODISCARD stg_status stg_disk_layer_quarantine(const struct stg_disk_layer *layer,
+                                                   const struct stg_disk_io *io, const char *path,
+                                                   stg_error *reterr);
+/** True when `path` lies under the layer's root. */
+bool stg_disk_layer_holds(const struct stg_disk_layer *layer, const char *path);
+
+/** The file name of an entry, "<32 hex>-<compiler>.sgc"; stg_free, NULL when out of memory. */
+char *stg_disk_file_name(struct stg_key key, const char *compiler);
+/** Whether text can be the compiler part of a file name: letters, digits, '.', '-', '_', '+'. */
+bool stg_disk_compiler_is_plain(const char *compiler);
+
+#endif

@@ -1,0 +1,170 @@
+/*
+ * disk_publish.c: put a file into a layer all or nothing, and take a bad one out.
+ *
+ * Written in the layer's own tmp/, flushed, renamed. The folder may vanish between any two steps
+ * (another process clears the cache): such a step says ENOENT, and all of it is tried again. Must
+ * not know what is in an entry.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/file.h"
+#include "runtime/disk_layer.h"
+
+#define ATTEMPTS 8
+
+static const char cachedir_tag[] =
+    "Signature: 8a477f597d28d172789f06886806bc55\n"
+    "# This file is a cache directory tag created by steergraph.\n"
+    "# For information about cache directory tags, see https://bford.info/cachedir/\n";
+
+/* The paths of one store. */
+struct target {
+  char *tag;       /* CACHEDIR.TAG */
+  char *tmp;       /* v1/tmp */
+  char *shard;     /* v1/ab */
+  char *temporary; /* v1/tmp/NAME.PID.TIME.tmp */
+  char *file;      /* v1/ab/NAME */
+};
+
+static void target_finish(struct target *t) {
+  stg_free(t->tag);
+  stg_free(t->tmp);
+  stg_free(t->shard);
+  stg_free(t->temporary);
+  stg_free(t->file);
+}
+
+/* A name that no other writer uses: the address tells threads apart, the time tells containers
+ * apart, whose process ids repeat. */
+static char *temporary_path(const char *tmp, const char *name) {
+  struct timespec now = {0};
+  struct stg_strbuf path = {0};
+  clock_gettime(CLOCK_REALTIME, &now);
+  stg_strbuf_printf(&path, "%s/%s.%ld.%lld.%ld.%p.tmp", tmp, name, (long)getpid(),
+                    (long long)now.tv_sec, now.tv_nsec, (void *)&path);
+  return stg_strbuf_take(&path);
+}
+
+static bool target_init(struct target *t, const struct stg_disk_layer *layer, struct stg_key key,
+                        const char *compiler) {
+  char *top = stg_path_join(layer->root, "v1");
+  char *name = stg_disk_file_name(key, compiler);
+  *t = (struct target){0};
+  if (top != NULL && name != NULL) {
+    char shard[3] = {name[0], name[1], '\0'};
+    t->tag = stg_path_join(layer->root, "CACHEDIR.TAG");
+    t->tmp = stg_path_join(top, "tmp");
+    t->shard = stg_path_join(top, shard);
+    t->temporary = t->tmp == NULL ? NULL : temporary_path(t->tmp, name);
+    t->file = t->shard == NULL ? NULL : stg_path_join(t->shard, name);
+  }
+  stg_free(name);
+  stg_free(top);
+  return t->tag != NULL && t->temporary != NULL && t->file != NULL;
+}
+
+static int write_file(const struct stg_disk_io *io, const char *path, const void *data,
+                      size_t size) {
+  int fd = -1;
+  int errnum = io->create(io->user, path, &fd);
+  if (errnum != 0) {
+    return errnum;
+  }
+  errnum = io->write(io->user, fd, data, size);
+  int closed = io->sync_and_close(io->user, fd);
+  errnum = errnum != 0 ? errnum : closed;
+  if (errnum != 0) {
+    (void)io->remove(io->user, path);
+  }
+  return errnum;
+}
+
+/* A step that failed: what it was doing to which path, and why. */
+struct failure {
+  int errnum;
+  const char *verb;
+  const char *path;
+};
+
+static struct failure make_folders(const struct target *t, const struct stg_disk_io *io) {
+  struct failure failure = {io->make_folder(io->user, t->tmp), "make folder", t->tmp};
+  if (failure.errnum == 0) {
+    failure.errnum = io->make_folder(io->user, t->shard);
+    failure.path = t->shard;
+  }
+  return failure;
+}
+
+static struct failure write_and_rename(const struct target *t, const struct stg_disk_io *io,
+                                       const void *data, size_t size) {
+  if (access(t->tag, F_OK) != 0) {
+    (void)write_file(io, t->tag, cachedir_tag, sizeof cachedir_tag - 1); /* nice to have */
+  }
+  struct failure failure = {write_file(io, t->temporary, data, size), "write", t->temporary};
+  if (failure.errnum == 0) {
+    failure.errnum = io->rename(io->user, t->temporary, t->file);
+    failure.path = t->file;
+    if (failure.errnum != 0) {
+      (void)io->remove(io->user, t->temporary);
+    }
+  }
+  return failure;
+}
+
+stg_status stg_disk_layer_publish(const struct stg_disk_layer *layer, const struct stg_disk_io *io,
+                                  struct stg_key key, const char *compiler, const void *data,
+                                  size_t size, stg_error *reterr) {
+  struct target target;
+  struct failure failure = {.errnum = ENOENT};
+  stg_status status = STG_OK;
+  if (!target_init(&target, layer, key, compiler)) {
+    status = stg_error_memory(reterr, "cache paths", strlen(layer->root));
+    goto out;
+  }
+  for (int i = 0; i < ATTEMPTS && failure.errnum == ENOENT; i++) {
+    failure = make_folders(&target, io);
+    if (failure.errnum != 0) {
+      continue;
+    }
+    /* only now: what was not there before may be somebody else's by now */
+    status = stg_disk_layer_check(layer, reterr);
+    if (status != STG_OK && status != STG_E_NOT_FOUND) {
+      goto out;
+    }
+    failure = write_and_rename(&target, io, data, size);
+  }
+  status = failure.errnum == 0 ? STG_OK
+                               : stg_error_io(reterr, failure.errnum, failure.verb, failure.path);
+out:
+  target_finish(&target);
+  return status;
+}
+
+stg_status stg_disk_layer_quarantine(const struct stg_disk_layer *layer,
+                                     const struct stg_disk_io *io, const char *path,
+                                     stg_error *reterr) {
+  const char *slash = strrchr(path, '/');
+  char *folder = stg_path_join(layer->root, "v1/quarantine");
+  char *to = folder == NULL || slash == NULL ? NULL : stg_path_join(folder, slash + 1);
+  stg_status status = STG_OK;
+  if (to == NULL) {
+    status = stg_error_memory(reterr, "cache paths", strlen(layer->root));
+    goto out;
+  }
+  int errnum = io->make_folder(io->user, folder);
+  if (errnum == 0) {
+    errnum = io->rename(io->user, path, to);
+  }
+  if (errnum != 0 && errnum != ENOENT) {
+    status = stg_error_io(reterr, errnum, "move to quarantine", path);
+  }
+out:
+  stg_free(to);
+  stg_free(folder);
+  return status;
+}
