@@ -83,7 +83,6 @@ static stg_status join_source(struct compilation *c, const struct stg_kernel_req
   return status;
 }
 
-/* Compile with the fixed options first, so that a request's option can override one. */
 static nvrtcResult run_compiler(const struct compilation *c,
                                 const struct stg_kernel_request *request, const char **options) {
   char arch[32 + STG_ARCH_CHARS];
@@ -164,7 +163,8 @@ static stg_status compile_fail(const struct compilation *c,
     line = nvrtc->get_error_string(result);
     len = strlen(line);
   }
-  bool bad_arch = result == NVRTC_ERROR_INVALID_OPTION && strstr(c->log, "gpu-arch") != NULL;
+  /* a suffix that the number does not have ("sm_80a") comes out under the front end's own name */
+  bool bad_arch = strstr(line, "gpu-architecture") != NULL || strstr(line, "nv_arch") != NULL;
   stg_status status = result == NVRTC_ERROR_OUT_OF_MEMORY ? STG_E_NO_MEMORY
                       : bad_arch                          ? STG_E_UNSUPPORTED
                                                           : STG_E_COMPILE;
@@ -238,8 +238,8 @@ stg_status stg_compile(const struct stg_kernel_request *request, const struct st
   if (status == STG_OK) {
     status = fetch_cubin(&c, &image, reterr);
   }
-  if (status == STG_OK && !stg_nvrtc_learn_build(c.nvrtc, image.cubin, image.cubin_size)) {
-    status = stg_nvrtc_ask_build(c.nvrtc, reterr);
+  if (status == STG_OK) {
+    status = stg_nvrtc_learn_build(c.nvrtc, c.program, reterr);
   }
   finish_compilation(&c);
   if (status != STG_OK) {

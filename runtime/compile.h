@@ -37,11 +37,11 @@ STG_NODISCARD stg_status stg_nvrtc_archs(int *ret, size_t capacity, size_t *ret_
 
 /**
  * Compile one kernel to a cubin. Always passes --gpu-architecture, --std=c++17, --fmad=false,
- * --modify-stack-limit=false and --no-cache (12.9 and later) before the request's options. An
- * option that begins with "env:" is part of the key only: NVRTC reads it from the environment.
- * STG_E_COMPILE carries the first diagnostic; the whole log (error) and the numbered source (debug)
- * go to `log`. STG_E_UNSUPPORTED names the architectures that this NVRTC knows. STG_E_NO_DEVICE:
- * NVRTC or its builtins library is missing.
+ * --modify-stack-limit=false and --no-cache (12.9 and later) before the request's options, which
+ * must not repeat them (NVRTC 12 refuses that). An option that begins with "env:" is part of the
+ * key only: NVRTC reads it from the environment. STG_E_COMPILE carries the first diagnostic; the
+ * whole log (error) and the numbered source (debug) go to `log`. STG_E_UNSUPPORTED names the
+ * architectures that this NVRTC knows. STG_E_NO_DEVICE: NVRTC or its builtins library is missing.
  * Any thread; compiles run in parallel.
  */
 STG_NODISCARD stg_status stg_compile(const struct stg_kernel_request *request,

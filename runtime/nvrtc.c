@@ -58,9 +58,26 @@ static void keep_reason(char *reason, size_t size) {
   }
 }
 
+/* The toolkit the build used may be the usual one, which is then tried and named once. */
+static bool is_repeated(size_t folder) {
+  for (size_t i = 0; i < folder; i++) {
+    if (strcmp(nvrtc_folders[i], nvrtc_folders[folder]) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
 static stg_status find_library(void **ret_library, stg_error *reterr) {
   char reason[160] = "";
+  char tried[200] = "";
   for (size_t f = 0; f < sizeof nvrtc_folders / sizeof nvrtc_folders[0]; f++) {
+    if (is_repeated(f)) {
+      continue;
+    }
+    size_t used = strlen(tried);
+    snprintf(tried + used, sizeof tried - used, "%s%s", f == 0 ? "the loader's path" : ", ",
+             nvrtc_folders[f]);
     for (size_t n = 0; n < sizeof nvrtc_names / sizeof nvrtc_names[0]; n++) {
       char path[512];
       snprintf(path, sizeof path, "%s%s", nvrtc_folders[f], nvrtc_names[n]);
@@ -72,10 +89,9 @@ static stg_status find_library(void **ret_library, stg_error *reterr) {
     }
   }
   return stg_error_set(reterr, STG_E_NO_DEVICE,
-                       "no NVRTC: tried libnvrtc.so.13 and libnvrtc.so.12 on the loader's path, in "
-                       "%s, %s and %s%s; install NVRTC 12 or 13 (package cuda-nvrtc) or put its "
-                       "folder on LD_LIBRARY_PATH",
-                       nvrtc_folders[1], nvrtc_folders[2], nvrtc_folders[3], reason);
+                       "no NVRTC: %s and %s are in none of %s%s; install NVRTC 12 or 13 (package "
+                       "cuda-nvrtc) or put its folder on LD_LIBRARY_PATH",
+                       nvrtc_names[0], nvrtc_names[1], tried, reason);
 }
 
 static stg_status fill_table(struct stg_nvrtc *table, void *library, stg_error *reterr) {

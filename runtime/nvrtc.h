@@ -38,12 +38,11 @@ STG_NODISCARD stg_status stg_nvrtc_get(struct stg_nvrtc **ret_nvrtc, stg_error *
 bool stg_nvrtc_since(const struct stg_nvrtc *nvrtc, int major, int minor);
 
 /**
- * Learn the build number from anything NVRTC wrote (a cubin's or a PTX's "V13.0.88"): free, where
- * asking for __CUDACC_VER_BUILD__ would be a compile. False when the text is not there.
+ * Learn the build number, if it is not known yet, from a compiled program's PTX ("V13.0.88"), which
+ * NVRTC keeps beside the cubin: free, where asking for __CUDACC_VER_BUILD__ would be a compile.
  */
-bool stg_nvrtc_learn_build(struct stg_nvrtc *nvrtc, const void *written, size_t size);
-/** Where no image has told it: compile an empty text to PTX, whose header does. */
-STG_NODISCARD stg_status stg_nvrtc_ask_build(struct stg_nvrtc *nvrtc, stg_error *reterr);
+STG_NODISCARD stg_status stg_nvrtc_learn_build(struct stg_nvrtc *nvrtc, nvrtcProgram program,
+                                               stg_error *reterr);
 /** "nvrtc-13.0.88"; the build number must have been learnt. */
 void stg_nvrtc_print_compiler(const struct stg_nvrtc *nvrtc, char ret[STG_COMPILER_CHARS]);
 

@@ -59,33 +59,41 @@ stg_status stg_nvrtc_archs(int *ret, size_t capacity, size_t *ret_count, stg_err
   return status;
 }
 
-bool stg_nvrtc_learn_build(struct stg_nvrtc *nvrtc, const void *written, size_t size) {
-  if (atomic_load(&nvrtc->build) != STG_NVRTC_BUILD_UNKNOWN) {
-    return true;
-  }
+/* The number after " V13.0." in a PTX's head, or 0: a version without a build still names one. */
+static int parse_build(const struct stg_nvrtc *nvrtc, const char *ptx) {
   char stem[32];
-  int stem_chars = snprintf(stem, sizeof stem, " V%d.%d.", nvrtc->major, nvrtc->minor);
-  size_t n = stem_chars > 0 ? (size_t)stem_chars : 0;
-  const char *bytes = written;
-  for (size_t at = 0; at + n < size; at++) {
-    if (memcmp(bytes + at, stem, n) != 0) {
-      continue;
-    }
-    int build = 0;
-    size_t digits = 0;
-    for (size_t i = at + n; i < size && digits < 6 && bytes[i] >= '0' && bytes[i] <= '9'; i++) {
-      build = 10 * build + (bytes[i] - '0');
-      digits++;
-    }
-    if (digits > 0) {
-      atomic_store(&nvrtc->build, build);
-      return true;
-    }
+  snprintf(stem, sizeof stem, " V%d.%d.", nvrtc->major, nvrtc->minor);
+  const char *at = strstr(ptx, stem);
+  int build = 0;
+  for (at = at != NULL ? at + strlen(stem) : ""; *at >= '0' && *at <= '9' && build < 100000; at++) {
+    build = 10 * build + (*at - '0');
   }
-  return false;
+  return build;
 }
 
-stg_status stg_nvrtc_ask_build(struct stg_nvrtc *nvrtc, stg_error *reterr) {
+stg_status stg_nvrtc_learn_build(struct stg_nvrtc *nvrtc, nvrtcProgram program, stg_error *reterr) {
+  if (atomic_load(&nvrtc->build) != STG_NVRTC_BUILD_UNKNOWN) {
+    return STG_OK;
+  }
+  size_t size = 0;
+  nvrtcResult result = nvrtc->get_ptx_size(program, &size);
+  if (result != NVRTC_SUCCESS) {
+    return stg_nvrtc_fail(nvrtc, result, "nvrtcGetPTXSize", reterr);
+  }
+  char *ptx = stg_calloc(size + 1, 1);
+  if (ptx == NULL) {
+    return stg_error_memory(reterr, "a PTX text", size);
+  }
+  result = nvrtc->get_ptx(program, ptx);
+  if (result == NVRTC_SUCCESS) {
+    atomic_store(&nvrtc->build, parse_build(nvrtc, ptx));
+  }
+  stg_free(ptx);
+  return result == NVRTC_SUCCESS ? STG_OK : stg_nvrtc_fail(nvrtc, result, "nvrtcGetPTX", reterr);
+}
+
+/* Who asks for the version before anything was compiled pays for the smallest compile. */
+static stg_status ask_build(struct stg_nvrtc *nvrtc, stg_error *reterr) {
   if (atomic_load(&nvrtc->build) != STG_NVRTC_BUILD_UNKNOWN) {
     return STG_OK;
   }
@@ -93,34 +101,15 @@ stg_status stg_nvrtc_ask_build(struct stg_nvrtc *nvrtc, stg_error *reterr) {
                            "--no-cache"};
   int n_options = stg_nvrtc_since(nvrtc, 12, 9) ? 3 : 2;
   nvrtcProgram program = NULL;
-  const char *call = "nvrtcCreateProgram";
-  char *ptx = NULL;
-  size_t size = 0;
   nvrtcResult result = nvrtc->create_program(&program, "", "version.cu", 0, NULL, NULL);
-  if (result == NVRTC_SUCCESS) {
-    call = "nvrtcCompileProgram";
-    result = nvrtc->compile_program(program, n_options, options);
-  }
-  if (result == NVRTC_SUCCESS) {
-    call = "nvrtcGetPTX";
-    result = nvrtc->get_ptx_size(program, &size);
-    ptx = result == NVRTC_SUCCESS ? stg_malloc(size) : NULL;
-  }
-  if (ptx != NULL) {
-    result = nvrtc->get_ptx(program, ptx);
-  }
-  stg_status status = STG_OK;
   if (result != NVRTC_SUCCESS) {
-    status = stg_nvrtc_fail(nvrtc, result, call, reterr);
-  } else if (ptx == NULL) {
-    status = stg_error_memory(reterr, "a PTX text", size);
-  } else if (!stg_nvrtc_learn_build(nvrtc, ptx, size)) {
-    atomic_store(&nvrtc->build, 0); /* a version without a build still names its compiler */
+    return stg_nvrtc_fail(nvrtc, result, "nvrtcCreateProgram", reterr);
   }
-  stg_free(ptx);
-  if (program != NULL) {
-    nvrtc->destroy_program(&program);
-  }
+  result = nvrtc->compile_program(program, n_options, options);
+  stg_status status = result == NVRTC_SUCCESS
+                          ? stg_nvrtc_learn_build(nvrtc, program, reterr)
+                          : stg_nvrtc_fail(nvrtc, result, "nvrtcCompileProgram", reterr);
+  nvrtc->destroy_program(&program);
   return status;
 }
 
@@ -143,7 +132,7 @@ stg_status stg_nvrtc_info(struct stg_nvrtc_info *ret_info, stg_error *reterr) {
   struct stg_nvrtc *nvrtc = NULL;
   stg_status status = stg_nvrtc_get(&nvrtc, reterr);
   if (status == STG_OK) {
-    status = stg_nvrtc_ask_build(nvrtc, reterr);
+    status = ask_build(nvrtc, reterr);
   }
   if (status != STG_OK) {
     return status;
