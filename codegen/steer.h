@@ -22,6 +22,7 @@ struct stg_steer_geometry {
 };
 
 #define STG_STEER_KERNEL_NAME "stg_steer"
+#define STG_STEER_MAX_HIDDEN ((int64_t)1 << 20)
 
 /* How the kernel is launched: grid.x = ceil(rows / rows_per_block), block.x = threads. */
 struct stg_launch_rule {
@@ -33,15 +34,39 @@ struct stg_launch_rule {
  */
 uint32_t stg_steer_threads(int64_t hidden_size);
 
-/** Largest prefill tile (rows per block) that keeps its rows in registers, by geometry. */
+/** Rows of a prefill tile: as many as stay in registers, a power of two; 1 where not even one does.
+ */
 uint32_t stg_steer_prefill_rows(int64_t hidden_size, stg_dtype dtype, bool pair);
+
+/** Elements of a bank vector in device memory: hidden_size rounded up to whole 8-element chunks. */
+int64_t stg_steer_padded(int64_t hidden_size);
+
+/*
+ * A chain in device memory, in 32-bit words; what the prelude reads and the engine writes.
+ * header[4]: n_ops | n_vectors << 8 | wants_norm << 16, mask of vectors whose dot is read, word of
+ * the first op, word of the Gram matrix; then the bank rows of the vectors (padded to 4 words);
+ * then the ops, each {code, first vector, 0, 0, parameters[8]}; then gram[n*n].
+ */
+#define STG_RECORD_HEADER_WORDS 4
+#define STG_RECORD_OP_WORDS 12
+#define STG_RECORD_PARAM_WORD 4
+
+/* The kernel's one argument: struct stg_steer_args of the prelude, field by field. */
+struct stg_steer_args {
+  uint64_t hidden, out, residual, row_map, table, records, bank, report;
+  int64_t row_stride;
+  int32_t rows;
+  uint32_t slots, layer, layers, flags;
+};
+#define STG_STEER_IN_PLACE 1u
+#define STG_STEER_ALIGNED 2u
 
 /** Append the source (without the prelude) and fill the launch rule. */
 STG_NODISCARD stg_status stg_steer_generate(const struct stg_steer_geometry *geometry,
                                             struct stg_strbuf *ret_source,
                                             struct stg_launch_rule *ret_rule, stg_error *reterr);
 
-/** The hand-written device helpers that go before the generated text; static storage. */
-const char *stg_steer_prelude(void);
+/** Append the hand-written device helpers that go before the generated text. */
+void stg_steer_prelude(struct stg_strbuf *out);
 
 #endif

@@ -1,0 +1,297 @@
+/*
+ * steer.c: the text of one steer kernel: its literal extents, its switch over ops, its entry point.
+ *
+ * What does not depend on the geometry is hand-written in prelude/steer.cuh. Op bodies are printed
+ * from their scalar programs, one instruction a line; nothing of a user's text is pasted.
+ */
+#include "codegen/steer.h"
+
+#include <assert.h>
+
+#include "codegen/writer.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/embedded.h"
+#include "runtime/base/intmath.h"
+
+extern const struct stg_embedded_file stg_embedded_prelude[];
+extern const size_t stg_embedded_prelude_count;
+
+#define CHUNK_ELEMS 8
+#define WARP_THREADS 32
+#define MAX_THREADS 512
+#define TARGET_CHUNKS_PER_THREAD 2
+#define MAX_TILE_ROWS 8
+/* Registers that the rows of a tile may take of each thread; the rest is for the update's floats.
+ */
+#define HELD_REGISTERS 64
+
+void stg_steer_prelude(struct stg_strbuf *out) {
+  for (size_t i = 0; i < stg_embedded_prelude_count; i++) {
+    stg_strbuf_mem(out, stg_embedded_prelude[i].text, stg_embedded_prelude[i].len);
+  }
+}
+
+static int64_t chunks_of(int64_t hidden_size) {
+  return (hidden_size + CHUNK_ELEMS - 1) / CHUNK_ELEMS;
+}
+
+int64_t stg_steer_padded(int64_t hidden_size) {
+  return chunks_of(hidden_size) * CHUNK_ELEMS;
+}
+
+uint32_t stg_steer_threads(int64_t hidden_size) {
+  size_t wanted = stg_ceil_div((size_t)chunks_of(hidden_size), TARGET_CHUNKS_PER_THREAD);
+  size_t threads = stg_round_up(wanted, WARP_THREADS);
+  return threads > MAX_THREADS ? MAX_THREADS : (uint32_t)threads;
+}
+
+static int64_t chunks_per_thread(int64_t hidden_size) {
+  uint32_t threads = stg_steer_threads(hidden_size);
+  return (chunks_of(hidden_size) + threads - 1) / threads;
+}
+
+/* Registers of one thread for one row of the tile. */
+static int64_t registers_per_row(int64_t hidden_size, stg_dtype dtype, bool pair) {
+  int64_t per_chunk = (int64_t)(CHUNK_ELEMS * stg_dtype_bytes(dtype) / 4);
+  return chunks_per_thread(hidden_size) * per_chunk * (pair ? 2 : 1);
+}
+
+uint32_t stg_steer_prefill_rows(int64_t hidden_size, stg_dtype dtype, bool pair) {
+  int64_t per_row = registers_per_row(hidden_size, dtype, pair);
+  uint32_t rows = 1;
+  while (rows < MAX_TILE_ROWS && 2 * rows * per_row <= HELD_REGISTERS) {
+    rows *= 2;
+  }
+  return rows;
+}
+
+static const char *device_type(stg_dtype dtype) {
+  return dtype == STG_BF16 ? "stg_bf16" : dtype == STG_F16 ? "stg_f16" : "stg_f32";
+}
+
+/* An operand of NORM2: STG_NO_VALUE stands for `absent`. */
+static void put_value(struct stg_strbuf *out, uint32_t value, const char *absent) {
+  if (value == STG_NO_VALUE) {
+    stg_strbuf_str(out, absent);
+  } else {
+    stg_strbuf_printf(out, "v%u", value);
+  }
+}
+
+static void put_norm2(struct stg_strbuf *out, const uint32_t *args, uint32_t n_vectors) {
+  stg_strbuf_str(out, "stg_norm2<stg_geometry>(run, ");
+  put_value(out, args[0], "1.0f");
+  for (uint32_t m = 0; m < STG_OP_MAX_VECTORS; m++) {
+    stg_strbuf_str(out, ", ");
+    put_value(out, m < n_vectors ? args[1 + m] : STG_NO_VALUE, "0.0f");
+  }
+  stg_strbuf_char(out, ')');
+}
+
+/* How a two-operand instruction is spelled between its operands; NULL when it is not infix. */
+static const char *infix(enum stg_instr_kind kind) {
+  static const struct {
+    enum stg_instr_kind kind;
+    const char *text;
+  } table[] = {
+      {STG_INSTR_ADD, "+"}, {STG_INSTR_SUB, "-"}, {STG_INSTR_MUL, "*"},  {STG_INSTR_DIV, "/"},
+      {STG_INSTR_LT, "<"},  {STG_INSTR_LE, "<="}, {STG_INSTR_GT, ">"},   {STG_INSTR_GE, ">="},
+      {STG_INSTR_EQ, "=="}, {STG_INSTR_NE, "!="}, {STG_INSTR_AND, "&&"}, {STG_INSTR_OR, "||"},
+  };
+  for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+    if (table[i].kind == kind) {
+      return table[i].text;
+    }
+  }
+  return NULL;
+}
+
+/* The name of the device function for the instructions that are calls. */
+static const char *callee(enum stg_instr_kind kind) {
+  static const struct {
+    enum stg_instr_kind kind;
+    const char *text;
+  } table[] = {
+      {STG_INSTR_FMA, "__fmaf_rn"}, {STG_INSTR_MIN, "stg_min"},
+      {STG_INSTR_MAX, "stg_max"},   {STG_INSTR_CLAMP, "stg_clamp"},
+      {STG_INSTR_ABS, "fabsf"},     {STG_INSTR_SQRT, "__fsqrt_rn"},
+      {STG_INSTR_EXP, "stg_exp"},   {STG_INSTR_LOG, "stg_log"},
+      {STG_INSTR_TANH, "stg_tanh"}, {STG_INSTR_SIGMOID, "stg_sigmoid"},
+  };
+  for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+    if (table[i].kind == kind) {
+      return table[i].text;
+    }
+  }
+  return NULL;
+}
+
+/* The right-hand side of one instruction. */
+static void put_instr(struct stg_strbuf *out, const struct stg_program *program,
+                      const struct stg_instr *in) {
+  const uint32_t *arg = program->args + in->first_arg;
+  if (in->kind == STG_INSTR_CONST) {
+    stg_write_float_literal(out, in->imm);
+  } else if (in->kind == STG_INSTR_PARAM) {
+    stg_strbuf_printf(out, "stg_param(run, %u)", (unsigned)in->j);
+  } else if (in->kind == STG_INSTR_DOT) {
+    stg_strbuf_printf(out, "stg_dot(run, %u)", (unsigned)in->i);
+  } else if (in->kind == STG_INSTR_GRAM) {
+    stg_strbuf_printf(out, "stg_gram(run, %u, %u)", (unsigned)in->i, (unsigned)in->j);
+  } else if (in->kind == STG_INSTR_NORM2) {
+    put_norm2(out, arg, program->n_vectors);
+  } else if (in->kind == STG_INSTR_NEG) {
+    stg_strbuf_printf(out, "-v%u", arg[0]);
+  } else if (in->kind == STG_INSTR_NOT) {
+    stg_strbuf_printf(out, "!v%u", arg[0]);
+  } else if (in->kind == STG_INSTR_SELECT) {
+    stg_strbuf_printf(out, "v%u ? v%u : v%u", arg[0], arg[1], arg[2]);
+  } else if (infix(in->kind) != NULL) {
+    stg_strbuf_printf(out, "v%u %s v%u", arg[0], infix(in->kind), arg[1]);
+  } else {
+    stg_strbuf_printf(out, "%s(", callee(in->kind));
+    for (uint32_t i = 0; i < in->n_args; i++) {
+      stg_strbuf_printf(out, "%sv%u", i > 0 ? ", " : "", arg[i]);
+    }
+    stg_strbuf_char(out, ')');
+  }
+}
+
+/* What a reader wants to know of an instruction beside its spelling. */
+static void put_note(struct stg_strbuf *out, const struct stg_instr *in) {
+  stg_strbuf_printf(out, "  // %s", stg_instr_name(in->kind));
+  if (in->kind == STG_INSTR_CONST) {
+    stg_strbuf_char(out, ' ');
+    stg_strbuf_float(out, in->imm);
+  }
+}
+
+static void write_instrs(struct stg_writer *w, const struct stg_program *program) {
+  for (uint32_t k = 0; k < program->n_instrs; k++) {
+    const struct stg_instr *in = &program->instrs[k];
+    struct stg_strbuf rhs = {0};
+    put_instr(&rhs, program, in);
+    stg_strbuf_char(&rhs, ';');
+    put_note(&rhs, in);
+    const char *type = stg_instr_is_bool(in->kind) ? "bool" : "float";
+    stg_write_line(w, "const %s v%u = %s", type, k, stg_strbuf_text(&rhs));
+    w->out->failed = w->out->failed || rhs.failed;
+    stg_strbuf_finish(&rhs);
+  }
+}
+
+/* case CODE: the op's program, then what it does to the state. */
+static void write_op(struct stg_writer *w, const struct stg_op *op) {
+  const struct stg_program *program = &op->program;
+  const bool builtin = op->code < 0x80000000u;
+  stg_write_open(w, "case 0x%08xu:", op->code);
+  /* a user's name is not part of the text: equal bodies must give equal kernels */
+  stg_write_line(w, "// %s", builtin ? op->name : "user-defined");
+  write_instrs(w, program);
+  if (program->scale != STG_NO_VALUE) {
+    stg_write_line(w, "edit.scales = true;");
+    stg_write_line(w, "edit.scale = v%u;", program->scale);
+  }
+  uint32_t edited = 0;
+  for (uint32_t m = 0; m < program->n_vectors; m++) {
+    if (program->coef[m] != STG_NO_VALUE) {
+      stg_write_line(w, "edit.t[%u] = v%u;", m, program->coef[m]);
+      edited |= 1u << m;
+    }
+  }
+  stg_write_line(w, "edit.mask = 0x%xu;", edited);
+  stg_write_line(w, "break;");
+  stg_write_close(w, "");
+}
+
+static void write_constants(struct stg_writer *w, const struct stg_steer_geometry *g) {
+  const int64_t hidden = g->hidden_size;
+  const int64_t per_thread = chunks_per_thread(hidden);
+  const bool held = g->tile_rows * registers_per_row(hidden, g->dtype, g->pair) <= HELD_REGISTERS;
+  stg_write_line(w, "typedef %s data;", device_type(g->dtype));
+  stg_write_line(w, "typedef %s bank;", device_type(g->bank_dtype));
+  stg_write_line(w, "static constexpr bool pair = %s;", g->pair ? "true" : "false");
+  stg_write_line(w, "static constexpr int hidden = %lld;  // elements of a row", (long long)hidden);
+  stg_write_line(w, "static constexpr int padded = %lld;  // elements of a bank vector",
+                 (long long)stg_steer_padded(hidden));
+  stg_write_line(w, "static constexpr int chunks = %lld;  // of 8 elements",
+                 (long long)chunks_of(hidden));
+  stg_write_line(w, "static constexpr int tail = %lld;  // elements of the last chunk, 0: whole",
+                 (long long)(hidden % CHUNK_ELEMS));
+  stg_write_line(w, "static constexpr int threads = %u;", stg_steer_threads(hidden));
+  stg_write_line(w, "static constexpr int rows = %u;  // of the tile", g->tile_rows);
+  stg_write_line(w, "static constexpr int chunks_per_thread = %lld;", (long long)per_thread);
+  stg_write_line(w, "static constexpr bool held = %s;  // rows stay in registers",
+                 held ? "true" : "false");
+  stg_write_line(w, "static constexpr int unroll_chunks = %lld;",
+                 held ? (long long)per_thread : 1LL);
+}
+
+static void write_kernel(struct stg_writer *w, const struct stg_steer_geometry *g) {
+  stg_write_blank(w);
+  stg_write_line(w, "// steer: hidden [rows, %lld] %s, bank [vectors, %lld] %s, state %s",
+                 (long long)g->hidden_size, stg_dtype_name(g->dtype),
+                 (long long)stg_steer_padded(g->hidden_size), stg_dtype_name(g->bank_dtype),
+                 g->pair ? "hidden+residual" : "hidden");
+  stg_write_open(w, "struct stg_geometry");
+  write_constants(w, g);
+  stg_write_blank(w);
+  stg_write_line(w, "// h = scale*h + sum t_m v_m, for the op that a record names by `code`");
+  stg_write_open(
+      w, "static __device__ __forceinline__ void run_op(unsigned code, const stg_chain_run &run, "
+         "stg_edit &edit)");
+  stg_write_open(w, "switch (code)");
+  for (size_t i = 0; i < g->n_ops; i++) {
+    write_op(w, g->ops[i]);
+  }
+  stg_write_close(w, "");
+  stg_write_close(w, "");
+  stg_write_close(w, ";");
+  stg_write_blank(w);
+  stg_write_line(w, "extern \"C\" __global__ void __launch_bounds__(%u)",
+                 stg_steer_threads(g->hidden_size));
+  stg_write_open(w, STG_STEER_KERNEL_NAME "(const __grid_constant__ stg_steer_args args)");
+  stg_write_line(w, "stg_steer_run<stg_geometry>(args);");
+  stg_write_close(w, "");
+}
+
+static stg_status check_geometry(const struct stg_steer_geometry *g, stg_error *reterr) {
+  if (g->hidden_size < 1 || g->hidden_size > STG_STEER_MAX_HIDDEN) {
+    return stg_error_set(reterr, STG_E_INVALID, "hidden_size: %lld is not in 1..%lld",
+                         (long long)g->hidden_size, (long long)STG_STEER_MAX_HIDDEN);
+  }
+  if (stg_dtype_bytes(g->dtype) == 0 || stg_dtype_bytes(g->bank_dtype) == 0) {
+    return stg_error_set(reterr, STG_E_INVALID, "dtype: %d or bank_dtype: %d is unknown",
+                         (int)g->dtype, (int)g->bank_dtype);
+  }
+  if (g->tile_rows < 1 || g->tile_rows > MAX_TILE_ROWS || !stg_is_pow2(g->tile_rows)) {
+    return stg_error_set(reterr, STG_E_INVALID, "tile_rows: %u is not a power of two up to %d",
+                         g->tile_rows, MAX_TILE_ROWS);
+  }
+  if (g->n_ops == 0) {
+    return stg_error_set(reterr, STG_E_INVALID, "ops: none; a kernel needs at least one");
+  }
+  for (size_t i = 1; i < g->n_ops; i++) {
+    assert(stg_op_compare(&g->ops[i - 1], &g->ops[i]) < 0);
+  }
+  return STG_OK;
+}
+
+stg_status stg_steer_generate(const struct stg_steer_geometry *geometry,
+                              struct stg_strbuf *ret_source, struct stg_launch_rule *ret_rule,
+                              stg_error *reterr) {
+  stg_status status = check_geometry(geometry, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  struct stg_writer w = {.out = ret_source};
+  write_kernel(&w, geometry);
+  status = stg_strbuf_status(ret_source, reterr);
+  if (status == STG_OK) {
+    *ret_rule = (struct stg_launch_rule){
+        .threads = stg_steer_threads(geometry->hidden_size),
+        .rows_per_block = geometry->tile_rows,
+    };
+  }
+  return status;
+}

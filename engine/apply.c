@@ -1,0 +1,174 @@
+/*
+ * apply.c: one layer: check the tensors, fill the arguments, launch. Allocates nothing, hashes
+ * nothing.
+ */
+#include "engine/cpu/steer.h"
+#include "engine/steer.h"
+#include "runtime/base/dtype.h"
+
+/* Ranges of bytes [a, a+size) and [b, b+size) that meet without being the same. */
+static bool partly_overlaps(const void *a, const void *b, size_t size_bytes) {
+  uintptr_t low = (uintptr_t)a < (uintptr_t)b ? (uintptr_t)a : (uintptr_t)b;
+  uintptr_t high = (uintptr_t)a < (uintptr_t)b ? (uintptr_t)b : (uintptr_t)a;
+  return low != high && high - low < size_bytes;
+}
+
+/* Bytes from the first row's first element to the last row's last one. */
+static size_t tensor_bytes(const stg_frame *frame, int64_t stride) {
+  const struct stg_steer_decl *decl = &frame->steer->decl;
+  int64_t elems = frame->rows == 0 ? 0 : (frame->rows - 1) * stride + decl->hidden_size;
+  return (size_t)elems * stg_dtype_bytes(decl->dtype);
+}
+
+static stg_status check_apply(const stg_frame *frame, const stg_apply *apply, int64_t *ret_stride,
+                              stg_error *reterr) {
+  if (frame == NULL || apply == NULL || apply->struct_size != sizeof *apply) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "stg_steer_apply: frame is NULL, or struct_size is not %zu",
+                         sizeof *apply);
+  }
+  const struct stg_steer_decl *decl = &frame->steer->decl;
+  const int64_t stride = apply->row_stride != 0 ? apply->row_stride : decl->hidden_size;
+  if (!frame->stepped) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "stg_steer_apply: the frame has had no step; call stg_steer_step first");
+  }
+  if (apply->layer >= decl->layers) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "stg_steer_apply: layer %u is not below the declared %u", apply->layer,
+                         decl->layers);
+  }
+  if (stride < decl->hidden_size || stride > INT64_MAX / (8 * (int64_t)(decl->max_rows + 1))) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "stg_steer_apply: row_stride %lld is below hidden_size %lld, or huge",
+                         (long long)stride, (long long)decl->hidden_size);
+  }
+  if (decl->pair != (apply->residual != NULL)) {
+    return stg_error_set(
+        reterr, STG_E_INVALID, "stg_steer_apply: residual is %s, but the table's state is %s",
+        apply->residual != NULL ? "given" : "NULL", decl->pair ? "hidden+residual" : "hidden");
+  }
+  if (frame->rows > 0 && apply->hidden == NULL) {
+    return stg_error_set(reterr, STG_E_INVALID, "stg_steer_apply: hidden is NULL for %lld rows",
+                         (long long)frame->rows);
+  }
+  *ret_stride = stride;
+  return STG_OK;
+}
+
+static stg_status check_overlap(const stg_frame *frame, const stg_apply *apply, int64_t stride,
+                                stg_error *reterr) {
+  const size_t bytes = tensor_bytes(frame, stride);
+  if (apply->out != NULL && partly_overlaps(apply->hidden, apply->out, bytes)) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "stg_steer_apply: hidden at %p and out at %p overlap in part; give the "
+                         "same or disjoint memory",
+                         apply->hidden, apply->out);
+  }
+  const void *out = apply->out != NULL ? apply->out : apply->hidden;
+  if (apply->residual != NULL &&
+      (apply->residual == out || partly_overlaps(apply->residual, out, bytes))) {
+    return stg_error_set(
+        reterr, STG_E_INVALID,
+        "stg_steer_apply: residual at %p and out at %p overlap; the residual is never written",
+        apply->residual, out);
+  }
+  return STG_OK;
+}
+
+static bool is_aligned(const void *pointer) {
+  return ((uintptr_t)pointer & 15u) == 0;
+}
+
+static void fill_args(const stg_frame *frame, const stg_apply *apply, int64_t stride,
+                      struct stg_steer_args *args) {
+  const stg_steer *steer = frame->steer;
+  const struct stg_steer_decl *decl = &steer->decl;
+  const void *out = apply->out != NULL ? apply->out : apply->hidden;
+  const bool aligned = is_aligned(apply->hidden) && is_aligned(out) &&
+                       is_aligned(apply->residual) &&
+                       ((size_t)stride * stg_dtype_bytes(decl->dtype)) % 16 == 0;
+  *args = (struct stg_steer_args){
+      .hidden = (uint64_t)(uintptr_t)apply->hidden,
+      .out = (uint64_t)(uintptr_t)out,
+      .residual = (uint64_t)(uintptr_t)apply->residual,
+      .row_map = frame->row_map,
+      .table = frame->table,
+      .records = steer->records,
+      .bank = steer->bank.memory,
+      .report = (uint64_t)(uintptr_t)steer->words,
+      .row_stride = stride,
+      .rows = (int32_t)frame->rows,
+      .slots = decl->max_slots,
+      .layer = apply->layer,
+      .layers = decl->layers,
+      .flags = (out == apply->hidden ? STG_STEER_IN_PLACE : 0) | (aligned ? STG_STEER_ALIGNED : 0),
+  };
+}
+
+static stg_status apply_cuda(stg_frame *frame, const stg_apply *apply, int64_t stride,
+                             stg_stream stream, stg_error *reterr) {
+  struct stg_engine *engine = frame->steer->engine;
+  struct stg_steer_args args;
+  fill_args(frame, apply, stride, &args);
+  bool capturing = false;
+  stg_status status = stg_stream_is_capturing(engine->device, stream, &capturing, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  if (capturing) {
+    return stg_plan_capture(engine, frame->plan, &args, stream, reterr);
+  }
+  return frame->rows == 0
+             ? STG_OK
+             : stg_plan_launch(engine, frame->plan, frame->exec, &args, stream, reterr);
+}
+
+/* Rows name slots; the CPU backend wants chains. A slot without a chain at this layer steers
+ * nothing. */
+static stg_status apply_cpu(stg_frame *frame, const stg_apply *apply, int64_t stride,
+                            stg_error *reterr) {
+  const struct stg_steer_decl *decl = &frame->steer->decl;
+  for (uint32_t s = 0; s < decl->max_slots; s++) {
+    const struct stg_record *record = frame->snapshot[s];
+    const struct stg_record_chain *chain =
+        record != NULL ? stg_record_find(record, apply->layer) : NULL;
+    frame->cpu_chains[s] = chain != NULL ? chain->cpu : (struct stg_cpu_chain){0};
+  }
+  for (int64_t r = 0; r < frame->rows; r++) {
+    const int32_t slot = frame->host_map[r];
+    const bool steered = slot >= 0 && frame->cpu_chains[slot].program != NULL;
+    frame->cpu_rows[r] = slot == STG_ROW_PADDING ? STG_ROW_PADDING
+                         : steered               ? slot
+                                                 : STG_ROW_UNSTEERED;
+  }
+  const struct stg_cpu_batch batch = {
+      .hidden_size = decl->hidden_size,
+      .dtype = decl->dtype,
+      .bank_dtype = decl->bank_dtype,
+      .rows = frame->rows,
+      .row_stride = stride,
+      .hidden = apply->hidden,
+      .out = apply->out != NULL ? apply->out : (void *)(uintptr_t)apply->hidden,
+      .residual = apply->residual,
+      .row_chain = frame->cpu_rows,
+      .chains = frame->cpu_chains,
+  };
+  return stg_cpu_steer(&batch, reterr);
+}
+
+stg_status stg_steer_apply(stg_frame *frame, const stg_apply *apply, stg_stream stream,
+                           stg_error *reterr) {
+  int64_t stride;
+  stg_status status = check_apply(frame, apply, &stride, reterr);
+  if (status == STG_OK) {
+    status = check_overlap(frame, apply, stride, reterr);
+  }
+  if (status != STG_OK) {
+    return status;
+  }
+  struct stg_engine *engine = frame->steer->engine;
+  atomic_fetch_add_explicit(&engine->counters.applies, 1, memory_order_relaxed);
+  return stg_engine_is_cuda(engine) ? apply_cuda(frame, apply, stride, stream, reterr)
+                                    : apply_cpu(frame, apply, stride, reterr);
+}

@@ -1,0 +1,215 @@
+/*
+ * engine.c: open and close an engine; which backend, and why.
+ */
+#include "engine/engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/alloc.h"
+
+static stg_status check_options(const stg_options *options, stg_error *reterr) {
+  if (options == NULL || options->struct_size != sizeof *options) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "stg_options: struct_size is %zu, this library's is %zu",
+                         options != NULL ? options->struct_size : 0, sizeof *options);
+  }
+  if ((unsigned)options->backend > STG_BACKEND_CPU ||
+      (unsigned)options->compile > STG_COMPILE_NEVER ||
+      (unsigned)options->launch > STG_LAUNCH_PLAIN ||
+      (unsigned)options->cache_mode > STG_CACHE_OFF) {
+    return stg_error_set(
+        reterr, STG_E_INVALID,
+        "stg_options: backend %d, compile %d, launch %d or cache_mode %d is unknown",
+        (int)options->backend, (int)options->compile, (int)options->launch,
+        (int)options->cache_mode);
+  }
+  if (options->device < 0) {
+    return stg_error_set(reterr, STG_E_INVALID, "stg_options: device %d is negative",
+                         options->device);
+  }
+  return STG_OK;
+}
+
+/* "model name" of the first processor, where the system says it. */
+static void read_processor_name(char *ret_name, size_t capacity) {
+  snprintf(ret_name, capacity, "CPU");
+  char *text = NULL;
+  size_t size = 0;
+  FILE *file = fopen("/proc/cpuinfo", "r");
+  if (file == NULL) {
+    return;
+  }
+  while (getline(&text, &size, file) > 0) {
+    const char *colon = strchr(text, ':');
+    if (strncmp(text, "model name", 10) == 0 && colon != NULL && colon[1] == ' ') {
+      snprintf(ret_name, capacity, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
+      break;
+    }
+  }
+  free(text); /* getline's own */
+  fclose(file);
+}
+
+static void use_cpu(struct stg_engine *engine, const char *why) {
+  engine->backend = STG_BACKEND_CPU;
+  read_processor_name(engine->device_name, sizeof engine->device_name);
+  snprintf(engine->arch, sizeof engine->arch, "cpu");
+  snprintf(engine->reason, sizeof engine->reason, "cpu backend: %s", why);
+}
+
+static stg_status use_cuda(struct stg_engine *engine, int ordinal, stg_error *reterr) {
+  stg_status status = stg_device_open(ordinal, &engine->device, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  const struct stg_device_info *info = stg_device_get_info(engine->device);
+  engine->backend = STG_BACKEND_CUDA;
+  snprintf(engine->device_name, sizeof engine->device_name, "%s", info->name);
+  snprintf(engine->arch, sizeof engine->arch, "%s", info->arch);
+  snprintf(engine->reason, sizeof engine->reason, "cuda backend: %s (%s), driver %d.%d", info->name,
+           info->arch, info->driver_version / 1000, info->driver_version % 1000 / 10);
+  return stg_stream_create(engine->device, &engine->stream, reterr);
+}
+
+static stg_status choose_backend(struct stg_engine *engine, const stg_options *options,
+                                 stg_error *reterr) {
+  if (options->backend == STG_BACKEND_CPU) {
+    use_cpu(engine, "asked for");
+    return STG_OK;
+  }
+  stg_error error = STG_ERROR_INIT;
+  stg_status status = use_cuda(engine, options->device, &error);
+  if (status == STG_E_NO_DEVICE && options->backend == STG_BACKEND_AUTO) {
+    use_cpu(engine, error.message);
+    return STG_OK;
+  }
+  if (status != STG_OK && reterr != NULL) {
+    *reterr = error;
+  }
+  return status;
+}
+
+static stg_status open_cache(struct stg_engine *engine, const stg_options *options,
+                             stg_error *reterr) {
+  static const enum stg_disk_mode modes[] = {
+      [STG_CACHE_DEFAULT] = STG_DISK_READ_WRITE,
+      [STG_CACHE_READ_ONLY] = STG_DISK_READ_ONLY,
+      [STG_CACHE_REFRESH] = STG_DISK_REFRESH,
+      [STG_CACHE_OFF] = STG_DISK_OFF,
+  };
+  const bool has_path = options->cache_path != NULL && options->cache_path[0] != '\0';
+  const struct stg_disk_options disk = {
+      .path_list = options->cache_path,
+      .mode = has_path ? modes[options->cache_mode] : STG_DISK_OFF,
+      .trust = options->cache_trust,
+      .log = engine->log,
+  };
+  if (!has_path && options->cache_mode != STG_CACHE_OFF && stg_engine_is_cuda(engine)) {
+    stg_log_printf(&engine->log, STG_LOG_WARN,
+                   "no cache folder: kernels are kept in memory only; set STEERGRAPH_CACHE_DIR");
+  }
+  return stg_disk_cache_open(&disk, &engine->disk, reterr);
+}
+
+static stg_status copy_texts(struct stg_engine *engine, const stg_options *options,
+                             stg_error *reterr) {
+  if (options->nvrtc_options != NULL && options->nvrtc_options[0] != '\0') {
+    struct stg_strbuf text = {0};
+    stg_strbuf_printf(&text, "env:%s", options->nvrtc_options);
+    engine->nvrtc_options = stg_strbuf_take(&text);
+    if (engine->nvrtc_options == NULL) {
+      return stg_error_memory(reterr, "the engine's options", strlen(options->nvrtc_options));
+    }
+  }
+  return STG_OK;
+}
+
+static void release_engine(struct stg_engine *engine) {
+  stg_module_cache_destroy(engine->modules);
+  stg_disk_cache_close(engine->disk);
+  stg_vector_table_destroy(engine->vectors);
+  stg_op_table_destroy(engine->ops);
+  if (engine->device != NULL) {
+    stg_stream_destroy(engine->device, engine->stream);
+    stg_device_close(engine->device);
+  }
+  stg_free(engine->nvrtc_options);
+  stg_free(engine);
+}
+
+stg_status stg_engine_create(const stg_options *options, stg_engine **ret_engine,
+                             stg_error *reterr) {
+  stg_status status = check_options(options, reterr);
+  if (status != STG_OK || ret_engine == NULL) {
+    return status != STG_OK
+               ? status
+               : stg_error_set(reterr, STG_E_INVALID, "stg_engine_create: ret_engine is NULL");
+  }
+  struct stg_engine *engine = stg_calloc(1, sizeof *engine);
+  if (engine == NULL) {
+    return stg_error_memory(reterr, "an engine", sizeof *engine);
+  }
+  engine->log = (struct stg_log){options->log, options->log_user, options->log_level};
+  engine->compile = options->compile == STG_COMPILE_NEVER ? STG_COMPILE_NEVER : STG_COMPILE_BLOCK;
+  engine->launch = options->launch == STG_LAUNCH_PLAIN ? STG_LAUNCH_PLAIN : STG_LAUNCH_GRAPH;
+  status = copy_texts(engine, options, reterr);
+  if (status == STG_OK) {
+    status = stg_op_table_create(&engine->ops, reterr);
+  }
+  if (status == STG_OK) {
+    status = stg_vector_table_create(&engine->vectors, reterr);
+  }
+  if (status == STG_OK) {
+    status = choose_backend(engine, options, reterr);
+  }
+  if (status == STG_OK) {
+    status = open_cache(engine, options, reterr);
+  }
+  if (status == STG_OK && stg_engine_is_cuda(engine)) {
+    status = stg_module_cache_create(engine->device, engine->disk, &engine->log, &engine->modules,
+                                     reterr);
+  }
+  if (status != STG_OK) {
+    release_engine(engine);
+    return status;
+  }
+  stg_log_printf(&engine->log, STG_LOG_INFO, "%s", engine->reason);
+  *ret_engine = engine;
+  return STG_OK;
+}
+
+stg_status stg_engine_destroy(stg_engine *engine, stg_error *reterr) {
+  if (engine == NULL) {
+    return STG_OK;
+  }
+  unsigned steers = atomic_load(&engine->steers);
+  if (steers > 0) {
+    return stg_error_set(reterr, STG_E_BUSY,
+                         "stg_engine_destroy: %u steer tables are alive; destroy them first",
+                         steers);
+  }
+  release_engine(engine);
+  return STG_OK;
+}
+
+void stg_engine_get_info(const stg_engine *engine, stg_engine_info *info) {
+  *info = (stg_engine_info){
+      .struct_size = sizeof *info,
+      .backend = engine->backend,
+      .reason = engine->reason,
+      .device = engine->device_name,
+      .arch = engine->arch,
+      .driver_version =
+          engine->device != NULL ? stg_device_get_info(engine->device)->driver_version : 0,
+  };
+}
+
+stg_status stg_op_register(stg_engine *engine, const char *file, const char *json,
+                           size_t json_bytes, stg_error *reterr) {
+  if (engine == NULL || json == NULL) {
+    return stg_error_set(reterr, STG_E_INVALID, "stg_op_register: engine or json is NULL");
+  }
+  return stg_op_table_add(engine->ops, file != NULL ? file : "(op)", json, json_bytes, reterr);
+}

@@ -1,0 +1,49 @@
+/*
+ * engine.h: the engine as its own layer sees it.
+ */
+#ifndef STG_ENGINE_ENGINE_H
+#define STG_ENGINE_ENGINE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <steergraph/engine.h>
+
+#include "engine/ops.h"
+#include "engine/vectors.h"
+#include "runtime/device.h"
+#include "runtime/disk_cache.h"
+#include "runtime/module_cache.h"
+
+/* Counted where it happens; read together by stg_engine_stats. */
+struct stg_engine_counters {
+  atomic_uint_fast64_t graphs_created, graph_updates, graph_launches, plain_launches,
+      graph_fallbacks;
+  atomic_uint_fast64_t steps, applies;
+};
+
+/* Immutable after creation but for what has its own lock. */
+struct stg_engine {
+  stg_backend backend; /* cuda or cpu */
+  stg_compile_mode compile;
+  stg_launch_mode launch;
+  struct stg_log log;
+  char reason[256];
+  char device_name[128];
+  char arch[STG_ARCH_CHARS];
+  char *nvrtc_options;              /* "env:..." or NULL */
+  struct stg_device *device;        /* NULL on the CPU */
+  stg_stream_handle stream;         /* uploads of records and vectors */
+  struct stg_disk_cache *disk;      /* never NULL */
+  struct stg_module_cache *modules; /* NULL on the CPU */
+  struct stg_op_table *ops;
+  struct stg_vector_table *vectors;
+  atomic_uint steers; /* alive */
+  struct stg_engine_counters counters;
+};
+
+static inline bool stg_engine_is_cuda(const struct stg_engine *engine) {
+  return engine->backend == STG_BACKEND_CUDA;
+}
+
+#endif

@@ -1,0 +1,168 @@
+/*
+ * frame.c: frames: one row map at fixed addresses, and what it names.
+ */
+#include <string.h>
+
+#include "engine/steer.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/intmath.h"
+
+/* Device tables of a frame, filled with padding and "no chain". */
+static stg_status create_device_side(stg_frame *frame, stg_error *reterr) {
+  stg_steer *steer = frame->steer;
+  struct stg_device *device = steer->engine->device;
+  stg_stream stream = steer->engine->stream;
+  const size_t map_words = (size_t)frame->capacity;
+  const size_t table_words = (size_t)steer->decl.max_slots * steer->decl.layers;
+  stg_status status =
+      stg_device_alloc(device, map_words * sizeof(int32_t), &frame->row_map, reterr);
+  if (status == STG_OK) {
+    status = stg_device_alloc(device, table_words * sizeof(uint32_t), &frame->table, reterr);
+  }
+  if (status == STG_OK) {
+    /* what a step may replace: every slot's record at once */
+    status = stg_staging_init(&frame->staging, device, (map_words + table_words) * sizeof(uint32_t),
+                              steer->decl.max_slots, reterr);
+  }
+  if (status == STG_OK) {
+    status =
+        stg_fill_u32(device, frame->row_map, (uint32_t)STG_ROW_PADDING, map_words, stream, reterr);
+  }
+  if (status == STG_OK) {
+    status = stg_fill_u32(device, frame->table, 0, table_words, stream, reterr);
+  }
+  if (status == STG_OK) {
+    status = stg_stream_synchronize(device, stream, reterr);
+  }
+  return status;
+}
+
+static stg_status create_host_side(stg_frame *frame, stg_error *reterr) {
+  const size_t rows = (size_t)frame->capacity;
+  frame->host_map = stg_calloc(rows, sizeof *frame->host_map);
+  frame->cpu_rows = stg_calloc(rows, sizeof *frame->cpu_rows);
+  frame->cpu_chains = stg_calloc(frame->steer->decl.max_slots, sizeof *frame->cpu_chains);
+  if (frame->host_map == NULL || frame->cpu_rows == NULL || frame->cpu_chains == NULL) {
+    return stg_error_memory(reterr, "a frame", rows * sizeof *frame->host_map);
+  }
+  return STG_OK;
+}
+
+stg_status stg_frame_create(stg_steer *steer, stg_frame **ret_frame, stg_error *reterr) {
+  if (steer == NULL || ret_frame == NULL) {
+    return stg_error_set(reterr, STG_E_INVALID, "stg_frame_create: steer or ret_frame is NULL");
+  }
+  stg_frame *frame = stg_calloc(1, sizeof *frame);
+  if (frame == NULL) {
+    return stg_error_memory(reterr, "a frame", sizeof *frame);
+  }
+  frame->steer = steer;
+  stg_status status =
+      stg_row_bucket(&steer->decl.row_buckets, steer->decl.max_rows, &frame->capacity, reterr);
+  if (status == STG_E_CAPACITY) {
+    /* the list ends below max_rows: its last bucket is all that a step may ask for */
+    frame->capacity = steer->decl.row_buckets.sizes[steer->decl.row_buckets.count - 1];
+    status = STG_OK;
+  }
+  if (status == STG_OK) {
+    frame->snapshot = stg_calloc(steer->decl.max_slots, sizeof(struct stg_record *));
+    status = frame->snapshot != NULL
+                 ? STG_OK
+                 : stg_error_memory(reterr, "a frame", steer->decl.max_slots * sizeof(void *));
+  }
+  if (status == STG_OK) {
+    status = stg_engine_is_cuda(steer->engine) ? create_device_side(frame, reterr)
+                                               : create_host_side(frame, reterr);
+  }
+  pthread_mutex_lock(&steer->lock);
+  if (status != STG_OK) {
+    stg_frame_free(frame);
+  } else {
+    frame->next = steer->frames;
+    steer->frames = frame;
+    *ret_frame = frame;
+  }
+  pthread_mutex_unlock(&steer->lock);
+  return status;
+}
+
+void stg_frame_free(stg_frame *frame) {
+  stg_steer *steer = frame->steer;
+  struct stg_device *device = steer->engine->device;
+  struct stg_record_store store = stg_steer_store(steer);
+  stg_exec_release(frame->exec);
+  stg_staging_finish(&frame->staging, &store);
+  for (uint32_t s = 0; frame->snapshot != NULL && s < steer->decl.max_slots; s++) {
+    stg_record_unref(&store, frame->snapshot[s]);
+  }
+  if (device != NULL) {
+    stg_device_free(device, frame->row_map);
+    stg_device_free(device, frame->table);
+  }
+  stg_free(frame->snapshot);
+  stg_free(frame->host_map);
+  stg_free(frame->cpu_rows);
+  stg_free(frame->cpu_chains);
+  stg_free(frame);
+}
+
+void stg_frame_destroy(stg_frame *frame) {
+  if (frame == NULL) {
+    return;
+  }
+  stg_steer *steer = frame->steer;
+  if (frame->stepped && stg_engine_is_cuda(steer->engine)) {
+    stg_status status = stg_stream_synchronize(steer->engine->device, frame->stream, NULL);
+    (void)status; /* a lost device has no work in flight; the frame goes either way */
+  }
+  pthread_mutex_lock(&steer->lock);
+  stg_frame **link = &steer->frames;
+  while (*link != frame) {
+    link = &(*link)->next;
+  }
+  *link = frame->next;
+  if (steer->once == frame) {
+    steer->once = NULL;
+  }
+  stg_frame_free(frame);
+  pthread_mutex_unlock(&steer->lock);
+}
+
+stg_status stg_frame_plan(const stg_frame *frame, stg_plan_info *ret_info, stg_error *reterr) {
+  if (frame == NULL || ret_info == NULL || ret_info->struct_size != sizeof *ret_info) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "stg_frame_plan: frame is NULL, or struct_size is not %zu",
+                         sizeof *ret_info);
+  }
+  if (frame->plan == NULL) {
+    return stg_error_set(reterr, STG_E_NOT_FOUND, "stg_frame_plan: the frame has had no step");
+  }
+  const struct stg_plan *plan = frame->plan;
+  const struct stg_plan_kernel *kernel = plan->kernel;
+  const bool cuda = stg_engine_is_cuda(frame->steer->engine);
+  *ret_info = (stg_plan_info){
+      .struct_size = sizeof *ret_info,
+      .signature = plan->signature,
+      .source = kernel->source,
+      .tier = !cuda                      ? -1
+              : frame->steer->decl.tier0 ? 0
+                                         : 1,
+      .compile_ms = kernel->compile_ms,
+      .tile_rows = kernel->rows_per_block,
+      .threads = kernel->threads,
+      .registers = kernel->loaded.info.registers,
+      .local_bytes = kernel->loaded.info.local_bytes,
+      .shared_bytes = kernel->loaded.info.shared_bytes,
+      .row_bucket = plan->shape.rows,
+      .batch_bucket = plan->shape.batch,
+      .seq_bucket = plan->shape.seq,
+  };
+  stg_key_hex(kernel->key, ret_info->kernel_key);
+  if (cuda) {
+    stg_key_hex(plan->graph_key, ret_info->graph_key);
+  } else {
+    /* no kernel and no graph: both keys hash the text alone */
+    stg_key_hex(stg_key_of(plan->signature, strlen(plan->signature)), ret_info->graph_key);
+  }
+  return STG_OK;
+}

@@ -1,0 +1,213 @@
+/*
+ * offline.c: the texts behind a signature, and compiling for any architecture. No device.
+ */
+#include "engine/offline.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "codegen/chain.h"
+#include "engine/engine.h"
+#include "engine/steer_decl.h"
+
+/* Copy a kernel's texts into the arena. */
+static stg_status fill_explained(const struct stg_steer_kernel *kernel, struct stg_arena *arena,
+                                 struct stg_explained *ret, stg_error *reterr) {
+  struct stg_strbuf material = {0};
+  struct stg_explained explained = {
+      .signature = stg_arena_strdup(arena, stg_strbuf_text(&kernel->signature)),
+      .threads = kernel->request.threads,
+      .rows_per_block = kernel->request.rows_per_block,
+  };
+  stg_key_hex(kernel->key, explained.kernel_key);
+  if (kernel->request.source != NULL) {
+    stg_kernel_material(&kernel->request, &material);
+    explained.source = stg_arena_strdup(arena, kernel->request.source);
+    explained.prelude = stg_arena_strdup(arena, kernel->request.prelude);
+    explained.kernel_name = kernel->request.name;
+    explained.material = stg_arena_memdup(arena, stg_strbuf_text(&material), material.len);
+    explained.material_size = material.len;
+  }
+  stg_status status = stg_strbuf_status(&material, reterr);
+  stg_strbuf_finish(&material);
+  if (status == STG_OK) {
+    status = stg_arena_status(arena, reterr);
+  }
+  if (status == STG_OK) {
+    *ret = explained;
+  }
+  return status;
+}
+
+stg_status stg_explain_kernel(stg_engine *engine, const stg_steer_desc *desc, enum stg_tile tile,
+                              const char *arch, struct stg_arena *arena, struct stg_explained *ret,
+                              stg_error *reterr) {
+  struct stg_steer_decl decl;
+  struct stg_steer_kernel kernel;
+  stg_status status = stg_steer_decl_init(desc, engine->ops, &decl, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  status = stg_steer_kernel_init(&decl, tile, arch, engine->nvrtc_options, &kernel, reterr);
+  if (status == STG_OK) {
+    status = fill_explained(&kernel, arena, ret, reterr);
+    stg_steer_kernel_finish(&kernel);
+  }
+  stg_steer_decl_finish(&decl);
+  return status;
+}
+
+/* "kernel text | graph shape", and the key: of kernel and shape, or on the CPU of the text alone.
+ */
+static stg_status print_graph(const struct stg_steer_kernel *kernel,
+                              const struct stg_graph_shape *shape, struct stg_arena *arena,
+                              const char **ret_signature, char ret_graph_key[33],
+                              stg_error *reterr) {
+  struct stg_strbuf text = {0};
+  stg_strbuf_str(&text, stg_strbuf_text(&kernel->signature));
+  stg_graph_shape_print(shape, &text);
+  const char *signature = stg_arena_strdup(arena, stg_strbuf_text(&text));
+  stg_status status = stg_strbuf_status(&text, reterr);
+  if (status == STG_OK) {
+    status = stg_arena_status(arena, reterr);
+  }
+  if (status == STG_OK) {
+    const bool cpu = kernel->request.source == NULL;
+    stg_key_hex(cpu ? stg_key_of(text.data, text.len) : stg_graph_key(kernel->key, shape),
+                ret_graph_key);
+    *ret_signature = signature;
+  }
+  stg_strbuf_finish(&text);
+  return status;
+}
+
+stg_status stg_explain_graph(stg_engine *engine, const stg_steer_desc *desc, const char *arch,
+                             int64_t rows, uint32_t requests, uint32_t longest,
+                             struct stg_arena *arena, const char **ret_signature,
+                             char ret_graph_key[33], enum stg_tile *ret_tile, stg_error *reterr) {
+  struct stg_steer_decl decl;
+  struct stg_steer_kernel kernel;
+  struct stg_graph_shape shape;
+  enum stg_tile tile;
+  stg_status status = stg_steer_decl_init(desc, engine->ops, &decl, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  status = stg_steer_shape(&decl, rows, requests, longest, &shape, &tile, reterr);
+  if (status == STG_OK) {
+    status = stg_steer_kernel_init(&decl, tile, arch, engine->nvrtc_options, &kernel, reterr);
+  }
+  if (status == STG_OK) {
+    status = print_graph(&kernel, &shape, arena, ret_signature, ret_graph_key, reterr);
+    stg_steer_kernel_finish(&kernel);
+  }
+  if (status == STG_OK) {
+    *ret_tile = tile;
+  }
+  stg_steer_decl_finish(&decl);
+  return status;
+}
+
+stg_status stg_explain_chain(stg_engine *engine, const char *const *ops, size_t n_ops,
+                             struct stg_arena *arena, const char **ret_text, stg_error *reterr) {
+  const struct stg_op *compiled[STG_CHAIN_MAX_OPS];
+  if (n_ops > STG_CHAIN_MAX_OPS) {
+    return stg_error_set(reterr, STG_E_CAPACITY, "a chain of %zu ops, at most %d", n_ops,
+                         STG_CHAIN_MAX_OPS);
+  }
+  for (size_t k = 0; k < n_ops; k++) {
+    stg_status status = stg_op_table_find(engine->ops, ops[k], &compiled[k], reterr);
+    if (status != STG_OK) {
+      return status;
+    }
+  }
+  struct stg_program program;
+  stg_status status = stg_chain_program(arena, compiled, n_ops, &program, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  struct stg_strbuf text = {0};
+  stg_program_print(&program, &text);
+  const char *copy = stg_arena_strdup(arena, stg_strbuf_text(&text));
+  status = stg_strbuf_status(&text, reterr);
+  stg_strbuf_finish(&text);
+  if (status == STG_OK) {
+    status = stg_arena_status(arena, reterr);
+  }
+  if (status == STG_OK) {
+    *ret_text = copy;
+  }
+  return status;
+}
+
+stg_status stg_offline_build(stg_engine *engine, const stg_steer_desc *desc, enum stg_tile tile,
+                             const char *arch, bool *ret_compiled, double *ret_compile_ms,
+                             stg_error *reterr) {
+  struct stg_steer_decl decl;
+  struct stg_steer_kernel kernel;
+  if (strcmp(arch, "cpu") == 0) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "arch: 'cpu' has nothing to compile; give sm_80, sm_90, ...");
+  }
+  stg_status status = stg_steer_decl_init(desc, engine->ops, &decl, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  status = stg_steer_kernel_init(&decl, tile, arch, engine->nvrtc_options, &kernel, reterr);
+  if (status == STG_OK) {
+    status = stg_module_build(engine->disk, &kernel.request, &engine->log, ret_compiled,
+                              ret_compile_ms, reterr);
+    stg_steer_kernel_finish(&kernel);
+  }
+  stg_steer_decl_finish(&decl);
+  return status;
+}
+
+size_t stg_engine_op_count(stg_engine *engine) {
+  return stg_op_table_count(engine->ops);
+}
+
+static void fill_op_info(const struct stg_op *op, struct stg_op_info *ret) {
+  *ret = (struct stg_op_info){
+      .name = op->name,
+      .builtin = stg_op_is_builtin(op),
+      .n_vectors = op->n_vectors,
+      .n_params = op->n_params,
+      .canonical = op->canonical,
+  };
+  for (size_t i = 0; i < op->n_vectors; i++) {
+    ret->vectors[i] = op->vector_names[i];
+  }
+  for (size_t i = 0; i < op->n_params; i++) {
+    ret->params[i] = op->params[i].name;
+    ret->has_default[i] = op->params[i].has_default;
+    ret->defaults[i] = op->params[i].default_value;
+  }
+  stg_key_hex(op->body_hash, ret->body_hash);
+}
+
+stg_status stg_engine_op_at(stg_engine *engine, size_t index, struct stg_op_info *ret,
+                            stg_error *reterr) {
+  const struct stg_op *op = stg_op_table_at(engine->ops, index);
+  if (op == NULL) {
+    return stg_error_set(reterr, STG_E_NOT_FOUND, "op %zu: there are %zu", index,
+                         stg_op_table_count(engine->ops));
+  }
+  fill_op_info(op, ret);
+  return STG_OK;
+}
+
+stg_status stg_engine_op_find(stg_engine *engine, const char *name, struct stg_op_info *ret,
+                              stg_error *reterr) {
+  const struct stg_op *op = NULL;
+  stg_status status = stg_op_table_find(engine->ops, name, &op, reterr);
+  if (status == STG_OK) {
+    fill_op_info(op, ret);
+  }
+  return status;
+}
+
+stg_status stg_engine_op_compiled(stg_engine *engine, const char *name,
+                                  const struct stg_op **ret_op, stg_error *reterr) {
+  return stg_op_table_find(engine->ops, name, ret_op, reterr);
+}

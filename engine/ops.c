@@ -1,0 +1,202 @@
+/*
+ * ops.c: the registry of ops. See ops.h.
+ */
+#include "engine/ops.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "runtime/base/alloc.h"
+#include "specs/op_file.h"
+
+#define USER_CODE_BIT 0x80000000u
+
+struct stg_op_table {
+  pthread_mutex_t lock;
+  struct stg_arena arena;
+  const struct stg_op **ops;
+  size_t count;
+  size_t capacity;
+};
+
+bool stg_op_is_builtin(const struct stg_op *op) {
+  return (op->code & USER_CODE_BIT) == 0;
+}
+
+/* Compile a declaration; `code` 0 lets codegen derive one. */
+static stg_status compile(struct stg_op_table *table, const struct stg_op_decl *decl, uint32_t code,
+                          const struct stg_op **ret_op, stg_error *reterr) {
+  if (decl->output != NULL) {
+    return stg_error_set(reterr, STG_E_UNSUPPORTED,
+                         "%s: output: ops that give an output are not supported yet", decl->file);
+  }
+  struct stg_op_param *params = stg_arena_alloc(&table->arena, decl->n_params + 1, sizeof *params);
+  if (params == NULL) {
+    return stg_arena_status(&table->arena, reterr);
+  }
+  for (size_t i = 0; i < decl->n_params; i++) {
+    params[i] = (struct stg_op_param){
+        .name = decl->params[i].name,
+        .has_default = decl->params[i].has_default,
+        .default_value = decl->params[i].default_value,
+    };
+  }
+  const struct stg_op_source source = {
+      .file = decl->file,
+      .name = decl->name,
+      .code = code,
+      .vectors = decl->vectors,
+      .n_vectors = decl->n_vectors,
+      .params = params,
+      .n_params = decl->n_params,
+      .require = decl->require,
+      .n_require = decl->n_require,
+      .body = decl->body,
+      .n_body = decl->n_body,
+  };
+  return stg_op_compile(&table->arena, &source, ret_op, reterr);
+}
+
+static stg_status append(struct stg_op_table *table, const struct stg_op *op, stg_error *reterr) {
+  if (table->count == table->capacity) {
+    size_t capacity = table->capacity == 0 ? 16 : 2 * table->capacity;
+    const struct stg_op **ops = stg_realloc(table->ops, capacity * sizeof *ops);
+    if (ops == NULL) {
+      return stg_error_memory(reterr, "the table of ops", capacity * sizeof *ops);
+    }
+    table->ops = ops;
+    table->capacity = capacity;
+  }
+  table->ops[table->count++] = op;
+  return STG_OK;
+}
+
+static const struct stg_op *find(const struct stg_op_table *table, const char *name) {
+  for (size_t i = 0; i < table->count; i++) {
+    if (strcmp(table->ops[i]->name, name) == 0) {
+      return table->ops[i];
+    }
+  }
+  return NULL;
+}
+
+stg_status stg_op_table_create(struct stg_op_table **ret_table, stg_error *reterr) {
+  struct stg_op_table *table = stg_calloc(1, sizeof *table);
+  if (table == NULL) {
+    return stg_error_memory(reterr, "the table of ops", sizeof *table);
+  }
+  pthread_mutex_init(&table->lock, NULL);
+  stg_status status = STG_OK;
+  for (size_t i = 0; i < stg_builtin_op_count() && status == STG_OK; i++) {
+    const struct stg_embedded_file *text = stg_builtin_op(i);
+    const struct stg_op_decl *decl = NULL;
+    const struct stg_op *op = NULL;
+    status = stg_op_decl_parse(&table->arena, text->stem, text->text, text->len, &decl, reterr);
+    if (status == STG_OK) {
+      status = compile(table, decl, (uint32_t)(i + 1), &op, reterr);
+    }
+    if (status == STG_OK) {
+      status = append(table, op, reterr);
+    }
+  }
+  if (status != STG_OK) {
+    stg_op_table_destroy(table);
+    return status;
+  }
+  *ret_table = table;
+  return STG_OK;
+}
+
+void stg_op_table_destroy(struct stg_op_table *table) {
+  if (table == NULL) {
+    return;
+  }
+  pthread_mutex_destroy(&table->lock);
+  stg_arena_finish(&table->arena);
+  stg_free(table->ops);
+  stg_free(table);
+}
+
+/* Refuse a name that means another op, and a code that two different bodies share. */
+static stg_status check_new(const struct stg_op_table *table, const struct stg_op *op,
+                            const char *file, bool *ret_known, stg_error *reterr) {
+  const struct stg_op *same_name = find(table, op->name);
+  if (same_name != NULL) {
+    if (!stg_key_equal(same_name->body_hash, op->body_hash)) {
+      return stg_error_set(reterr, STG_E_INVALID,
+                           "%s: op: '%s' is registered with another body; use another name", file,
+                           op->name);
+    }
+    *ret_known = true;
+    return STG_OK;
+  }
+  for (size_t i = 0; i < table->count; i++) {
+    const struct stg_op *other = table->ops[i];
+    if (other->code == op->code && !stg_key_equal(other->body_hash, op->body_hash)) {
+      return stg_error_set(
+          reterr, STG_E_INVALID,
+          "%s: op: '%s' has the same 31-bit code as '%s'; reorder two statements of its body", file,
+          op->name, other->name);
+    }
+  }
+  *ret_known = false;
+  return STG_OK;
+}
+
+stg_status stg_op_table_add(struct stg_op_table *table, const char *file, const char *json,
+                            size_t len, stg_error *reterr) {
+  pthread_mutex_lock(&table->lock);
+  const struct stg_op_decl *decl = NULL;
+  const struct stg_op *op = NULL;
+  bool known = false;
+  stg_status status = stg_op_decl_parse(&table->arena, file, json, len, &decl, reterr);
+  if (status == STG_OK && stg_op_name_is_reserved(decl->name)) {
+    status = stg_error_set(reterr, STG_E_INVALID, "%s: op: '%s' is a built-in op; use another name",
+                           file, decl->name);
+  }
+  if (status == STG_OK) {
+    status = compile(table, decl, 0, &op, reterr);
+  }
+  if (status == STG_OK) {
+    status = check_new(table, op, file, &known, reterr);
+  }
+  if (status == STG_OK && !known) {
+    status = append(table, op, reterr);
+  }
+  pthread_mutex_unlock(&table->lock);
+  return status;
+}
+
+size_t stg_op_table_count(struct stg_op_table *table) {
+  pthread_mutex_lock(&table->lock);
+  size_t count = table->count;
+  pthread_mutex_unlock(&table->lock);
+  return count;
+}
+
+const struct stg_op *stg_op_table_at(struct stg_op_table *table, size_t index) {
+  pthread_mutex_lock(&table->lock);
+  const struct stg_op *op = index < table->count ? table->ops[index] : NULL;
+  pthread_mutex_unlock(&table->lock);
+  return op;
+}
+
+stg_status stg_op_table_find(struct stg_op_table *table, const char *name,
+                             const struct stg_op **ret_op, stg_error *reterr) {
+  stg_status status = STG_OK;
+  pthread_mutex_lock(&table->lock);
+  const struct stg_op *op = find(table, name);
+  if (op != NULL) {
+    *ret_op = op;
+  } else {
+    struct stg_strbuf names = {0};
+    for (size_t i = 0; i < table->count; i++) {
+      stg_strbuf_printf(&names, "%s%s", i > 0 ? ", " : "", table->ops[i]->name);
+    }
+    status = stg_error_set(reterr, STG_E_NOT_FOUND, "unknown op '%s'; there are %s", name,
+                           stg_strbuf_text(&names));
+    stg_strbuf_finish(&names);
+  }
+  pthread_mutex_unlock(&table->lock);
+  return status;
+}

@@ -1,0 +1,95 @@
+/*
+ * options.c: defaults and the environment, which is read here and nowhere else.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <steergraph/engine.h>
+
+#include "runtime/base/error.h"
+
+void stg_options_init(stg_options *options) {
+  *options = (stg_options){.struct_size = sizeof *options};
+}
+
+/* "0" or "1"; unset and empty are 0. */
+static stg_status read_switch(const char *name, bool *ret_on, stg_error *reterr) {
+  const char *value = getenv(name);
+  if (value == NULL || value[0] == '\0' || strcmp(value, "0") == 0) {
+    *ret_on = false;
+    return STG_OK;
+  }
+  if (strcmp(value, "1") == 0) {
+    *ret_on = true;
+    return STG_OK;
+  }
+  return stg_error_set(reterr, STG_E_INVALID, "%s: '%s' is neither 0 nor 1", name, value);
+}
+
+static stg_status read_log_level(stg_log_level *ret_level, stg_error *reterr) {
+  static const struct {
+    const char *name;
+    stg_log_level level;
+  } levels[] = {
+      {"off", STG_LOG_OFF},   {"error", STG_LOG_ERROR}, {"warn", STG_LOG_WARN},
+      {"info", STG_LOG_INFO}, {"debug", STG_LOG_DEBUG},
+  };
+  const char *value = getenv("STEERGRAPH_LOG");
+  if (value == NULL || value[0] == '\0') {
+    return STG_OK;
+  }
+  for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
+    if (strcmp(value, levels[i].name) == 0) {
+      *ret_level = levels[i].level;
+      return STG_OK;
+    }
+  }
+  return stg_error_set(reterr, STG_E_INVALID,
+                       "STEERGRAPH_LOG: '%s' is none of off, error, warn, info, debug", value);
+}
+
+/* The folder behind a home or cache variable. The text lives as long as the thread and is made anew
+ * by each call. */
+static const char *default_cache_path(void) {
+  static _Thread_local char path[4096];
+  const char *direct = getenv("STEERGRAPH_CACHE_DIR");
+  const char *xdg = getenv("XDG_CACHE_HOME");
+  const char *home = getenv("HOME");
+  if (direct != NULL && direct[0] != '\0') {
+    return direct;
+  }
+  const char *base = xdg != NULL && xdg[0] == '/'     ? xdg
+                     : home != NULL && home[0] == '/' ? home
+                                                      : NULL;
+  const char *tail = base == xdg && base != NULL ? "/steergraph" : "/.cache/steergraph";
+  if (base == NULL || strlen(base) + strlen(tail) >= sizeof path) {
+    return NULL;
+  }
+  memcpy(path, base, strlen(base));
+  memcpy(path + strlen(base), tail, strlen(tail) + 1);
+  return path;
+}
+
+stg_status stg_options_from_env(stg_options *options, stg_error *reterr) {
+  if (options == NULL) {
+    return stg_error_set(reterr, STG_E_INVALID, "stg_options_from_env: options is NULL");
+  }
+  stg_options read;
+  stg_options_init(&read);
+  bool no_jit = false;
+  stg_status status = read_switch("STEERLLM_COMPILE_STEERING", &read.enabled, reterr);
+  if (status == STG_OK) {
+    status = read_switch("STEERGRAPH_NO_JIT", &no_jit, reterr);
+  }
+  if (status == STG_OK) {
+    status = read_log_level(&read.log_level, reterr);
+  }
+  if (status != STG_OK) {
+    return status;
+  }
+  read.compile = no_jit ? STG_COMPILE_NEVER : STG_COMPILE_DEFAULT;
+  read.cache_path = default_cache_path();
+  read.nvrtc_options = getenv("NVRTC_APPEND_FLAGS");
+  *options = read;
+  return STG_OK;
+}

@@ -1,0 +1,352 @@
+/*
+ * record.c: see record.h.
+ */
+#include "engine/record.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "codegen/chain.h"
+#include "engine/ops.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/intmath.h"
+
+#define WORDS_PER_GRANULE 4 /* a chain starts at a multiple of 16 bytes */
+
+static const struct stg_op *find_declared(const struct stg_steer_decl *decl, const char *name) {
+  for (size_t i = 0; i < decl->n_ops; i++) {
+    if (strcmp(decl->ops[i]->name, name) == 0) {
+      return decl->ops[i];
+    }
+  }
+  return NULL;
+}
+
+static stg_status resolve_params(const struct stg_op *op, const stg_op_call *call,
+                                 float *ret_params, stg_error *reterr) {
+  if (op->n_params < 32 && call->params_given >> op->n_params != 0) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "%s: params_given is 0x%x, but the op has %zu parameters", op->name,
+                         call->params_given, op->n_params);
+  }
+  for (size_t i = 0; i < op->n_params; i++) {
+    if (call->params_given >> i & 1u) {
+      ret_params[i] = call->params[i];
+    } else if (op->params[i].has_default) {
+      ret_params[i] = op->params[i].default_value;
+    } else {
+      return stg_error_set(reterr, STG_E_INVALID, "%s: parameter '%s' has no default; give it",
+                           op->name, op->params[i].name);
+    }
+  }
+  stg_status status = stg_op_check_params(op, ret_params, reterr);
+  if (status != STG_OK) {
+    stg_error_prefix(reterr, "%s: ", op->name);
+  }
+  return status;
+}
+
+/* Take a bank row for vector `m` of an op and check that it fits the table. */
+static stg_status resolve_vector(struct stg_record_store *store, struct stg_record_chain *chain,
+                                 const struct stg_op *op, size_t m, stg_vector vector,
+                                 stg_error *reterr) {
+  uint32_t row;
+  stg_status status = stg_bank_acquire(store->bank, vector, &row, reterr);
+  if (status != STG_OK) {
+    stg_error_prefix(reterr, "%s: vector '%s': ", op->name, op->vector_names[m]);
+    return status;
+  }
+  chain->rows[chain->n_acquired++] = row;
+  const struct stg_vector_view *view = stg_bank_view(store->bank, row);
+  if (view->dtype != store->decl->bank_dtype) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "%s: vector '%s' is %s, the table's bank is %s; convert it", op->name,
+                         op->vector_names[m], stg_dtype_name(view->dtype),
+                         stg_dtype_name(store->decl->bank_dtype));
+  }
+  if ((int64_t)view->length != store->decl->hidden_size) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "%s: vector '%s' has %zu elements, hidden_size is %lld", op->name,
+                         op->vector_names[m], view->length, (long long)store->decl->hidden_size);
+  }
+  return STG_OK;
+}
+
+static stg_status resolve_op(struct stg_record_store *store, struct stg_record_chain *chain,
+                             const stg_op_call *call, struct stg_record_op *ret_op,
+                             stg_error *reterr) {
+  if (call->op == NULL) {
+    return stg_error_set(reterr, STG_E_INVALID, "op is NULL");
+  }
+  const struct stg_op *op = find_declared(store->decl, call->op);
+  if (op == NULL) {
+    return stg_error_set(reterr, STG_E_NOT_DECLARED,
+                         "op '%s' is not among the %zu that the table declares", call->op,
+                         store->decl->n_ops);
+  }
+  ret_op->op = op;
+  stg_status status = resolve_params(op, call, ret_op->params, reterr);
+  for (size_t m = 0; m < op->n_vectors && status == STG_OK; m++) {
+    ret_op->vectors[m] = call->vectors[m];
+    status = resolve_vector(store, chain, op, m, call->vectors[m], reterr);
+  }
+  return status;
+}
+
+/* Count the vectors of a chain, and refuse a chain that is longer than declared. */
+static stg_status measure_chain(const struct stg_steer_decl *decl, const stg_chain *source,
+                                uint32_t *ret_vectors, stg_error *reterr) {
+  if (source->n_ops == 0 || source->ops == NULL) {
+    return stg_error_set(reterr, STG_E_INVALID, "no ops; leave the chain out to steer nothing");
+  }
+  if (source->layer >= decl->layers) {
+    return stg_error_set(reterr, STG_E_INVALID, "layer %u is not below the declared %u",
+                         source->layer, decl->layers);
+  }
+  if (source->n_ops > decl->max_chain) {
+    return stg_error_set(reterr, STG_E_NOT_DECLARED,
+                         "%zu ops, the table declares chains of up to %u", source->n_ops,
+                         decl->max_chain);
+  }
+  size_t vectors = 0;
+  for (size_t k = 0; k < source->n_ops; k++) {
+    const struct stg_op *op =
+        source->ops[k].op != NULL ? find_declared(decl, source->ops[k].op) : NULL;
+    vectors += op != NULL ? op->n_vectors : 0;
+  }
+  if (vectors > STG_CHAIN_MAX_VECTORS) {
+    return stg_error_set(reterr, STG_E_NOT_DECLARED, "%zu vectors, a chain holds up to %d", vectors,
+                         STG_CHAIN_MAX_VECTORS);
+  }
+  *ret_vectors = (uint32_t)vectors;
+  return STG_OK;
+}
+
+static stg_status fill_gram(struct stg_record_store *store, struct stg_record_chain *chain,
+                            stg_error *reterr) {
+  const uint32_t n = chain->n_vectors;
+  for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t j = i; j < n; j++) {
+      float dot;
+      stg_status status =
+          stg_vector_table_gram(store->vectors, store->bank->rows[chain->rows[i]].vector,
+                                store->bank->rows[chain->rows[j]].vector, &dot, reterr);
+      if (status != STG_OK) {
+        return status;
+      }
+      chain->gram[i * n + j] = dot;
+      chain->gram[j * n + i] = dot;
+    }
+  }
+  return STG_OK;
+}
+
+/* What the CPU backend runs: the whole chain's program and views of its arguments. */
+static stg_status prepare_cpu(struct stg_record_store *store, struct stg_record *record,
+                              struct stg_record_chain *chain, stg_error *reterr) {
+  const struct stg_op **ops = stg_arena_alloc(&record->arena, chain->n_ops, sizeof *ops);
+  const float **params = stg_arena_alloc(&record->arena, chain->n_ops, sizeof *params);
+  const void **vectors = stg_arena_alloc(&record->arena, chain->n_vectors + 1, sizeof *vectors);
+  if (ops == NULL || params == NULL || vectors == NULL) {
+    return stg_arena_status(&record->arena, reterr);
+  }
+  for (size_t k = 0; k < chain->n_ops; k++) {
+    ops[k] = chain->ops[k].op;
+    params[k] = chain->ops[k].params;
+  }
+  for (uint32_t i = 0; i < chain->n_vectors; i++) {
+    vectors[i] = stg_bank_view(store->bank, chain->rows[i])->data;
+  }
+  chain->cpu = (struct stg_cpu_chain){
+      .program = &chain->program, .params = params, .vectors = vectors, .gram = chain->gram};
+  return stg_chain_program(&record->arena, ops, chain->n_ops, &chain->program, reterr);
+}
+
+static stg_status build_chain(struct stg_record_store *store, struct stg_record *record,
+                              struct stg_record_chain *chain, const stg_chain *source,
+                              stg_error *reterr) {
+  chain->layer = source->layer;
+  stg_status status = measure_chain(store->decl, source, &chain->n_vectors, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  chain->n_ops = source->n_ops;
+  chain->ops = stg_arena_alloc(&record->arena, chain->n_ops, sizeof *chain->ops);
+  chain->rows = stg_arena_alloc(&record->arena, chain->n_vectors + 1, sizeof *chain->rows);
+  chain->gram = stg_arena_alloc(&record->arena, (size_t)chain->n_vectors * chain->n_vectors + 1,
+                                sizeof(float));
+  if (chain->ops == NULL || chain->rows == NULL || chain->gram == NULL) {
+    return stg_arena_status(&record->arena, reterr);
+  }
+  for (size_t k = 0; k < chain->n_ops; k++) {
+    status = resolve_op(store, chain, &source->ops[k], &chain->ops[k], reterr);
+    if (status != STG_OK) {
+      stg_error_prefix(reterr, "ops[%zu]: ", k);
+      return status;
+    }
+  }
+  status = fill_gram(store, chain, reterr);
+  if (status == STG_OK && store->pool == NULL) {
+    status = prepare_cpu(store, record, chain, reterr);
+  }
+  return status;
+}
+
+/* Place each chain in the record's device form and take room for it in the pool. */
+static stg_status lay_out(struct stg_record_store *store, struct stg_record *record,
+                          stg_error *reterr) {
+  size_t words = 0;
+  for (size_t i = 0; i < record->n_chains; i++) {
+    record->chains[i].first_word = words;
+    words += stg_record_chain_words(record->chains[i].n_ops, record->chains[i].n_vectors);
+  }
+  record->words = words;
+  return words == 0 ? STG_OK
+                    : stg_pool_take(store->pool, words * sizeof(uint32_t), &record->offset, reterr);
+}
+
+/* What the slot does, for a host's prefix cache: ops by body, parameters by bits, vectors by
+ * content. */
+static stg_status digest(const struct stg_record_store *store, struct stg_record *record,
+                         stg_error *reterr) {
+  struct stg_strbuf material = {0};
+  for (size_t i = 0; i < record->n_chains; i++) {
+    const struct stg_record_chain *chain = &record->chains[i];
+    stg_material_u64(&material, "layer", chain->layer);
+    for (size_t k = 0; k < chain->n_ops; k++) {
+      const struct stg_op *op = chain->ops[k].op;
+      stg_material_field(&material, "op", &op->body_hash, sizeof op->body_hash);
+      stg_material_field(&material, "params", chain->ops[k].params, op->n_params * sizeof(float));
+    }
+    for (uint32_t v = 0; v < chain->n_vectors; v++) {
+      const struct stg_vector_view *view = stg_bank_view(store->bank, chain->rows[v]);
+      stg_material_field(&material, "vector", &view->content, sizeof view->content);
+    }
+  }
+  record->digest = stg_key_of(stg_strbuf_text(&material), material.len);
+  stg_status status = stg_strbuf_status(&material, reterr);
+  stg_strbuf_finish(&material);
+  return status;
+}
+
+/* Order chains by layer and refuse two for one layer. */
+static stg_status order_chains(struct stg_record *record, stg_error *reterr) {
+  for (size_t i = 1; i < record->n_chains; i++) {
+    struct stg_record_chain chain = record->chains[i];
+    size_t at = i;
+    for (; at > 0 && record->chains[at - 1].layer > chain.layer; at--) {
+      record->chains[at] = record->chains[at - 1];
+    }
+    record->chains[at] = chain;
+  }
+  for (size_t i = 1; i < record->n_chains; i++) {
+    if (record->chains[i - 1].layer == record->chains[i].layer) {
+      return stg_error_set(reterr, STG_E_INVALID,
+                           "layer %u has two chains; join their ops into one",
+                           record->chains[i].layer);
+    }
+  }
+  for (size_t i = 0; i < record->n_chains; i++) {
+    record->chains[i].cpu.program = &record->chains[i].program; /* moved with its chain */
+  }
+  return STG_OK;
+}
+
+stg_status stg_record_create(struct stg_record_store *store, const stg_chain *chains,
+                             size_t n_chains, struct stg_record **ret_record, stg_error *reterr) {
+  struct stg_record *record = stg_calloc(1, sizeof *record);
+  if (record == NULL) {
+    return stg_error_memory(reterr, "a record", sizeof *record);
+  }
+  record->refs = 1;
+  record->chains = stg_arena_alloc(&record->arena, n_chains + 1, sizeof *record->chains);
+  stg_status status = stg_arena_status(&record->arena, reterr);
+  for (size_t i = 0; i < n_chains && status == STG_OK; i++) {
+    record->n_chains = i + 1;
+    status = build_chain(store, record, &record->chains[i], &chains[i], reterr);
+    if (status != STG_OK) {
+      stg_error_prefix(reterr, "chains[%zu]: ", i);
+    }
+  }
+  if (status == STG_OK) {
+    status = order_chains(record, reterr);
+  }
+  if (status == STG_OK) {
+    status = digest(store, record, reterr);
+  }
+  if (status == STG_OK && store->pool != NULL) {
+    status = lay_out(store, record, reterr);
+  }
+  if (status != STG_OK) {
+    stg_record_unref(store, record);
+    return status;
+  }
+  *ret_record = record;
+  return STG_OK;
+}
+
+void stg_record_unref(struct stg_record_store *store, struct stg_record *record) {
+  if (record == NULL || --record->refs > 0) {
+    return;
+  }
+  for (size_t i = 0; i < record->n_chains; i++) {
+    for (uint32_t v = 0; v < record->chains[i].n_acquired; v++) {
+      stg_bank_release(store->bank, record->chains[i].rows[v]);
+    }
+  }
+  if (record->offset != 0) {
+    stg_pool_give(store->pool, record->offset);
+  }
+  stg_arena_finish(&record->arena);
+  stg_free(record);
+}
+
+const struct stg_record_chain *stg_record_find(const struct stg_record *record, uint32_t layer) {
+  for (size_t i = 0; i < record->n_chains; i++) {
+    if (record->chains[i].layer == layer) {
+      return &record->chains[i];
+    }
+  }
+  return NULL;
+}
+
+size_t stg_record_chain_words(size_t n_ops, size_t n_vectors) {
+  size_t words = STG_RECORD_HEADER_WORDS + stg_round_up(n_vectors, WORDS_PER_GRANULE) +
+                 n_ops * STG_RECORD_OP_WORDS + n_vectors * n_vectors;
+  return stg_round_up(words, WORDS_PER_GRANULE);
+}
+
+static void encode_chain(const struct stg_record_chain *chain, uint32_t *words) {
+  const size_t ops_at = STG_RECORD_HEADER_WORDS + stg_round_up(chain->n_vectors, WORDS_PER_GRANULE);
+  const size_t gram_at = ops_at + chain->n_ops * STG_RECORD_OP_WORDS;
+  bool wants_norm = false;
+  uint32_t dots = 0, first = 0;
+  for (size_t k = 0; k < chain->n_ops; k++) {
+    const struct stg_record_op *op = &chain->ops[k];
+    uint32_t *out = words + ops_at + k * STG_RECORD_OP_WORDS;
+    out[0] = op->op->code;
+    out[1] = first;
+    memcpy(out + STG_RECORD_PARAM_WORD, op->params, op->op->n_params * sizeof(float));
+    dots |= op->op->dot_mask << first;
+    wants_norm = wants_norm || op->op->reads_norm;
+    first += (uint32_t)op->op->n_vectors;
+  }
+  /* a norm of the state sums over every vector added so far, so it needs all their dots */
+  if (wants_norm) {
+    dots = chain->n_vectors == 32 ? UINT32_MAX : (1u << chain->n_vectors) - 1;
+  }
+  words[0] = (uint32_t)chain->n_ops | chain->n_vectors << 8 | (wants_norm ? 1u << 16 : 0);
+  words[1] = dots;
+  words[2] = (uint32_t)ops_at;
+  words[3] = (uint32_t)gram_at;
+  memcpy(words + STG_RECORD_HEADER_WORDS, chain->rows, chain->n_vectors * sizeof(uint32_t));
+  memcpy(words + gram_at, chain->gram, (size_t)chain->n_vectors * chain->n_vectors * sizeof(float));
+}
+
+void stg_record_encode(const struct stg_record *record, uint32_t *ret_words) {
+  memset(ret_words, 0, record->words * sizeof *ret_words);
+  for (size_t i = 0; i < record->n_chains; i++) {
+    encode_chain(&record->chains[i], ret_words + record->chains[i].first_word);
+  }
+}

@@ -1,0 +1,94 @@
+/*
+ * signature.c: see signature.h. Fields stand in a fixed order; nothing of a user's names enters.
+ */
+#include "engine/signature.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "codegen/program.h"
+#include "engine/ops.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/intmath.h"
+
+#define SMALLEST_BATCH_BUCKET 8
+
+static stg_status from_list(const struct stg_buckets *buckets, const char *what, int64_t size,
+                            int64_t *ret_bucket, stg_error *reterr) {
+  for (size_t i = 0; i < buckets->count; i++) {
+    if (buckets->sizes[i] >= size) {
+      *ret_bucket = buckets->sizes[i];
+      return STG_OK;
+    }
+  }
+  return stg_error_set(reterr, STG_E_CAPACITY, "%s: %lld is more than the largest bucket %lld",
+                       what, (long long)size, (long long)buckets->sizes[buckets->count - 1]);
+}
+
+static int64_t default_row_bucket(int64_t rows) {
+  static const struct { int64_t up_to, unit; } ranges[] = {{64, 8}, {128, 16}, {256, 32}};
+  if (rows <= 8) {
+    return (int64_t)stg_next_pow2((size_t)(rows < 1 ? 1 : rows));
+  }
+  for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+    if (rows <= ranges[i].up_to) {
+      return (int64_t)stg_round_up((size_t)rows, (size_t)ranges[i].unit);
+    }
+  }
+  return (int64_t)stg_next_pow2((size_t)rows);
+}
+
+stg_status stg_row_bucket(const struct stg_buckets *buckets, int64_t rows, int64_t *ret_bucket,
+                          stg_error *reterr) {
+  if (buckets->count > 0) {
+    return from_list(buckets, "rows", rows, ret_bucket, reterr);
+  }
+  *ret_bucket = default_row_bucket(rows);
+  return STG_OK;
+}
+
+stg_status stg_batch_bucket(const struct stg_buckets *buckets, int64_t requests,
+                            int64_t *ret_bucket, stg_error *reterr) {
+  if (buckets->count > 0) {
+    return from_list(buckets, "requests", requests, ret_bucket, reterr);
+  }
+  size_t bucket = stg_next_pow2((size_t)(requests < 1 ? 1 : requests));
+  *ret_bucket = bucket < SMALLEST_BATCH_BUCKET ? SMALLEST_BATCH_BUCKET : (int64_t)bucket;
+  return STG_OK;
+}
+
+void stg_steer_signature_print(const struct stg_steer_signature *s, struct stg_strbuf *out) {
+  stg_strbuf_str(out, "steer v1 | ops=");
+  for (size_t i = 0; i < s->n_ops; i++) {
+    stg_strbuf_str(out, i > 0 ? "," : "");
+    if (stg_op_is_builtin(s->ops[i])) {
+      stg_strbuf_str(out, s->ops[i]->name);
+    } else {
+      char hex[STG_KEY_HEX_CHARS + 1];
+      stg_key_hex(s->ops[i]->body_hash, hex);
+      stg_strbuf_printf(out, "user:%s", hex);
+    }
+  }
+  stg_strbuf_printf(out, " chain<=%d | hidden=%lld dtype=%s bank=%s state=%s | tile=%s",
+                    STG_CHAIN_MAX_OPS, (long long)s->hidden_size, stg_dtype_name(s->dtype),
+                    stg_dtype_name(s->bank_dtype), s->pair ? "hidden+residual" : "hidden",
+                    s->prefill ? "prefill" : "decode");
+  stg_strbuf_str(out, " epilogue=none windows=0 counters=0 probes=0");
+  if (s->arch != NULL) {
+    stg_strbuf_printf(out, " | %s", s->arch);
+  }
+}
+
+void stg_graph_shape_print(const struct stg_graph_shape *shape, struct stg_strbuf *out) {
+  stg_strbuf_printf(out, " | batch<=%lld seq<=%lld rows<=%lld", (long long)shape->batch,
+                    (long long)shape->seq, (long long)shape->rows);
+}
+
+struct stg_key stg_graph_key(struct stg_key kernel_key, const struct stg_graph_shape *shape) {
+  char hex[STG_KEY_HEX_CHARS + 1];
+  stg_key_hex(kernel_key, hex);
+  char text[160];
+  int len = snprintf(text, sizeof text, "kernel=%s batch<=%lld seq<=%lld rows<=%lld", hex,
+                     (long long)shape->batch, (long long)shape->seq, (long long)shape->rows);
+  return stg_key_of(text, (size_t)len);
+}

@@ -1,0 +1,246 @@
+/*
+ * slot.c: what slots show: building records, sending them to the device, replacing them.
+ */
+#include <string.h>
+
+#include "engine/steer.h"
+#include "runtime/base/dtype.h"
+
+/* Send a bank row, zeros after its last element, on the engine's stream. */
+static stg_status upload_row(stg_steer *steer, uint32_t row, stg_error *reterr) {
+  struct stg_engine *engine = steer->engine;
+  struct stg_record_store store = stg_steer_store(steer);
+  const struct stg_vector_view *view = stg_bank_view(&steer->bank, row);
+  const size_t size = view->length * stg_dtype_bytes(view->dtype);
+  struct stg_staging_buffer *buffer = NULL;
+  stg_status status = stg_staging_acquire(&steer->uploads, &store, &buffer, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  memcpy(buffer->host, view->data, size);
+  memset((char *)buffer->host + size, 0, steer->bank.row_bytes - size);
+  status = stg_copy_to_device(engine->device, steer->bank.memory + row * steer->bank.row_bytes,
+                              buffer->host, steer->bank.row_bytes, engine->stream, reterr);
+  if (status == STG_OK) {
+    status = stg_staging_commit(&steer->uploads, buffer, engine->stream, reterr);
+  }
+  if (status == STG_OK) {
+    steer->bank.rows[row].uploaded = true;
+  }
+  return status;
+}
+
+static stg_status upload_record(stg_steer *steer, const struct stg_record *record,
+                                stg_error *reterr) {
+  struct stg_engine *engine = steer->engine;
+  struct stg_record_store store = stg_steer_store(steer);
+  for (size_t i = 0; i < record->n_chains; i++) {
+    for (uint32_t v = 0; v < record->chains[i].n_vectors; v++) {
+      uint32_t row = record->chains[i].rows[v];
+      if (!steer->bank.rows[row].uploaded) {
+        stg_status status = upload_row(steer, row, reterr);
+        if (status != STG_OK) {
+          return status;
+        }
+      }
+    }
+  }
+  if (record->words == 0) {
+    return STG_OK;
+  }
+  struct stg_staging_buffer *buffer = NULL;
+  stg_status status = stg_staging_acquire(&steer->uploads, &store, &buffer, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  stg_record_encode(record, buffer->host);
+  status = stg_copy_to_device(engine->device, steer->records + record->offset, buffer->host,
+                              record->words * sizeof(uint32_t), engine->stream, reterr);
+  if (status == STG_OK) {
+    status = stg_staging_commit(&steer->uploads, buffer, engine->stream, reterr);
+  }
+  if (status == STG_OK) {
+    status = stg_event_record(engine->device, steer->uploaded, engine->stream, reterr);
+  }
+  return status;
+}
+
+static void reclaim(stg_steer *steer, bool wait) {
+  struct stg_record_store store = stg_steer_store(steer);
+  for (stg_frame *frame = steer->frames; frame != NULL; frame = frame->next) {
+    stg_staging_reclaim(&frame->staging, &store, wait);
+  }
+}
+
+stg_status stg_steer_build(stg_steer *steer, const stg_chain *chains, size_t n_chains,
+                           struct stg_record **ret_record, stg_error *reterr) {
+  struct stg_record_store store = stg_steer_store(steer);
+  struct stg_record *record = NULL;
+  stg_status status = stg_record_create(&store, chains, n_chains, &record, reterr);
+  /* memory of records that only steps in flight still name comes back when those have passed */
+  for (int wait = 0; wait < 2 && status == STG_E_CAPACITY; wait++) {
+    reclaim(steer, wait != 0);
+    status = stg_record_create(&store, chains, n_chains, &record, reterr);
+  }
+  if (status != STG_OK) {
+    return status;
+  }
+  if (stg_engine_is_cuda(steer->engine)) {
+    status = upload_record(steer, record, reterr);
+  }
+  if (status != STG_OK) {
+    stg_record_unref(&store, record);
+    return status;
+  }
+  *ret_record = record;
+  return STG_OK;
+}
+
+void stg_steer_show(stg_steer *steer, uint32_t slot, struct stg_record *record) {
+  struct stg_record_store store = stg_steer_store(steer);
+  stg_record_unref(&store, steer->slots[slot].record);
+  steer->slots[slot].record = record;
+  steer->serial++;
+}
+
+static stg_status check_slot(const stg_steer *steer, uint32_t slot, const char *call,
+                             stg_error *reterr) {
+  if (steer == NULL) {
+    return stg_error_set(reterr, STG_E_INVALID, "%s: steer is NULL", call);
+  }
+  if (slot >= steer->decl.max_slots) {
+    return stg_error_set(reterr, STG_E_CAPACITY, "%s: slot %u is not below the declared %u", call,
+                         slot, steer->decl.max_slots);
+  }
+  return STG_OK;
+}
+
+stg_status stg_steer_slot_set(stg_steer *steer, uint32_t slot, const stg_chain *chains,
+                              size_t n_chains, stg_error *reterr) {
+  stg_status status = check_slot(steer, slot, "stg_steer_slot_set", reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  if (chains == NULL && n_chains > 0) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "stg_steer_slot_set: chains is NULL with a count of %zu", n_chains);
+  }
+  pthread_mutex_lock(&steer->lock);
+  struct stg_record *record = NULL;
+  status = stg_steer_build(steer, chains, n_chains, &record, reterr);
+  if (status == STG_OK) {
+    stg_steer_show(steer, slot, record);
+  } else {
+    stg_error_prefix(reterr, "slot %u: ", slot);
+  }
+  pthread_mutex_unlock(&steer->lock);
+  return status;
+}
+
+stg_status stg_steer_slot_clear(stg_steer *steer, uint32_t slot, stg_error *reterr) {
+  stg_status status = check_slot(steer, slot, "stg_steer_slot_clear", reterr);
+  if (status == STG_OK) {
+    pthread_mutex_lock(&steer->lock);
+    stg_steer_show(steer, slot, NULL);
+    pthread_mutex_unlock(&steer->lock);
+  }
+  return status;
+}
+
+/* New values for some parameters of one op. */
+struct change {
+  uint32_t layer;
+  size_t op_index;
+  const float *params;
+  uint32_t given;
+};
+
+static void copy_call(const struct stg_record_op *from, const struct change *change,
+                      stg_op_call *to) {
+  to->op = from->op->name;
+  to->params_given = (1u << from->op->n_params) - 1;
+  memcpy(to->vectors, from->vectors, sizeof to->vectors);
+  memcpy(to->params, from->params, sizeof to->params);
+  for (size_t i = 0; change != NULL && i < from->op->n_params; i++) {
+    to->params[i] = change->given >> i & 1u ? change->params[i] : to->params[i];
+  }
+}
+
+/* A record's chains as calls again, changed: so new values take the same way in as a new chain. */
+static stg_status changed_chains(struct stg_arena *arena, const struct stg_record *record,
+                                 const struct change *change, stg_chain **ret_chains,
+                                 stg_error *reterr) {
+  bool found = false;
+  size_t n_chains = record != NULL ? record->n_chains : 0;
+  stg_chain *chains = stg_arena_alloc(arena, n_chains + 1, sizeof *chains);
+  for (size_t i = 0; chains != NULL && i < n_chains; i++) {
+    const struct stg_record_chain *from = &record->chains[i];
+    stg_op_call *calls = stg_arena_alloc(arena, from->n_ops, sizeof *calls);
+    for (size_t k = 0; calls != NULL && k < from->n_ops; k++) {
+      bool here = from->layer == change->layer && k == change->op_index;
+      copy_call(&from->ops[k], here ? change : NULL, &calls[k]);
+      found = found || here;
+    }
+    chains[i] = (stg_chain){.layer = from->layer, .ops = calls, .n_ops = from->n_ops};
+  }
+  stg_status status = stg_arena_status(arena, reterr);
+  if (status == STG_OK && !found) {
+    status = stg_error_set(reterr, STG_E_NOT_FOUND, "layer %u has no op %zu", change->layer,
+                           change->op_index);
+  }
+  *ret_chains = chains;
+  return status;
+}
+
+stg_status stg_steer_set_params(stg_steer *steer, uint32_t slot, uint32_t layer, size_t op_index,
+                                const float *params, uint32_t given, stg_error *reterr) {
+  stg_status status = check_slot(steer, slot, "stg_steer_set_params", reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  if (params == NULL && given != 0) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "stg_steer_set_params: params is NULL, given is 0x%x", given);
+  }
+  const struct change change = {layer, op_index, params, given};
+  struct stg_arena arena = {0};
+  stg_chain *chains = NULL;
+  struct stg_record *record = NULL;
+  pthread_mutex_lock(&steer->lock);
+  const struct stg_record *old = steer->slots[slot].record;
+  status = changed_chains(&arena, old, &change, &chains, reterr);
+  if (status == STG_OK) {
+    status = stg_steer_build(steer, chains, old->n_chains, &record, reterr);
+  }
+  if (status == STG_OK) {
+    stg_steer_show(steer, slot, record);
+  } else {
+    stg_error_prefix(reterr, "slot %u: ", slot);
+  }
+  pthread_mutex_unlock(&steer->lock);
+  stg_arena_finish(&arena);
+  return status;
+}
+
+stg_status stg_steer_digest(const stg_steer *steer, uint32_t slot, unsigned char ret_digest[16],
+                            stg_error *reterr) {
+  stg_status status = check_slot(steer, slot, "stg_steer_digest", reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  if (ret_digest == NULL) {
+    return stg_error_set(reterr, STG_E_INVALID, "stg_steer_digest: ret_digest is NULL");
+  }
+  /* the lock is not part of what a reader may not change */
+  pthread_mutex_t *lock = &((stg_steer *)(uintptr_t)steer)->lock;
+  pthread_mutex_lock(lock);
+  const struct stg_record *record = steer->slots[slot].record;
+  struct stg_key digest =
+      record != NULL && record->n_chains > 0 ? record->digest : (struct stg_key){0};
+  pthread_mutex_unlock(lock);
+  for (int i = 0; i < 8; i++) {
+    ret_digest[i] = (unsigned char)(digest.high >> (56 - 8 * i));
+    ret_digest[8 + i] = (unsigned char)(digest.low >> (56 - 8 * i));
+  }
+  return STG_OK;
+}

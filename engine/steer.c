@@ -1,0 +1,205 @@
+/*
+ * steer.c: the steer table: what it allocates, how it ends, what the device reports. Slots are in
+ * slot.c.
+ */
+#include "engine/steer.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/intmath.h"
+
+stg_status stg_steer_bytes(const stg_steer_desc *desc, size_t *ret_bytes, stg_error *reterr) {
+  if (ret_bytes == NULL) {
+    return stg_error_set(reterr, STG_E_INVALID, "stg_steer_bytes: ret_bytes is NULL");
+  }
+  struct stg_op_table *ops = NULL;
+  struct stg_steer_decl decl = {0};
+  struct stg_steer_limits limits;
+  stg_status status = stg_op_table_create(&ops, reterr);
+  if (status == STG_OK) {
+    status = stg_steer_decl_init(desc, ops, &decl, reterr);
+  }
+  if (status == STG_OK) {
+    status = stg_steer_limits(&decl, &limits, reterr);
+  }
+  if (status == STG_OK) {
+    *ret_bytes = limits.pool_bytes + limits.bank_row_bytes * decl.max_vectors;
+  }
+  stg_steer_decl_finish(&decl);
+  stg_op_table_destroy(ops);
+  return status;
+}
+
+struct stg_record_store stg_steer_store(stg_steer *steer) {
+  return (struct stg_record_store){
+      .decl = &steer->decl,
+      .vectors = steer->engine->vectors,
+      .bank = &steer->bank,
+      .pool = stg_engine_is_cuda(steer->engine) ? &steer->pool : NULL,
+  };
+}
+
+/* Device tables: the record pool, uploads, the words that the device writes. */
+static stg_status create_device_side(stg_steer *steer, const struct stg_steer_limits *limits,
+                                     stg_error *reterr) {
+  struct stg_device *device = steer->engine->device;
+  steer->pool.bytes = limits->pool_bytes;
+  stg_status status = stg_device_alloc(device, limits->pool_bytes, &steer->records, reterr);
+  if (status == STG_OK) {
+    size_t bytes = limits->record_bytes > limits->bank_row_bytes ? limits->record_bytes
+                                                                 : limits->bank_row_bytes;
+    status = stg_staging_init(&steer->uploads, device, bytes, 1, reterr);
+  }
+  if (status == STG_OK) {
+    status = stg_event_create(device, false, &steer->uploaded, reterr);
+  }
+  void *words = NULL;
+  if (status == STG_OK) {
+    status = stg_pinned_alloc(device, sizeof *steer->words, &words, reterr);
+  }
+  if (status == STG_OK) {
+    steer->words = words;
+    *steer->words = (struct stg_device_words){0};
+  }
+  return status;
+}
+
+static void release_table(stg_steer *steer) {
+  struct stg_device *device = steer->engine->device;
+  struct stg_record_store store = stg_steer_store(steer);
+  for (uint32_t s = 0; steer->slots != NULL && s < steer->decl.max_slots; s++) {
+    stg_record_unref(&store, steer->slots[s].record);
+  }
+  stg_staging_finish(&steer->uploads, &store);
+  stg_plan_table_finish(&steer->plans);
+  stg_bank_finish(&steer->bank);
+  stg_pool_finish(&steer->pool);
+  if (device != NULL) {
+    stg_event_destroy(device, steer->uploaded);
+    stg_pinned_free(device, steer->words);
+    if (steer->records != 0) {
+      stg_device_free(device, steer->records);
+    }
+  }
+  stg_steer_decl_finish(&steer->decl);
+  pthread_mutex_destroy(&steer->lock);
+  pthread_mutex_destroy(&steer->once_lock);
+  stg_free(steer->slots);
+  stg_free(steer);
+}
+
+stg_status stg_steer_create(stg_engine *engine, const stg_steer_desc *desc, stg_steer **ret_steer,
+                            stg_error *reterr) {
+  if (engine == NULL || ret_steer == NULL) {
+    return stg_error_set(reterr, STG_E_INVALID, "stg_steer_create: engine or ret_steer is NULL");
+  }
+  stg_steer *steer = stg_calloc(1, sizeof *steer);
+  if (steer == NULL) {
+    return stg_error_memory(reterr, "a steer table", sizeof *steer);
+  }
+  steer->engine = engine;
+  pthread_mutex_init(&steer->lock, NULL);
+  pthread_mutex_init(&steer->once_lock, NULL);
+  struct stg_steer_limits limits;
+  stg_status status = stg_steer_decl_init(desc, engine->ops, &steer->decl, reterr);
+  if (status == STG_OK) {
+    status = stg_steer_limits(&steer->decl, &limits, reterr);
+  }
+  if (status == STG_OK) {
+    steer->slots = stg_calloc(steer->decl.max_slots, sizeof *steer->slots);
+    status = steer->slots != NULL
+                 ? STG_OK
+                 : stg_error_memory(reterr, "slots", steer->decl.max_slots * sizeof *steer->slots);
+  }
+  if (status == STG_OK) {
+    status = stg_bank_init(&steer->bank, engine->vectors, engine->device, steer->decl.max_vectors,
+                           limits.bank_row_bytes, reterr);
+  }
+  if (status == STG_OK && stg_engine_is_cuda(engine)) {
+    status = create_device_side(steer, &limits, reterr);
+  }
+  if (status == STG_OK) {
+    status = stg_plan_table_init(&steer->plans, engine, &steer->decl, reterr);
+  }
+  if (status != STG_OK) {
+    release_table(steer);
+    return status;
+  }
+  atomic_fetch_add(&engine->steers, 1);
+  *ret_steer = steer;
+  return STG_OK;
+}
+
+stg_status stg_steer_destroy(stg_steer *steer, stg_error *reterr) {
+  if (steer == NULL) {
+    return STG_OK;
+  }
+  pthread_mutex_lock(&steer->lock);
+  bool busy =
+      steer->frames != NULL && (steer->frames != steer->once || steer->frames->next != NULL);
+  pthread_mutex_unlock(&steer->lock);
+  if (busy) {
+    return stg_error_set(reterr, STG_E_BUSY,
+                         "stg_steer_destroy: a frame of the table is alive; destroy it first");
+  }
+  stg_frame_destroy(steer->once);
+  if (stg_engine_is_cuda(steer->engine)) {
+    /* uploads of the engine's stream may still write into what is freed now */
+    stg_status status =
+        stg_stream_synchronize(steer->engine->device, steer->engine->stream, reterr);
+    if (status != STG_OK && status != STG_E_DEVICE_LOST) {
+      return status;
+    }
+  }
+  atomic_fetch_sub(&steer->engine->steers, 1);
+  release_table(steer);
+  return STG_OK;
+}
+
+stg_status stg_steer_take_words(stg_steer *steer, stg_device_report *ret_report,
+                                stg_error *reterr) {
+  if (steer->words == NULL) {
+    return STG_OK;
+  }
+  /* the device adds while we look: take what is there, leave what comes after */
+  volatile struct stg_device_words *words = steer->words;
+  const struct stg_device_words seen = {words->bad_slot_rows, words->bad_slot,
+                                        words->non_finite_rows, 0};
+  if (seen.bad_slot_rows == 0 && seen.non_finite_rows == 0) {
+    return STG_OK;
+  }
+  words->bad_slot_rows = 0;
+  words->non_finite_rows = 0;
+  if (ret_report != NULL) {
+    ret_report->bad_slot_rows = seen.bad_slot_rows;
+    ret_report->bad_slot = seen.bad_slot;
+    ret_report->non_finite_rows = seen.non_finite_rows;
+  }
+  if (seen.bad_slot_rows > 0) {
+    return stg_error_set(
+        reterr, STG_E_BAD_SLOT,
+        "a row map on the device held slot %d in one of %u rows; the table has slots 0..%u",
+        seen.bad_slot, seen.bad_slot_rows, steer->decl.max_slots - 1);
+  }
+  return STG_OK;
+}
+
+stg_status stg_device_status(stg_steer *steer, stg_stream stream, stg_device_report *ret_report,
+                             stg_error *reterr) {
+  if (steer == NULL || ret_report == NULL || ret_report->struct_size != sizeof *ret_report) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "stg_device_status: steer is NULL, or struct_size is not %zu",
+                         sizeof *ret_report);
+  }
+  *ret_report = (stg_device_report){.struct_size = sizeof *ret_report};
+  if (!stg_engine_is_cuda(steer->engine)) {
+    return STG_OK;
+  }
+  stg_status status = stg_stream_synchronize(steer->engine->device, stream, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  pthread_mutex_lock(&steer->lock);
+  status = stg_steer_take_words(steer, ret_report, reterr);
+  pthread_mutex_unlock(&steer->lock);
+  return status == STG_E_BAD_SLOT ? STG_OK : status;
+}

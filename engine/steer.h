@@ -1,0 +1,100 @@
+/*
+ * steer.h: the steer family's host side as its own files see it.
+ *
+ *   kernel.c   declaration -> signature, source, request          (steer_kernel.h)
+ *   plan.c     kernel + graph shape -> launchable plan            (plan.h)
+ *   bank.c     vectors on the device;  pool.c record memory;  staging.c pinned uploads
+ *   record.c   chains -> an immutable record, on the device or the CPU
+ *   steer.c    the table: create, destroy, slots
+ *   frame.c    row maps;  step.c one scheduling step;  apply.c the launch;  once.c the one-shot
+ * form
+ *
+ * Locking: `lock` of the table guards slots, records, bank, pool and plans. A frame belongs to one
+ * thread; apply takes no table lock but the exec's.
+ */
+#ifndef STG_ENGINE_STEER_H
+#define STG_ENGINE_STEER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <steergraph/steer.h>
+
+#include "engine/bank.h"
+#include "engine/engine.h"
+#include "engine/plan.h"
+#include "engine/pool.h"
+#include "engine/record.h"
+#include "engine/staging.h"
+#include "engine/steer_decl.h"
+
+/* One slot: the record it shows now, or NULL. */
+struct stg_slot {
+  struct stg_record *record;
+};
+
+/* What the device writes when a row map is wrong; pinned host memory on cuda. See the prelude. */
+struct stg_device_words {
+  uint32_t bad_slot_rows;
+  int32_t bad_slot;
+  uint32_t non_finite_rows;
+  uint32_t reserved;
+};
+
+struct stg_steer {
+  struct stg_engine *engine;
+  struct stg_steer_decl decl;
+  pthread_mutex_t lock;
+  pthread_mutex_t once_lock; /* one stg_steer_once at a time: they share a frame */
+  struct stg_slot *slots;    /* [max_slots] */
+  uint64_t serial;           /* counts slot changes */
+  struct stg_bank bank;
+  struct stg_pool pool;       /* cuda: spans of `records` */
+  uint64_t records;           /* cuda: device memory of the pool */
+  struct stg_staging uploads; /* cuda: to the engine's stream */
+  struct stg_event *uploaded; /* cuda: after the last upload */
+  struct stg_device_words *words;
+  struct stg_plan_table plans;
+  stg_frame *frames; /* alive, linked */
+  stg_frame *once;   /* made by the first stg_steer_once */
+};
+
+/* A frame. Host arrays mirror what the device holds. */
+struct stg_frame {
+  stg_steer *steer;
+  stg_frame *next;
+  int64_t capacity;  /* rows: the bucket of max_rows */
+  int64_t high_rows; /* rows ever used: the tail is written as padding up to here */
+  int64_t rows;      /* of the last step */
+  struct stg_record *
+      *snapshot;   /* [max_slots] records that the device table names; a reference each */
+  uint64_t serial; /* of the table when the snapshot was taken */
+  struct stg_staging staging;       /* cuda */
+  uint64_t row_map;                 /* cuda: device int32 [capacity] */
+  uint64_t table;                   /* cuda: device uint32 [max_slots, layers] */
+  int32_t *host_map;                /* CPU: [capacity] */
+  const struct stg_plan *plan;      /* since the last step */
+  struct stg_exec *exec;            /* cuda: of the plan on the step's stream, or NULL */
+  struct stg_cpu_chain *cpu_chains; /* CPU: [max_slots] scratch of apply */
+  int32_t *cpu_rows;                /* CPU: [capacity] scratch of apply */
+  stg_stream stream;                /* of the last step */
+  bool stepped;
+};
+
+/** The records' store, as record.h and staging.h want it. */
+struct stg_record_store stg_steer_store(stg_steer *steer);
+/**
+ * Build a record from chains and send it and its new vectors to the device. When memory is short,
+ * waits for steps in flight to let go of old records. Lock held.
+ */
+STG_NODISCARD stg_status stg_steer_build(stg_steer *steer, const stg_chain *chains, size_t n_chains,
+                                         struct stg_record **ret_record, stg_error *reterr);
+/** Show a record in a slot (NULL: empty it); takes over the caller's reference. Lock held. */
+void stg_steer_show(stg_steer *steer, uint32_t slot, struct stg_record *record);
+/** Free a frame that the table no longer lists. Lock held. */
+void stg_frame_free(stg_frame *frame);
+/** Report and clear what the device wrote; STG_E_BAD_SLOT when it met a wrong row map. */
+STG_NODISCARD stg_status stg_steer_take_words(stg_steer *steer, stg_device_report *ret_report,
+                                              stg_error *reterr);
+
+#endif

@@ -1,0 +1,74 @@
+/*
+ * steer_decl.h: a checked declaration of a steer table, and the kernels that follow from it.
+ *
+ * Pure: no device and no allocation beyond the declaration's own arena.
+ */
+#ifndef STG_ENGINE_STEER_DECL_H
+#define STG_ENGINE_STEER_DECL_H
+
+#include <steergraph/steer.h>
+
+#include "codegen/steer.h"
+#include "engine/offline.h"
+#include "engine/signature.h"
+#include "runtime/kernel.h"
+
+struct stg_op_table;
+
+/* stg_steer_desc with defaults filled in, names resolved and lists copied. */
+struct stg_steer_decl {
+  int64_t hidden_size;
+  uint32_t layers;
+  stg_dtype dtype;
+  stg_dtype bank_dtype;
+  bool pair;
+  uint32_t max_rows, max_slots, max_vectors, max_chain;
+  const struct stg_op **ops; /* sorted by stg_op_compare */
+  size_t n_ops;
+  bool tier0; /* exactly the built-ins */
+  struct stg_buckets row_buckets, batch_buckets;
+  struct stg_arena arena;
+};
+
+/** Check and copy. STG_E_INVALID names the field, the value and what is allowed. */
+STG_NODISCARD stg_status stg_steer_decl_init(const stg_steer_desc *desc, struct stg_op_table *ops,
+                                             struct stg_steer_decl *ret_decl, stg_error *reterr);
+void stg_steer_decl_finish(struct stg_steer_decl *decl);
+
+/* A kernel's text and what is asked of a compiler. Views into the strbufs. */
+struct stg_steer_kernel {
+  struct stg_strbuf signature, source, prelude;
+  const char *options[1];
+  struct stg_kernel_request request;
+  struct stg_key key;
+};
+
+/** Generate the kernel of `tile` for `arch`. `nvrtc_options` may be NULL; borrowed. */
+STG_NODISCARD stg_status stg_steer_kernel_init(const struct stg_steer_decl *decl,
+                                               enum stg_tile tile, const char *arch,
+                                               const char *nvrtc_options,
+                                               struct stg_steer_kernel *ret_kernel,
+                                               stg_error *reterr);
+void stg_steer_kernel_finish(struct stg_steer_kernel *kernel);
+
+/** The shape of a batch, rounded up to buckets, and the tile that serves it. */
+STG_NODISCARD stg_status stg_steer_shape(const struct stg_steer_decl *decl, int64_t rows,
+                                         uint32_t requests, uint32_t longest,
+                                         struct stg_graph_shape *ret_shape, enum stg_tile *ret_tile,
+                                         stg_error *reterr);
+/** Under capture the tile follows the row bucket alone, so that replays of any mixture use one
+ * kernel. */
+enum stg_tile stg_steer_capture_tile(int64_t row_bucket);
+
+/* Largest sizes of what a record may hold, by declaration. */
+struct stg_steer_limits {
+  uint32_t chain_vectors; /* vectors of one chain */
+  size_t chain_bytes;     /* of one chain in device memory */
+  size_t record_bytes;    /* of a slot: a chain per layer */
+  size_t pool_bytes;
+  size_t bank_row_bytes;
+};
+STG_NODISCARD stg_status stg_steer_limits(const struct stg_steer_decl *decl,
+                                          struct stg_steer_limits *ret, stg_error *reterr);
+
+#endif

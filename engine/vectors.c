@@ -1,0 +1,306 @@
+/*
+ * vectors.c: interning by content. A hash finds candidates; equality of bytes decides.
+ *
+ * An id is a generation and an index, so that a stale id is recognised: ids are not reused.
+ */
+#include "engine/vectors.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "engine/engine.h"
+#include "engine/gram.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/intmath.h"
+
+#define NO_ENTRY UINT32_MAX
+
+struct entry {
+  uint64_t id; /* 0: free */
+  stg_dtype dtype;
+  size_t length;
+  size_t size_bytes;
+  void *data;
+  struct stg_key content;
+  uint32_t refs;
+  uint32_t generation;
+  uint32_t next; /* in its bucket, or in the free list */
+};
+
+struct stg_vector_table {
+  pthread_mutex_t lock;
+  struct entry *entries;
+  uint32_t count; /* used ever, a prefix of entries */
+  uint32_t capacity;
+  uint32_t free_list;
+  uint32_t *buckets; /* heads of chains, a power of two of them */
+  uint32_t n_buckets;
+  struct stg_gram_memo *gram;
+  struct stg_vector_counters counters;
+};
+
+stg_status stg_vector_table_create(struct stg_vector_table **ret_table, stg_error *reterr) {
+  struct stg_vector_table *table = stg_calloc(1, sizeof *table);
+  if (table == NULL) {
+    return stg_error_memory(reterr, "the vector table", sizeof *table);
+  }
+  pthread_mutex_init(&table->lock, NULL);
+  table->free_list = NO_ENTRY;
+  stg_status status = stg_gram_memo_create(&table->gram, reterr);
+  if (status != STG_OK) {
+    stg_vector_table_destroy(table);
+    return status;
+  }
+  *ret_table = table;
+  return STG_OK;
+}
+
+void stg_vector_table_destroy(struct stg_vector_table *table) {
+  if (table == NULL) {
+    return;
+  }
+  for (uint32_t i = 0; i < table->count; i++) {
+    stg_free(table->entries[i].data);
+  }
+  stg_gram_memo_destroy(table->gram);
+  stg_free(table->entries);
+  stg_free(table->buckets);
+  pthread_mutex_destroy(&table->lock);
+  stg_free(table);
+}
+
+/* Every element finite, and not all of them zero: a row's edit by such a vector would be no edit.
+ */
+static stg_status check_values(stg_dtype dtype, const void *data, size_t length,
+                               stg_error *reterr) {
+  double square = 0.0;
+  for (size_t i = 0; i < length; i++) {
+    float x = stg_load_f32(dtype, data, i);
+    if (!isfinite(x)) {
+      return stg_error_set(reterr, STG_E_NON_FINITE,
+                           "vector: element %zu is %g; every element must be finite", i, (double)x);
+    }
+    square += (double)x * (double)x;
+  }
+  if (square == 0.0) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "vector: the norm of its %zu elements is 0; give a direction", length);
+  }
+  return STG_OK;
+}
+
+static struct stg_key content_key(stg_dtype dtype, const void *data, size_t size_bytes) {
+  struct stg_key key = stg_key_of(data, size_bytes);
+  key.high ^= (uint64_t)dtype * 0x9e3779b97f4a7c15u;
+  return key;
+}
+
+static uint32_t *bucket_of(struct stg_vector_table *table, struct stg_key content) {
+  return &table->buckets[content.low & (table->n_buckets - 1)];
+}
+
+static struct entry *find_equal(struct stg_vector_table *table, stg_dtype dtype, const void *data,
+                                size_t size_bytes, struct stg_key content) {
+  if (table->n_buckets == 0) {
+    return NULL;
+  }
+  for (uint32_t i = *bucket_of(table, content); i != NO_ENTRY; i = table->entries[i].next) {
+    struct entry *e = &table->entries[i];
+    if (stg_key_equal(e->content, content) && e->dtype == dtype && e->size_bytes == size_bytes &&
+        memcmp(e->data, data, size_bytes) == 0) {
+      return e;
+    }
+  }
+  return NULL;
+}
+
+/* Room for one more entry; the buckets grow with the entries. */
+static stg_status reserve(struct stg_vector_table *table, stg_error *reterr) {
+  if (table->free_list != NO_ENTRY || table->count < table->capacity) {
+    return STG_OK;
+  }
+  size_t capacity = table->capacity == 0 ? 64 : 2 * (size_t)table->capacity;
+  struct entry *entries = stg_realloc(table->entries, capacity * sizeof *entries);
+  if (entries == NULL) {
+    return stg_error_memory(reterr, "the vector table", capacity * sizeof *entries);
+  }
+  table->entries = entries;
+  uint32_t *buckets = stg_malloc(2 * capacity * sizeof *buckets);
+  if (buckets == NULL) {
+    return stg_error_memory(reterr, "the vector table", 2 * capacity * sizeof *buckets);
+  }
+  stg_free(table->buckets);
+  table->buckets = buckets;
+  table->n_buckets = (uint32_t)(2 * capacity);
+  table->capacity = (uint32_t)capacity;
+  memset(buckets, 0xff, 2 * capacity * sizeof *buckets);
+  for (uint32_t i = 0; i < table->count; i++) {
+    uint32_t *head = bucket_of(table, entries[i].content);
+    entries[i].next = *head;
+    *head = i;
+  }
+  return STG_OK;
+}
+
+static stg_status insert(struct stg_vector_table *table, stg_dtype dtype, const void *data,
+                         size_t length, struct stg_key content, stg_vector *ret_vector,
+                         stg_error *reterr) {
+  stg_status status = reserve(table, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  const size_t size_bytes = length * stg_dtype_bytes(dtype);
+  void *copy = stg_malloc(size_bytes);
+  if (copy == NULL) {
+    return stg_error_memory(reterr, "a vector", size_bytes);
+  }
+  memcpy(copy, data, size_bytes);
+  uint32_t index = table->free_list;
+  uint32_t generation = 1;
+  if (index != NO_ENTRY) {
+    table->free_list = table->entries[index].next;
+    generation = table->entries[index].generation + 1;
+  } else {
+    index = table->count++;
+  }
+  uint32_t *head = bucket_of(table, content);
+  table->entries[index] = (struct entry){
+      .id = (uint64_t)generation << 32 | (index + 1),
+      .dtype = dtype,
+      .length = length,
+      .size_bytes = size_bytes,
+      .data = copy,
+      .content = content,
+      .refs = 1,
+      .generation = generation,
+      .next = *head,
+  };
+  *head = index;
+  table->counters.live++;
+  table->counters.bytes += size_bytes;
+  *ret_vector = table->entries[index].id;
+  return STG_OK;
+}
+
+stg_status stg_vector_table_intern(struct stg_vector_table *table, stg_dtype dtype,
+                                   const void *data, size_t length, stg_vector *ret_vector,
+                                   stg_error *reterr) {
+  size_t size_bytes;
+  if (data == NULL || length == 0 || stg_dtype_bytes(dtype) == 0 ||
+      !stg_mul_size(length, stg_dtype_bytes(dtype), &size_bytes)) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "vector: %zu elements of dtype %d at %p; give at least one element",
+                         length, (int)dtype, data);
+  }
+  struct stg_key content = content_key(dtype, data, size_bytes);
+  pthread_mutex_lock(&table->lock);
+  struct entry *known = find_equal(table, dtype, data, size_bytes, content);
+  stg_status status = STG_OK;
+  if (known != NULL) {
+    known->refs++;
+    table->counters.hits++;
+    *ret_vector = known->id;
+  } else {
+    status = check_values(dtype, data, length, reterr);
+    if (status == STG_OK) {
+      status = insert(table, dtype, data, length, content, ret_vector, reterr);
+    }
+  }
+  pthread_mutex_unlock(&table->lock);
+  return status;
+}
+
+static struct entry *find_id(struct stg_vector_table *table, stg_vector vector) {
+  uint32_t index = (uint32_t)vector - 1;
+  if ((uint32_t)vector == 0 || index >= table->count || table->entries[index].id != vector) {
+    return NULL;
+  }
+  return &table->entries[index];
+}
+
+static stg_status unknown(stg_vector vector, stg_error *reterr) {
+  return stg_error_set(reterr, STG_E_NOT_FOUND, "vector: id %llu is not interned, or was released",
+                       (unsigned long long)vector);
+}
+
+static void remove_entry(struct stg_vector_table *table, struct entry *e) {
+  uint32_t index = (uint32_t)(e - table->entries);
+  uint32_t *link = bucket_of(table, e->content);
+  while (*link != index) {
+    link = &table->entries[*link].next;
+  }
+  *link = e->next;
+  stg_gram_memo_forget(table->gram, e->id);
+  table->counters.live--;
+  table->counters.bytes -= e->size_bytes;
+  stg_free(e->data);
+  e->data = NULL;
+  e->id = 0;
+  e->next = table->free_list;
+  table->free_list = index;
+}
+
+stg_status stg_vector_table_release(struct stg_vector_table *table, stg_vector vector,
+                                    stg_error *reterr) {
+  pthread_mutex_lock(&table->lock);
+  struct entry *e = find_id(table, vector);
+  stg_status status = e != NULL ? STG_OK : unknown(vector, reterr);
+  if (e != NULL && --e->refs == 0) {
+    remove_entry(table, e);
+  }
+  pthread_mutex_unlock(&table->lock);
+  return status;
+}
+
+stg_status stg_vector_table_retain(struct stg_vector_table *table, stg_vector vector,
+                                   struct stg_vector_view *ret_view, stg_error *reterr) {
+  pthread_mutex_lock(&table->lock);
+  struct entry *e = find_id(table, vector);
+  stg_status status = e != NULL ? STG_OK : unknown(vector, reterr);
+  if (e != NULL) {
+    e->refs++;
+    *ret_view = (struct stg_vector_view){
+        .dtype = e->dtype, .length = e->length, .data = e->data, .content = e->content};
+  }
+  pthread_mutex_unlock(&table->lock);
+  return status;
+}
+
+stg_status stg_vector_table_gram(struct stg_vector_table *table, stg_vector a, stg_vector b,
+                                 float *ret_dot, stg_error *reterr) {
+  pthread_mutex_lock(&table->lock);
+  struct entry *ea = find_id(table, a);
+  struct entry *eb = find_id(table, b);
+  stg_status status = ea == NULL ? unknown(a, reterr) : eb == NULL ? unknown(b, reterr) : STG_OK;
+  if (status == STG_OK) {
+    const struct stg_gram_side sides[2] = {{ea->id, ea->dtype, ea->data},
+                                           {eb->id, eb->dtype, eb->data}};
+    status = stg_gram_memo_get(table->gram, &sides[0], &sides[1], ea->length, ret_dot, reterr);
+  }
+  pthread_mutex_unlock(&table->lock);
+  return status;
+}
+
+void stg_vector_table_counters(struct stg_vector_table *table, struct stg_vector_counters *ret) {
+  pthread_mutex_lock(&table->lock);
+  *ret = table->counters;
+  stg_gram_memo_counters(table->gram, &ret->gram_pairs, &ret->gram_hits);
+  pthread_mutex_unlock(&table->lock);
+}
+
+stg_status stg_vector_intern(stg_engine *engine, stg_dtype dtype, const void *data, size_t length,
+                             stg_vector *ret_vector, stg_error *reterr) {
+  if (engine == NULL || ret_vector == NULL) {
+    return stg_error_set(reterr, STG_E_INVALID, "stg_vector_intern: engine or ret_vector is NULL");
+  }
+  return stg_vector_table_intern(engine->vectors, dtype, data, length, ret_vector, reterr);
+}
+
+stg_status stg_vector_release(stg_engine *engine, stg_vector vector, stg_error *reterr) {
+  if (engine == NULL) {
+    return stg_error_set(reterr, STG_E_INVALID, "stg_vector_release: engine is NULL");
+  }
+  return stg_vector_table_release(engine->vectors, vector, reterr);
+}

@@ -1,0 +1,48 @@
+/*
+ * vectors.h: the interned vectors of an engine, and the memo of their Gram entries.
+ *
+ * Knows no device: a steer table keeps its own device copies (bank.h).
+ */
+#ifndef STG_ENGINE_VECTORS_H
+#define STG_ENGINE_VECTORS_H
+
+#include <steergraph/vector.h>
+
+#include "runtime/base/key.h"
+
+struct stg_vector_table;
+
+STG_NODISCARD stg_status stg_vector_table_create(struct stg_vector_table **ret_table,
+                                                 stg_error *reterr);
+void stg_vector_table_destroy(struct stg_vector_table *table);
+
+/* A live vector. `data` stays as long as a reference is held. */
+struct stg_vector_view {
+  stg_dtype dtype;
+  size_t length;
+  const void *data;
+  struct stg_key content; /* over dtype, length and bytes */
+};
+
+STG_NODISCARD stg_status stg_vector_table_intern(struct stg_vector_table *table, stg_dtype dtype,
+                                                 const void *data, size_t length,
+                                                 stg_vector *ret_vector, stg_error *reterr);
+STG_NODISCARD stg_status stg_vector_table_release(struct stg_vector_table *table, stg_vector vector,
+                                                  stg_error *reterr);
+/** Take one more reference and look at the vector; STG_E_NOT_FOUND with the id. */
+STG_NODISCARD stg_status stg_vector_table_retain(struct stg_vector_table *table, stg_vector vector,
+                                                 struct stg_vector_view *ret_view,
+                                                 stg_error *reterr);
+/**
+ * v_a . v_b as stored: a float64 sum in one fixed order, rounded once to float32, memoised per
+ * pair. Both vectors must be referenced and of one length.
+ */
+STG_NODISCARD stg_status stg_vector_table_gram(struct stg_vector_table *table, stg_vector a,
+                                               stg_vector b, float *ret_dot, stg_error *reterr);
+
+struct stg_vector_counters {
+  uint64_t live, bytes, hits, gram_pairs, gram_hits;
+};
+void stg_vector_table_counters(struct stg_vector_table *table, struct stg_vector_counters *ret);
+
+#endif
