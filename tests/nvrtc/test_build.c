@@ -1,0 +1,210 @@
+/*
+ * test_build.c: kernels built into a cache folder without a GPU, and found there by a process that
+ * has no use for NVRTC.
+ *
+ * Called with arguments the program is that other process: "warm FOLDER".
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/module_cache.h"
+#include "tests/nvrtc/nvrtc_test.h"
+#include "tests/support/temp_folder.h"
+
+static const struct stg_log no_log;
+
+static struct stg_disk_cache *open_cache(const char *folder, enum stg_disk_mode mode) {
+  struct stg_disk_options options = {.path_list = folder, .mode = mode};
+  struct stg_disk_cache *disk = NULL;
+  stg_error error = STG_ERROR_INIT;
+  if (stg_disk_cache_open(&options, &disk, &error) != STG_OK) {
+    fail_msg("%s", error.message);
+  }
+  return disk;
+}
+
+/* Build; true when NVRTC did it. */
+static bool build(struct stg_disk_cache *disk, const struct stg_kernel_request *request) {
+  bool compiled = false;
+  double ms = -1;
+  stg_error error = STG_ERROR_INIT;
+  if (stg_module_build(disk, request, &no_log, &compiled, &ms, &error) != STG_OK) {
+    fail_msg("%s", error.message);
+  }
+  assert_true(compiled ? ms > 0 : ms == 0);
+  return compiled;
+}
+
+static void compiles_once_and_then_finds_it_on_disk(void **state) {
+  struct stg_kernel_request request = scale_request("sm_90");
+  struct stg_disk_counters counters;
+  struct stg_disk_cache *disk = open_cache(*state, STG_DISK_READ_WRITE);
+
+  assert_true(build(disk, &request));
+  assert_false(build(disk, &request));
+
+  stg_disk_cache_counters(disk, &counters);
+  assert_int_equal(counters.stores, 1);
+  assert_int_equal(counters.hits, 1);
+  assert_int_equal(counters.misses, 1);
+  stg_disk_cache_close(disk);
+}
+
+static void builds_each_architecture_apart(void **state) {
+  struct stg_kernel_request ampere = scale_request("sm_80");
+  struct stg_kernel_request hopper = scale_request("sm_90");
+  struct stg_disk_cache *disk = open_cache(*state, STG_DISK_READ_WRITE);
+  assert_true(build(disk, &ampere));
+  assert_true(build(disk, &hopper));
+  assert_false(build(disk, &ampere));
+  stg_disk_cache_close(disk);
+}
+
+static void compiles_again_when_told_to(void **state) {
+  struct stg_kernel_request request = scale_request("sm_90");
+  struct stg_disk_cache *disk = open_cache(*state, STG_DISK_READ_WRITE);
+  assert_true(build(disk, &request));
+  stg_disk_cache_close(disk);
+  disk = open_cache(*state, STG_DISK_REFRESH);
+  assert_true(build(disk, &request));
+  stg_disk_cache_close(disk);
+  disk = open_cache(*state, STG_DISK_READ_WRITE);
+  assert_false(build(disk, &request));
+  stg_disk_cache_close(disk);
+}
+
+static void stores_nothing_of_a_failed_compile(void **state) {
+  struct stg_kernel_request request = scale_request("sm_90");
+  struct stg_disk_cache *disk = open_cache(*state, STG_DISK_READ_WRITE);
+  struct stg_disk_counters counters;
+  bool compiled = true;
+  double ms = 7;
+  stg_error error = STG_ERROR_INIT;
+  request.prelude = "";
+
+  stg_status status = stg_module_build(disk, &request, &no_log, &compiled, &ms, &error);
+
+  assert_int_equal(status, STG_E_COMPILE);
+  assert_non_null(strstr(error.message, "TEST_FACTOR"));
+  assert_true(compiled && ms == 7); /* outputs are untouched on failure */
+  stg_disk_cache_counters(disk, &counters);
+  assert_int_equal(counters.stores, 0);
+  stg_disk_cache_close(disk);
+}
+
+/* Remembers the one entry of a walk. */
+static stg_status note_path(void *user, const struct stg_disk_item *item, stg_error *reterr) {
+  (void)reterr;
+  snprintf(user, 4096, "%s", item->path);
+  return STG_OK;
+}
+
+static void flip_middle_byte(const char *path) {
+  FILE *file = fopen(path, "r+b");
+  assert_non_null(file);
+  assert_int_equal(fseek(file, 0, SEEK_END), 0);
+  long middle = ftell(file) / 2;
+  assert_int_equal(fseek(file, middle, SEEK_SET), 0);
+  int byte = fgetc(file);
+  assert_int_equal(fseek(file, middle, SEEK_SET), 0);
+  assert_int_equal(fputc(byte ^ 1, file), byte ^ 1);
+  assert_int_equal(fclose(file), 0);
+}
+
+static void compiles_a_damaged_entry_again(void **state) {
+  struct stg_kernel_request request = scale_request("sm_90");
+  struct stg_disk_cache *disk = open_cache(*state, STG_DISK_READ_WRITE);
+  struct stg_disk_counters counters;
+  char path[4096] = "";
+  assert_true(build(disk, &request));
+  assert_int_equal(stg_disk_cache_walk(disk, note_path, path, NULL), STG_OK);
+  flip_middle_byte(path);
+
+  assert_true(build(disk, &request));
+
+  assert_false(build(disk, &request));
+  stg_disk_cache_counters(disk, &counters);
+  assert_int_equal(counters.quarantined, 1);
+  stg_disk_cache_close(disk);
+}
+
+/* Run this program again as "warm FOLDER"; its exit status. */
+static int run_fresh_process(const char *folder) {
+  fflush(NULL);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    execl("/proc/self/exe", "test_build", "warm", folder, (char *)NULL);
+    _exit(99);
+  }
+  int status = 0;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 98;
+}
+
+static void a_fresh_process_hits_without_loading_nvrtc(void **state) {
+  struct stg_kernel_request request = scale_request("sm_90");
+  struct stg_disk_cache *disk = open_cache(*state, STG_DISK_READ_WRITE);
+  assert_true(build(disk, &request));
+  stg_disk_cache_close(disk);
+  assert_int_equal(run_fresh_process(*state), 0);
+}
+
+enum warm_exit { WARM_OK = 0, WARM_FAILED = 1, WARM_COMPILED = 2, WARM_LOADED = 3 };
+
+/* The other process: the entry must be there, and NVRTC must stay out of it. */
+static enum warm_exit warm(const char *folder) {
+  struct stg_kernel_request request = scale_request("sm_90");
+  struct stg_disk_options options = {.path_list = folder, .mode = STG_DISK_READ_ONLY};
+  struct stg_disk_cache *disk = NULL;
+  bool compiled = false;
+  double ms = 0;
+  stg_error error = STG_ERROR_INIT;
+  stg_status status = stg_disk_cache_open(&options, &disk, &error);
+  if (status == STG_OK) {
+    status = stg_module_build(disk, &request, &no_log, &compiled, &ms, &error);
+  }
+  stg_disk_cache_close(disk);
+  if (status != STG_OK) {
+    fprintf(stderr, "%s\n", error.message);
+    return WARM_FAILED;
+  }
+  if (compiled) {
+    return WARM_COMPILED;
+  }
+  return stg_nvrtc_is_loaded() ? WARM_LOADED : WARM_OK;
+}
+
+int main(int argc, char **argv) {
+  if (argc == 3 && strcmp(argv[1], "warm") == 0) {
+    return (int)warm(argv[2]);
+  }
+  int skip = skip_without_nvrtc();
+  if (skip != 0) {
+    return skip;
+  }
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(compiles_once_and_then_finds_it_on_disk, temp_folder_setup,
+                                      temp_folder_teardown),
+      cmocka_unit_test_setup_teardown(builds_each_architecture_apart, temp_folder_setup,
+                                      temp_folder_teardown),
+      cmocka_unit_test_setup_teardown(compiles_again_when_told_to, temp_folder_setup,
+                                      temp_folder_teardown),
+      cmocka_unit_test_setup_teardown(stores_nothing_of_a_failed_compile, temp_folder_setup,
+                                      temp_folder_teardown),
+      cmocka_unit_test_setup_teardown(compiles_a_damaged_entry_again, temp_folder_setup,
+                                      temp_folder_teardown),
+      cmocka_unit_test_setup_teardown(a_fresh_process_hits_without_loading_nvrtc, temp_folder_setup,
+                                      temp_folder_teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
