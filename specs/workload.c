@@ -31,7 +31,7 @@ static stg_status read_family(struct stg_workload_reader *reader, const struct s
   }
   if (status == STG_OK && strcmp(family, "steer") != 0) {
     status = stg_json_error(reader->err, STG_E_UNSUPPORTED, &member,
-                            "family '%.40s' is not supported by this version; use 'steer'", family);
+                            "'%.40s' is not supported by this version; use 'steer'", family);
   }
   return status;
 }

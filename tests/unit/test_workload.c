@@ -1,0 +1,572 @@
+/*
+ * test_workload.c: what a workload file becomes, and the message for each thing wrong with it.
+ *
+ * Most cases are one edit of a small valid file, so that nothing else can be what is refused.
+ */
+#include "specs/workload.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "runtime/base/alloc.h"
+#include "tests/support/temp_folder.h"
+
+static const char base[] =
+    "{ \"steergraph\": 1, \"family\": \"steer\",\n"
+    "  \"geometry\": { \"hidden_size\": 4, \"layers\": 3, \"dtype\": \"bf16\" },\n"
+    "  \"vectors\": { \"axis\": { \"values\": [1, 0, 0, 0] },\n"
+    "                 \"noise\": { \"random\": { \"seed\": 7 }, \"copies\": 3 } },\n"
+    "  \"slots\": { \"calm\": { \"layers\": {\n"
+    "    \"0\": [ { \"op\": \"projection_cap\", \"v\": \"axis\", \"max\": 0.5, \"min\": \"-inf\" "
+    "},\n"
+    "             { \"op\": \"swap\", \"a\": \"axis\", \"b\": \"noise[2]\" } ],\n"
+    "    \"2\": [ { \"op\": \"add\", \"v\": \"noise[0]\", \"scale\": 2 } ] } } },\n"
+    "  \"batch\": { \"layer\": 2, \"requests\": [\n"
+    "    { \"slot\": \"calm\", \"rows\": 5, \"position\": 3 }, { \"slot\": null, \"rows\": 0 },\n"
+    "    { \"slot\": \"calm\", \"rows\": 1, \"repeat\": 3, \"prompt_len\": 9 } ] },\n"
+    "  \"input\": { \"hidden\": { \"random\": { \"seed\": 1 } } } }\n";
+
+static stg_status parse(const char *text, struct stg_workload *ret_workload, stg_error *err) {
+  return stg_workload_parse("w.json", text, strlen(text), NULL, ret_workload, err);
+}
+
+/* The base with the first `find` replaced; stg_free. */
+static char *edit(const char *find, const char *replace) {
+  const char *at = strstr(base, find);
+  struct stg_strbuf text = {0};
+  assert_non_null(at);
+  stg_strbuf_mem(&text, base, (size_t)(at - base));
+  stg_strbuf_str(&text, replace);
+  stg_strbuf_str(&text, at + strlen(find));
+  char *edited = stg_strbuf_take(&text);
+  assert_non_null(edited);
+  return edited;
+}
+
+struct refused {
+  const char *find;
+  const char *replace;
+  const char *message;
+};
+
+static void assert_refused(const struct refused *cases, size_t n, stg_status expected) {
+  for (size_t i = 0; i < n; i++) {
+    struct stg_workload workload = {0};
+    stg_error err = STG_ERROR_INIT;
+    char *text = edit(cases[i].find, cases[i].replace);
+    stg_status status = parse(text, &workload, &err);
+    assert_string_equal(err.message, cases[i].message);
+    assert_int_equal(status, expected);
+    assert_null(workload.file);
+    stg_free(text);
+  }
+}
+#define ASSERT_REFUSED(cases, status) assert_refused(cases, sizeof(cases) / sizeof *(cases), status)
+
+static void reads_everything_a_workload_says(void **state) {
+  (void)state;
+  struct stg_workload w = {0};
+  assert_int_equal(parse(base, &w, NULL), STG_OK);
+  assert_string_equal(w.file, "w.json");
+  assert_int_equal(w.hidden_size, 4);
+  assert_int_equal(w.layers, 3);
+  assert_int_equal(w.n_vectors, 2);
+  assert_string_equal(w.vectors[0].name, "axis");
+  assert_int_equal(w.vectors[0].source.kind, STG_VECTOR_VALUES);
+  assert_false(w.vectors[0].indexable);
+  assert_int_equal(w.vectors[0].copies, 1);
+  assert_int_equal(w.vectors[0].normalize, -1);
+  assert_string_equal(w.vectors[1].where, "vectors.noise");
+  assert_int_equal(w.vectors[1].copies, 3);
+  assert_true(w.vectors[1].indexable);
+  assert_int_equal(w.vectors[1].source.seed, 7);
+  assert_int_equal(w.n_slots, 1);
+  const struct stg_spec_slot *slot = &w.slots[0];
+  assert_string_equal(slot->name, "calm");
+  assert_int_equal(slot->n_chains, 2);
+  assert_int_equal(slot->chains[1].layer, 2);
+  assert_int_equal(slot->chains[0].n_ops, 2);
+  const struct stg_spec_op_call *cap = &slot->chains[0].ops[0];
+  assert_string_equal(cap->op, "projection_cap");
+  assert_string_equal(cap->where, "slots.calm.layers.0[0]");
+  assert_int_equal(cap->n_args, 3);
+  assert_true(cap->args[0].is_vector);
+  assert_string_equal(cap->args[1].name, "max");
+  assert_true(cap->args[1].value == 0.5f);
+  assert_true(cap->args[2].value < -1e38f);
+  const struct stg_spec_op_call *swap = &slot->chains[0].ops[1];
+  assert_int_equal(swap->args[1].vector, 1);
+  assert_int_equal(swap->args[1].copy, 2);
+  assert_int_equal(w.layer, 2);
+  assert_int_equal(w.rows, 8);
+  stg_workload_finish(&w);
+}
+
+static void fills_in_what_is_unsaid(void **state) {
+  (void)state;
+  struct stg_workload w = {0};
+  assert_int_equal(parse(base, &w, NULL), STG_OK);
+  assert_int_equal(w.bank_dtype, STG_BF16);
+  assert_false(w.pair);
+  assert_int_equal(w.row_stride, 4);
+  assert_null(w.row_buckets);
+  assert_null(w.batch_buckets);
+  assert_int_equal(w.warmup, 10);
+  assert_int_equal(w.repeats, 100);
+  assert_true(w.hidden.scale == 1.0f);
+  stg_workload_finish(&w);
+}
+
+static void expands_repeats_and_prompt_lengths(void **state) {
+  (void)state;
+  struct stg_workload w = {0};
+  assert_int_equal(parse(base, &w, NULL), STG_OK);
+  assert_int_equal(w.n_requests, 5);
+  assert_int_equal(w.requests[0].position, 3);
+  assert_int_equal(w.requests[0].prompt_len, 8); /* position + rows */
+  assert_int_equal(w.requests[1].slot, -1);
+  assert_int_equal(w.requests[1].rows, 0);
+  for (size_t i = 2; i < 5; i++) {
+    assert_int_equal(w.requests[i].slot, 0);
+    assert_int_equal(w.requests[i].rows, 1);
+    assert_int_equal(w.requests[i].prompt_len, 9);
+  }
+  stg_workload_finish(&w);
+}
+
+static void takes_optional_members_as_written(void **state) {
+  (void)state;
+  struct stg_workload w = {0};
+  char *text =
+      edit("\"dtype\": \"bf16\" }", "\"dtype\": \"f16\", \"bank_dtype\": \"f32\" }, \"run\": "
+                                    "{ \"warmup\": 0, \"repeats\": 3 }, \"buckets\": { "
+                                    "\"rows\": [8, 16], \"batch\": [32] }");
+  assert_int_equal(parse(text, &w, NULL), STG_OK);
+  assert_int_equal(w.dtype, STG_F16);
+  assert_int_equal(w.bank_dtype, STG_F32);
+  assert_int_equal(w.warmup, 0);
+  assert_int_equal(w.repeats, 3);
+  assert_int_equal(w.n_row_buckets, 2);
+  assert_int_equal(w.row_buckets[1], 16);
+  assert_int_equal(w.n_batch_buckets, 1);
+  stg_workload_finish(&w);
+  stg_free(text);
+  text = edit("\"layer\": 2, ", "\"layer\": 2, \"row_stride\": 6, ");
+  assert_int_equal(parse(text, &w, NULL), STG_OK);
+  assert_int_equal(w.row_stride, 6);
+  stg_workload_finish(&w);
+  stg_free(text);
+}
+
+static void takes_an_empty_batch_and_no_slots(void **state) {
+  (void)state;
+  static const char text[] =
+      "{\"steergraph\": 1, \"family\": \"steer\", \"geometry\": {\"hidden_size\": 1, \"dtype\": "
+      "\"f32\"}, \"batch\": {\"requests\": []}, \"input\": {\"hidden\": {\"values\": []}}}";
+  struct stg_workload w = {0};
+  assert_int_equal(parse(text, &w, NULL), STG_OK);
+  assert_int_equal(w.rows + (int64_t)w.n_requests + (int64_t)w.n_slots, 0);
+  stg_workload_finish(&w);
+}
+
+static void refuses_a_wrong_frame(void **state) {
+  (void)state;
+  static const struct refused cases[] = {
+      {"\"steergraph\": 1, ", "", "w.json: 'steergraph' is missing"},
+      {"\"steergraph\": 1", "\"steergraph\": 2",
+       "w.json: steergraph: expected an integer from 1 to 1, found 2"},
+      {"\"batch\"", "\"bacth\"",
+       "w.json: bacth: unknown member; allowed: 'steergraph', 'family', 'geometry', 'ops', "
+       "'vectors', 'slots', 'batch', 'buckets', 'input', 'run', 'epilogue'"},
+      {"\"family\": \"steer\",", "", "w.json: 'family' is missing"},
+      {"{ \"steergraph\"", "[] { \"steergraph\"",
+       "w.json:1:4: expected the end of the text after the value, found '{'"},
+      {"\"input\": { \"hidden\": { \"random\": { \"seed\": 1 } } }", "\"input\": { }",
+       "w.json: input: 'hidden' is missing"},
+      {"\"seed\": 1 }", "\"seed\": 1 }, \"scale\": 2",
+       "w.json: input.hidden.scale: unknown member; allowed: 'file', 'tensor', 'offset', 'count', "
+       "'values', 'random'"},
+      {"\"seed\": 1 }", "\"seed\": -1 }",
+       "w.json: input.hidden.random.seed: expected an integer from 0 to 9007199254740991, found "
+       "-1"},
+      {"{ \"random\": { \"seed\": 1 } }", "{ \"values\": [1, 2, 3] }",
+       "w.json: input.hidden: 3 values, but 8 rows of 4 need 32"},
+      {"\"input\": {", "\"input\": { \"residual\": { \"random\": { \"seed\": 1 } },",
+       "w.json: input.residual: geometry.state is 'hidden'; leave 'residual' out, or set the state "
+       "to 'hidden+residual'"},
+      {"\"dtype\": \"bf16\"", "\"dtype\": \"bf16\", \"state\": \"hidden+residual\"",
+       "w.json: input: 'residual' is missing"},
+      {"\"input\"", "\"run\": { \"repeats\": 0 }, \"input\"",
+       "w.json: run.repeats: expected an integer from 1 to 1000000, found 0"},
+  };
+  ASSERT_REFUSED(cases, STG_E_FORMAT);
+}
+
+static void refuses_a_wrong_geometry(void **state) {
+  (void)state;
+  static const struct refused cases[] = {
+      {"\"hidden_size\": 4, ", "", "w.json: geometry: 'hidden_size' is missing"},
+      {"\"hidden_size\": 4", "\"hidden_size\": 0",
+       "w.json: geometry.hidden_size: expected an integer from 1 to 1048576, found 0"},
+      {"\"hidden_size\": 4", "\"hidden_size\": 4.5",
+       "w.json: geometry.hidden_size: expected an integer from 1 to 1048576, found 4.5"},
+      {"\"layers\": 3", "\"layers\": 1025",
+       "w.json: geometry.layers: expected an integer from 1 to 1024, found 1025"},
+      {"\"dtype\": \"bf16\"", "\"dtype\": \"fp8\"",
+       "w.json: geometry.dtype: 'fp8' is not a dtype; use 'bf16', 'f16' or 'f32'"},
+      {"\"dtype\": \"bf16\"", "\"dtype\": \"bf16\", \"bank_dtype\": \"f16\"",
+       "w.json: geometry.bank_dtype: 'f16' with dtype 'bf16'; the bank has the same dtype, or "
+       "'f32'"},
+      {"\"dtype\": \"bf16\"", "\"dtype\": \"bf16\", \"state\": \"both\"",
+       "w.json: geometry.state: 'both' is not a state; use 'hidden' or 'hidden+residual'"},
+  };
+  ASSERT_REFUSED(cases, STG_E_FORMAT);
+}
+
+static void refuses_a_wrong_vector(void **state) {
+  (void)state;
+  static const struct refused cases[] = {
+      {"[1, 0, 0, 0]", "[1, 0, 0]",
+       "w.json: vectors.axis: 3 values, but geometry.hidden_size is 4"},
+      {"[1, 0, 0, 0]", "[1, 0, 0, 0, 0]",
+       "w.json: vectors.axis: 5 values, but geometry.hidden_size is 4"},
+      {"[1, 0, 0, 0]", "[]", "w.json: vectors.axis: 0 values, but geometry.hidden_size is 4"},
+      {"[1, 0, 0, 0]", "[1, 0, \"inf\", 0]",
+       "w.json: vectors.axis.values[2]: expected a number, found \"inf\""},
+      {"[1, 0, 0, 0]", "[1, 0, 1e39, 0]",
+       "w.json: vectors.axis.values[2]: expected a number that fits float32 (at most 3.4e38), "
+       "found "
+       "1e+39"},
+      {"\"values\": [1, 0, 0, 0]", "\"normalize\": true",
+       "w.json: vectors.axis: has 0 of 'file', 'values' and 'random'; give exactly one"},
+      {"\"values\": [1, 0, 0, 0]", "\"values\": [1, 0, 0, 0], \"random\": { \"seed\": 1 }",
+       "w.json: vectors.axis: has 2 of 'file', 'values' and 'random'; give exactly one"},
+      {"\"values\": [1, 0, 0, 0]", "\"values\": [1, 0, 0, 0], \"tensor\": \"t\"",
+       "w.json: vectors.axis.tensor: 'tensor' goes with 'file'; leave it out"},
+      {"\"values\": [1, 0, 0, 0]", "\"values\": [1, 0, 0, 0], \"copies\": 2",
+       "w.json: vectors.axis.copies: 'copies' goes with 'random'; leave it out"},
+      {"\"values\": [1, 0, 0, 0]", "\"values\": [1, 0, 0, 0], \"normalise\": true",
+       "w.json: vectors.axis.normalise: unknown member; allowed: 'file', 'tensor', 'row', "
+       "'offset', "
+       "'count', 'values', 'random', 'copies', 'normalize'"},
+      {"\"values\": [1, 0, 0, 0]", "\"values\": [1, 0, 0, 0], \"normalize\": 1",
+       "w.json: vectors.axis.normalize: expected true or false, found 1"},
+      {"\"copies\": 3", "\"copies\": 65537",
+       "w.json: vectors.noise.copies: expected an integer from 1 to 65536, found 65537"},
+      {"\"axis\": {", "\"a[0]\": {",
+       "w.json: vectors[\"a[0]\"]: not a name; a name has 1 to 128 bytes, no brackets and no "
+       "control characters, and is not 'inf' or '-inf'"},
+      {"\"axis\": {", "\"\": {",
+       "w.json: vectors[\"\"]: not a name; a name has 1 to 128 bytes, no brackets and no control "
+       "characters, and is not 'inf' or '-inf'"},
+      {"\"axis\": {", "\"noise\": {",
+       "w.json: vectors.noise: this member is given twice; keep one"},
+  };
+  ASSERT_REFUSED(cases, STG_E_FORMAT);
+}
+
+static void refuses_a_wrong_reference(void **state) {
+  (void)state;
+  static const struct refused cases[] = {
+      {"\"v\": \"axis\"", "\"v\": \"axes\"",
+       "w.json: slots.calm.layers.0[0].v: unknown vector 'axes'; declared: 'axis', 'noise'"},
+      {"\"v\": \"axis\"", "\"v\": \"axi\"",
+       "w.json: slots.calm.layers.0[0].v: unknown vector 'axi'; declared: 'axis', 'noise'"},
+      {"\"v\": \"axis\"", "\"v\": \"axis[0]\"",
+       "w.json: slots.calm.layers.0[0].v: vector 'axis' has no copies; write 'axis' without an "
+       "index"},
+      {"\"noise[2]\"", "\"noise\"",
+       "w.json: slots.calm.layers.0[1].b: vector 'noise' has copies; name one of them, as "
+       "'noise[0]'"},
+      {"\"noise[2]\"", "\"noise[3]\"",
+       "w.json: slots.calm.layers.0[1].b: 'noise[3]': the copies of 'noise' are '[0]' to '[2]'"},
+      {"\"noise[2]\"", "\"noise[02]\"",
+       "w.json: slots.calm.layers.0[1].b: 'noise[02]': the copies of 'noise' are '[0]' to '[2]'"},
+      {"\"noise[2]\"", "\"noise[2]x\"",
+       "w.json: slots.calm.layers.0[1].b: 'noise[2]x': the copies of 'noise' are '[0]' to '[2]'"},
+      {"\"noise[2]\"", "\"noise[99999999999]\"",
+       "w.json: slots.calm.layers.0[1].b: 'noise[99999999999]': the copies of 'noise' are '[0]' to "
+       "'[2]'"},
+      {"\"slot\": \"calm\"", "\"slot\": \"clam\"",
+       "w.json: batch.requests[0].slot: unknown slot 'clam'; declared: 'calm'"},
+      {"\"slot\": \"calm\"", "\"slot\": 0",
+       "w.json: batch.requests[0].slot: expected the name of a slot, or null for a request that is "
+       "not steered"},
+  };
+  ASSERT_REFUSED(cases, STG_E_FORMAT);
+}
+
+static void refuses_a_wrong_slot(void **state) {
+  (void)state;
+  static const struct refused cases[] = {
+      {"\"0\": [", "\"3\": [",
+       "w.json: slots.calm.layers.3: '3' is not a layer; geometry.layers allows \"0\" to \"2\""},
+      {"\"0\": [", "\"00\": [",
+       "w.json: slots.calm.layers.00: '00' is not a layer; geometry.layers allows \"0\" to \"2\""},
+      {"\"0\": [", "\"first\": [",
+       "w.json: slots.calm.layers.first: 'first' is not a layer; geometry.layers allows \"0\" to "
+       "\"2\""},
+      {"[ { \"op\": \"add\", \"v\": \"noise[0]\", \"scale\": 2 } ]", "[]",
+       "w.json: slots.calm.layers.2: a chain of no ops; leave the layer out instead"},
+      {"[ { \"op\": \"add\", \"v\": \"noise[0]\", \"scale\": 2 } ]", "{}",
+       "w.json: slots.calm.layers.2: expected an array, found an object"},
+      {"{ \"op\": \"add\", \"v\": \"noise[0]\", \"scale\": 2 }", "\"add\"",
+       "w.json: slots.calm.layers.2[0]: expected an object, found \"add\""},
+      {"\"op\": \"add\", ", "", "w.json: slots.calm.layers.2[0]: 'op' is missing"},
+      {"\"op\": \"add\"", "\"op\": \"addd\"",
+       "w.json: slots.calm.layers.2[0].op: unknown op 'addd'; see 'steergraph ops', or name its "
+       "file in \"ops\""},
+      {"\"scale\": 2", "\"scale\": null",
+       "w.json: slots.calm.layers.2[0].scale: expected the name of a vector, or a number"},
+      {"\"scale\": 2", "\"scale\": 1e39",
+       "w.json: slots.calm.layers.2[0].scale: expected a number that fits float32 (at most "
+       "3.4e38), "
+       "found 1e+39"},
+      {"\"calm\": { \"layers\"", "\"calm\": { \"layer\"",
+       "w.json: slots.calm.layer: unknown member; allowed: 'layers', 'phase', 'window', "
+       "'control_vector'"},
+      {"\"slots\": {", "\"slots\": { \"idle\": { \"layers\": {} },",
+       "w.json: slots.idle.layers: no layer; a request that is not steered has \"slot\": null"},
+      {"\"slots\": {", "\"slots\": { \"idle\": {},", "w.json: slots.idle: 'layers' is missing"},
+  };
+  ASSERT_REFUSED(cases, STG_E_FORMAT);
+}
+
+static void refuses_a_wrong_batch(void **state) {
+  (void)state;
+  static const struct refused cases[] = {
+      {"\"layer\": 2", "\"layer\": 3",
+       "w.json: batch.layer: expected an integer from 0 to 2, found 3"},
+      {"\"layer\": 2", "\"row_stride\": 3",
+       "w.json: batch.row_stride: 3 is less than geometry.hidden_size 4"},
+      {"\"rows\": 5", "\"rows\": -1",
+       "w.json: batch.requests[0].rows: expected an integer from 0 to 4194304, found -1"},
+      {"\"rows\": 5, ", "", "w.json: batch.requests[0]: 'rows' is missing"},
+      {"\"position\": 3", "\"position\": -3",
+       "w.json: batch.requests[0].position: expected an integer from 0 to 2143289343, found -3"},
+      {"\"prompt_len\": 9", "\"prompt_len\": 0",
+       "w.json: batch.requests[2].prompt_len: expected an integer from 1 to 2147483647, found 0"},
+      {"\"repeat\": 3", "\"repeat\": 0",
+       "w.json: batch.requests[2].repeat: expected an integer from 1 to 65536, found 0"},
+      {"\"repeat\": 3", "\"repeat\": 65536",
+       "w.json: batch.requests[2]: the batch has 65538 requests up to here; at most 65536"},
+      {"\"rows\": 5", "\"rows\": 4194304",
+       "w.json: batch.requests[2]: the batch has 4194307 rows up to here; at most 4194304"},
+      {"\"rows\": 1, \"repeat\": 3", "\"rows\": 4194304, \"repeat\": 65000",
+       "w.json: batch.requests[2]: the batch has 272629760005 rows up to here; at most 4194304"},
+      {"\"rows\": 5, ", "\"rows\": 5, \"row\": 5, ",
+       "w.json: batch.requests[0].row: unknown member; allowed: 'slot', 'rows', 'position', "
+       "'prompt_len', 'repeat'"},
+      {"\"slot\": null, ", "", "w.json: batch.requests[1]: 'slot' is missing"},
+      {"\"input\"", "\"buckets\": { \"rows\": [4] }, \"input\"",
+       "w.json: buckets.rows: the batch has 8, but the largest bucket is 4; add a larger one"},
+      {"\"input\"", "\"buckets\": { \"batch\": [4] }, \"input\"",
+       "w.json: buckets.batch: the batch has 5, but the largest bucket is 4; add a larger one"},
+      {"\"input\"", "\"buckets\": { \"rows\": [0, 8] }, \"input\"",
+       "w.json: buckets.rows[0]: expected an integer from 1 to 4194304, found 0"},
+      {"\"input\"", "\"buckets\": { \"rows\": [16, 8] }, \"input\"",
+       "w.json: buckets.rows[1]: 8 comes after 16; write buckets in ascending order"},
+      {"\"input\"", "\"buckets\": { \"rows\": [] }, \"input\"",
+       "w.json: buckets.rows: 0 buckets; give 1 to 64, or leave 'rows' out"},
+  };
+  ASSERT_REFUSED(cases, STG_E_FORMAT);
+}
+
+static void refuses_what_this_version_does_not_support(void **state) {
+  (void)state;
+  static const struct refused cases[] = {
+      {"\"family\": \"steer\"", "\"family\": \"rope\"",
+       "w.json: family: 'rope' is not supported by this version; use 'steer'"},
+      {"\"op\": \"add\"", "\"op\": \"probe\"",
+       "w.json: slots.calm.layers.2[0].op: op 'probe' is not supported by this version"},
+      {"\"calm\": {", "\"calm\": { \"phase\": \"both\",",
+       "w.json: slots.calm.phase: not supported by this version; leave 'phase' out"},
+      {"\"calm\": {", "\"calm\": { \"window\": [0, null],",
+       "w.json: slots.calm.window: not supported by this version; leave 'window' out"},
+      {"\"calm\": {", "\"calm\": { \"control_vector\": [],",
+       "w.json: slots.calm.control_vector: not supported by this version; leave 'control_vector' "
+       "out"},
+      {"\"input\"", "\"epilogue\": { \"kind\": \"add_rmsnorm\" }, \"input\"",
+       "w.json: epilogue: not supported by this version; leave 'epilogue' out"},
+      {"\"values\": [1, 0, 0, 0]", "\"file\": \"v.gguf\", \"tensor\": \"direction.1\"",
+       "w.json: vectors.axis.file: '.gguf' files are not supported by this version; convert "
+       "'v.gguf' to safetensors"},
+      {"\"values\": [1, 0, 0, 0]", "\"file\": \"v.npy\"",
+       "w.json: vectors.axis.file: '.npy' files are not supported by this version; convert 'v.npy' "
+       "to safetensors"},
+      {"\"values\": [1, 0, 0, 0]", "\"file\": \"v.f32\", \"offset\": 0, \"count\": 4",
+       "w.json: vectors.axis.offset: not supported by this version; leave 'offset' out"},
+  };
+  ASSERT_REFUSED(cases, STG_E_UNSUPPORTED);
+}
+
+/* A spec file in a folder of its own, written as text. */
+static void write_file(const char *path, const char *text) {
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
+  assert_int_equal(fclose(file), 0);
+}
+
+static stg_status load_in(void **state, const char *ops, bool allow_outside, stg_error *err) {
+  struct stg_workload workload = {0};
+  const struct stg_workload_options options = {.allow_outside = allow_outside};
+  struct stg_strbuf insert = {0};
+  stg_strbuf_printf(&insert, "\"ops\": [%s], \"geometry\"", ops);
+  char *text = edit("\"geometry\"", stg_strbuf_text(&insert));
+  write_file(temp_path(state, "w.json"), text);
+  stg_status status = stg_workload_load(temp_path(state, "w.json"), &options, &workload, err);
+  stg_workload_finish(&workload);
+  stg_strbuf_finish(&insert);
+  stg_free(text);
+  return status;
+}
+
+static void assert_ends_with(const char *text, const char *end) {
+  size_t n = strlen(text);
+  size_t m = strlen(end);
+  assert_true(n >= m);
+  assert_string_equal(text + n - m, end);
+}
+
+static void reads_user_ops_beside_the_spec(void **state) {
+  stg_error err = STG_ERROR_INIT;
+  write_file(temp_path(state, "mine.json"), "{\"op\": \"mine\", \"body\": [\"h = 2 * h\"]}");
+  assert_int_equal(load_in(state, "\"mine.json\"", false, &err), STG_OK);
+}
+
+static void refuses_user_ops_that_clash(void **state) {
+  stg_error err = STG_ERROR_INIT;
+  write_file(temp_path(state, "a.json"), "{\"op\": \"mine\", \"body\": [\"h = 2 * h\"]}");
+  write_file(temp_path(state, "b.json"), "{\"op\": \"mine\", \"body\": [\"h = 3 * h\"]}");
+  write_file(temp_path(state, "c.json"), "{\"op\": \"add\", \"body\": [\"h = 3 * h\"]}");
+  write_file(temp_path(state, "d.json"), "{\"op\": \"probe\", \"body\": [\"h = 3 * h\"]}");
+  assert_int_equal(load_in(state, "\"a.json\", \"b.json\"", false, &err), STG_E_FORMAT);
+  assert_non_null(strstr(err.message, ": ops[1]: op 'mine' is defined in '"));
+  assert_ends_with(err.message, "a.json' already; rename one");
+  assert_int_equal(load_in(state, "\"c.json\"", false, &err), STG_E_FORMAT);
+  assert_ends_with(err.message, "c.json' defines the built-in op 'add'; choose another name");
+  assert_int_equal(load_in(state, "\"d.json\"", false, &err), STG_E_FORMAT);
+  assert_ends_with(err.message, "d.json' defines the built-in op 'probe'; choose another name");
+}
+
+static void names_a_file_that_is_missing(void **state) {
+  stg_error err = STG_ERROR_INIT;
+  assert_int_equal(load_in(state, "\"none.json\"", false, &err), STG_E_NOT_FOUND);
+  assert_non_null(strstr(err.message, "w.json: ops[0]: cannot open '"));
+  assert_ends_with(err.message, "none.json': No such file or directory");
+  assert_int_equal(load_in(state, "\"\"", false, &err), STG_E_FORMAT);
+  assert_ends_with(err.message, ": ops[0]: empty path; name a file");
+}
+
+static void keeps_paths_inside_the_folder_unless_allowed(void **state) {
+  stg_error err = STG_ERROR_INIT;
+  char outside[] = "/tmp/stg_outside_XXXXXX";
+  int fd = mkstemp(outside);
+  static const char op[] = "{\"op\": \"mine\", \"body\": [\"h = 2 * h\"]}";
+  assert_true(fd >= 0);
+  assert_int_equal(write(fd, op, sizeof op - 1), sizeof op - 1);
+  close(fd);
+  char quoted[64];
+  snprintf(quoted, sizeof quoted, "\"%s\"", outside);
+  assert_int_equal(load_in(state, quoted, false, &err), STG_E_FORMAT);
+  assert_ends_with(err.message, "' is outside the spec's folder; --allow-outside allows it");
+  assert_int_equal(load_in(state, "\"../x.json\"", false, &err), STG_E_FORMAT);
+  assert_ends_with(err.message, ": ops[0]: '../x.json' is outside the spec's folder; "
+                                "--allow-outside allows it");
+  assert_int_equal(load_in(state, quoted, true, &err), STG_OK);
+  assert_int_equal(symlink(outside, temp_path(state, "link.json")), 0);
+  assert_int_equal(load_in(state, "\"link.json\"", false, &err), STG_E_FORMAT);
+  assert_ends_with(err.message,
+                   "link.json' links out of the spec's folder; --allow-outside allows it");
+  assert_int_equal(load_in(state, "\"link.json\"", true, &err), STG_OK);
+  write_file(temp_path(state, "mine.json"), op);
+  assert_int_equal(symlink("mine.json", temp_path(state, "inner.json")), 0);
+  assert_int_equal(load_in(state, "\"inner.json\"", false, &err), STG_OK);
+  unlink(outside);
+}
+
+/* References are looked up in a sorted table: 2e4 vectors and as many calls, each used once. */
+static void stays_fast_on_many_vectors_and_references(void **state) {
+  (void)state;
+  enum { COUNT = 20000 };
+  struct stg_strbuf text = {0};
+  stg_strbuf_str(&text, "{\"steergraph\":1,\"family\":\"steer\",\"geometry\":{\"hidden_size\":1,"
+                        "\"dtype\":\"f32\"},\"vectors\":{");
+  for (int i = 0; i < COUNT; i++) {
+    stg_strbuf_printf(&text, "%s\"v%d\":{\"values\":[1]}", i > 0 ? "," : "", i);
+  }
+  stg_strbuf_str(&text, "},\"slots\":{\"s\":{\"layers\":{\"0\":[");
+  for (int i = 0; i < COUNT; i++) {
+    stg_strbuf_printf(&text, "%s{\"op\":\"add\",\"v\":\"v%d\"}", i > 0 ? "," : "", i);
+  }
+  stg_strbuf_str(&text, "]}}},\"batch\":{\"requests\":[]},\"input\":{\"hidden\":{\"random\":{"
+                        "\"seed\":1}}}}");
+  struct stg_workload w = {0};
+  assert_int_equal(parse(stg_strbuf_text(&text), &w, NULL), STG_OK);
+  for (uint32_t i = 0; i < COUNT; i++) {
+    assert_int_equal(w.slots[0].chains[0].ops[i].args[0].vector, i);
+  }
+  stg_workload_finish(&w);
+  stg_strbuf_finish(&text);
+}
+
+static void reports_every_failed_allocation_and_leaks_nothing(void **state) {
+  write_file(temp_path(state, "mine.json"), "{\"op\": \"mine\", \"body\": [\"h = 2 * h\"]}");
+  char *text = edit("\"geometry\"", "\"ops\": [\"mine.json\"], \"geometry\"");
+  write_file(temp_path(state, "w.json"), text);
+  stg_free(text);
+  stg_status status = STG_E_NO_MEMORY;
+  size_t failures = 0;
+  while (status != STG_OK) {
+    struct stg_workload workload = {0};
+    stg_error err = STG_ERROR_INIT;
+    const char *path = temp_path(state, "w.json");
+    stg_alloc_fail_at(failures + 1);
+    status = stg_workload_load(path, NULL, &workload, &err);
+    stg_alloc_fail_at(0);
+    assert_true(status == STG_OK || status == STG_E_NO_MEMORY);
+    assert_int_equal(err.code, status);
+    failures += status != STG_OK;
+    stg_workload_finish(&workload);
+  }
+  assert_true(failures >= 10);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(reads_everything_a_workload_says),
+      cmocka_unit_test(fills_in_what_is_unsaid),
+      cmocka_unit_test(expands_repeats_and_prompt_lengths),
+      cmocka_unit_test(takes_optional_members_as_written),
+      cmocka_unit_test(takes_an_empty_batch_and_no_slots),
+      cmocka_unit_test(refuses_a_wrong_frame),
+      cmocka_unit_test(refuses_a_wrong_geometry),
+      cmocka_unit_test(refuses_a_wrong_vector),
+      cmocka_unit_test(refuses_a_wrong_reference),
+      cmocka_unit_test(refuses_a_wrong_slot),
+      cmocka_unit_test(refuses_a_wrong_batch),
+      cmocka_unit_test(refuses_what_this_version_does_not_support),
+      cmocka_unit_test_setup_teardown(reads_user_ops_beside_the_spec, temp_folder_setup,
+                                      temp_folder_teardown),
+      cmocka_unit_test_setup_teardown(refuses_user_ops_that_clash, temp_folder_setup,
+                                      temp_folder_teardown),
+      cmocka_unit_test_setup_teardown(names_a_file_that_is_missing, temp_folder_setup,
+                                      temp_folder_teardown),
+      cmocka_unit_test_setup_teardown(keeps_paths_inside_the_folder_unless_allowed,
+                                      temp_folder_setup, temp_folder_teardown),
+      cmocka_unit_test(stays_fast_on_many_vectors_and_references),
+      cmocka_unit_test_setup_teardown(reports_every_failed_allocation_and_leaks_nothing,
+                                      temp_folder_setup, temp_folder_teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
