@@ -1,5 +1,8 @@
 /*
  * combination.c: the algebra of linear combinations, and their dots by DOT, GRAM and NORM2.
+ *
+ * Two values are never built within one argument list: C leaves their order open, and the order of
+ * instructions must not depend on the compiler.
  */
 #include "codegen/lang/combination.h"
 
@@ -46,7 +49,9 @@ static uint32_t factor_add(struct stg_program_builder *b, uint32_t x, uint32_t y
   if (is_symbolic(x) && is_symbolic(y)) {
     return x != y ? STG_FACTOR_ZERO : stg_build_const(b, x == STG_FACTOR_ONE ? 2.0f : -2.0f);
   }
-  return stg_build_op2(b, STG_INSTR_ADD, factor_value(b, x), factor_value(b, y));
+  uint32_t left = factor_value(b, x);
+  uint32_t right = factor_value(b, y);
+  return stg_build_op2(b, STG_INSTR_ADD, left, right);
 }
 
 static uint32_t factor_sub(struct stg_program_builder *b, uint32_t x, uint32_t y) {
@@ -77,9 +82,12 @@ static uint32_t factor_div(struct stg_program_builder *b, uint32_t factor, uint3
 
 static uint32_t factor_select(struct stg_program_builder *b, uint32_t condition, uint32_t x,
                               uint32_t y) {
-  return x == y ? x
-                : stg_build_op3(b, STG_INSTR_SELECT, condition, factor_value(b, x),
-                                factor_value(b, y));
+  if (x == y) {
+    return x;
+  }
+  uint32_t then = factor_value(b, x);
+  uint32_t otherwise = factor_value(b, y);
+  return stg_build_op3(b, STG_INSTR_SELECT, condition, then, otherwise);
 }
 
 struct stg_combination stg_combination_state(void) {
