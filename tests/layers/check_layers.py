@@ -84,7 +84,8 @@ def fault(layer: str, bracket: str, header: str) -> str:
 
 def check_file(root: pathlib.Path, path: pathlib.Path) -> list[str]:
     layer = layer_of(path.as_posix())
-    own = path.with_suffix(".h")
+    own = path.with_suffix(".h").as_posix()
+    private = own.removesuffix(".h") + "_private.h"  # includes the other first
     faults = []
     first = True
     for number, line in enumerate((root / path).read_text().splitlines(), start=1):
@@ -94,8 +95,8 @@ def check_file(root: pathlib.Path, path: pathlib.Path) -> list[str]:
         bracket, header = match.groups()
         said = fault(layer, bracket, header)
         if said == "" and first and path.suffix == ".c" and (root / own).is_file():
-            if header != own.as_posix():
-                said = f'include "{own.as_posix()}" first: a header must stand alone'
+            if header not in (own, private):
+                said = f'include "{own}" first: a header must stand alone'
         first = False
         if said:
             faults.append(f"{path}:{number}: {said}")
