@@ -1,0 +1,149 @@
+/*
+ * test_kernel.c: what enters the request key and what does not.
+ */
+#include "runtime/kernel.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "runtime/base/alloc.h"
+#include "tests/support/kernel_fixture.h"
+
+static struct stg_key key_of(const struct stg_kernel_request *request) {
+  struct stg_key key = {0};
+  assert_int_equal(stg_kernel_request_key(request, &key, NULL), STG_OK);
+  return key;
+}
+
+static void assert_other_key(const struct stg_kernel_request *request) {
+  struct stg_kernel_request base = fixture_request();
+  assert_false(stg_key_equal(key_of(&base), key_of(request)));
+}
+
+static void gives_every_factor_its_say(void **state) {
+  (void)state;
+  static const char *const other_option[] = {"-std=c++17", "--fmad=true"};
+  static const char *const swapped[] = {"--fmad=false", "-std=c++17"};
+  struct stg_kernel_request request = fixture_request();
+  request.signature = "steer v1 | ops=add chain<=2 | sm_90";
+  assert_other_key(&request);
+  request = fixture_request();
+  request.name = "fixture_shared";
+  assert_other_key(&request);
+  request = fixture_request();
+  request.prelude = "// prelude \n";
+  assert_other_key(&request);
+  request = fixture_request();
+  request.source = "// Source\n";
+  assert_other_key(&request);
+  request = fixture_request();
+  request.arch = "sm_90a";
+  assert_other_key(&request);
+  request = fixture_request();
+  request.options = other_option;
+  assert_other_key(&request);
+  request.options = swapped;
+  assert_other_key(&request);
+  request = fixture_request();
+  request.n_options = 1;
+  assert_other_key(&request);
+}
+
+static void tells_text_that_moves_between_factors_apart(void **state) {
+  (void)state;
+  static const char *const joined[] = {"-std=c++17--fmad=false"};
+  struct stg_kernel_request request = fixture_request();
+  request.prelude = "";
+  request.source = "// prelude\n// source\n";
+  assert_other_key(&request);
+  request = fixture_request();
+  request.options = joined;
+  request.n_options = 1;
+  assert_other_key(&request);
+}
+
+static void leaves_the_launch_rule_out(void **state) {
+  (void)state;
+  struct stg_kernel_request base = fixture_request();
+  struct stg_kernel_request request = fixture_request();
+  request.threads = 512;
+  request.rows_per_block = 1;
+  assert_true(stg_key_equal(key_of(&base), key_of(&request)));
+}
+
+static void leaves_home_folder_and_environment_out(void **state) {
+  (void)state;
+  struct stg_kernel_request request = fixture_request();
+  struct stg_key before = key_of(&request);
+  const char *home = getenv("HOME");
+  char *saved = home == NULL ? NULL : stg_strdup(home);
+  assert_int_equal(setenv("HOME", "/nonexistent", 1), 0);
+  assert_int_equal(setenv("LC_ALL", "de_DE.UTF-8", 1), 0);
+  assert_int_equal(chdir("/"), 0);
+  struct stg_key after = key_of(&request);
+  if (saved != NULL) {
+    assert_int_equal(setenv("HOME", saved, 1), 0);
+  }
+  stg_free(saved);
+  assert_true(stg_key_equal(before, after));
+}
+
+static void is_the_same_on_every_machine(void **state) {
+  (void)state;
+  struct stg_kernel_request request = fixture_request();
+  char hex[STG_KEY_HEX_CHARS + 1];
+  stg_key_hex(key_of(&request), hex);
+  /* a change here makes every cache out there a miss: raise STG_MATERIAL_FORMAT with it */
+  assert_string_equal(hex, "3b689a79c8d208d209e8a88f389975a7");
+}
+
+static void names_the_factors_in_its_material(void **state) {
+  (void)state;
+  static const char *const names[] = {"format", "signature", "kernel", "prelude",
+                                      "source", "option",    "option", "arch"};
+  struct stg_kernel_request request = fixture_request();
+  struct stg_strbuf material = {0};
+  struct stg_material_view field = {0};
+  size_t cursor = 0;
+  stg_kernel_material(&request, &material);
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    assert_true(stg_material_next(material.data, material.len, &cursor, &field));
+    assert_string_equal(field.name, names[i]);
+  }
+  assert_int_equal(cursor, material.len);
+  stg_strbuf_finish(&material);
+}
+
+static void says_when_memory_is_out(void **state) {
+  (void)state;
+  struct stg_kernel_request request = fixture_request();
+  struct stg_key key = {.high = 7};
+  stg_error err = STG_ERROR_INIT;
+  stg_alloc_fail_at(1);
+  stg_status status = stg_kernel_request_key(&request, &key, &err);
+  stg_alloc_fail_at(0);
+  assert_int_equal(status, STG_E_NO_MEMORY);
+  assert_int_equal(err.code, STG_E_NO_MEMORY);
+  assert_int_equal(key.high, 7);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(gives_every_factor_its_say),
+      cmocka_unit_test(tells_text_that_moves_between_factors_apart),
+      cmocka_unit_test(leaves_the_launch_rule_out),
+      cmocka_unit_test(leaves_home_folder_and_environment_out),
+      cmocka_unit_test(is_the_same_on_every_machine),
+      cmocka_unit_test(names_the_factors_in_its_material),
+      cmocka_unit_test(says_when_memory_is_out),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
