@@ -91,6 +91,10 @@ STG_NODISCARD stg_status stg_disk_cache_walk(struct stg_disk_cache *cache, stg_d
 STG_NODISCARD stg_status stg_disk_cache_read(const char *path, struct stg_disk_hit *ret_hit,
                                              stg_error *reterr);
 
+/** Order of compilers by version, numerically: "nvrtc-12.9.7" < "nvrtc-12.10.1" < "nvrtc-13.0.0".
+ */
+int stg_disk_compare_compilers(const char *a, const char *b);
+
 /* Counters since open; any thread. */
 struct stg_disk_counters {
   uint64_t hits, misses, stores, store_failures, quarantined;

@@ -31,8 +31,4 @@ STG_NODISCARD stg_status stg_disk_cache_open_with(const struct stg_disk_options 
 /** Move a bad entry out of the way, if its layer may be written, with one warning that says why. */
 void stg_disk_set_aside(struct stg_disk_cache *cache, const char *path, const char *why);
 
-/** Order of compilers by version, numerically: "nvrtc-12.8.9" < "nvrtc-12.10.1" < "nvrtc-13.0.0".
- */
-int stg_disk_compare_compilers(const char *a, const char *b);
-
 #endif

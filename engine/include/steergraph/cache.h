@@ -17,7 +17,7 @@ extern "C" {
 
 typedef struct stg_cache stg_cache; /* one thread at a time */
 
-/* One entry. Text is borrowed from the cache until it is closed. */
+/* One entry. Text is borrowed from the cache until it is closed; all of it is NUL-terminated. */
 typedef struct stg_cache_entry {
   const char *path;
   char key[33];
@@ -40,7 +40,9 @@ typedef struct stg_cache_entry {
 
 /**
  * Open a path list "RO:RW" (as STEERGRAPH_CACHE_DIR) for reading. A folder that does not exist has
- * no entries. Entries are read when they are asked for.
+ * no entries. Entries are listed now and read when they are asked for. Any folder may be inspected,
+ * also one that an engine would refuse because others can write it.
+ * @return STG_E_INVALID for an empty list, STG_E_IO for a folder that cannot be listed.
  */
 STG_API STG_NODISCARD stg_status stg_cache_open(const char *path_list, stg_cache **ret_cache,
                                                 stg_error *reterr);
@@ -49,11 +51,14 @@ STG_API size_t stg_cache_count(const stg_cache *cache);
 /** Entry `index` in path order, read and fully verified; a bad one is STG_OK with ok = false. */
 STG_API STG_NODISCARD stg_status stg_cache_get(stg_cache *cache, size_t index,
                                                stg_cache_entry *ret_entry, stg_error *reterr);
-/** Find by a key prefix of at least 4 hex digits; STG_E_NOT_FOUND, or STG_E_INVALID when ambiguous.
+/**
+ * Find by the first characters of its file name, at least 4 hex digits of the key. Of several
+ * entries with one key the newest compiler's is taken; add "-nvrtc-13.0.88" for a certain one.
+ * @return STG_E_NOT_FOUND, or STG_E_INVALID when it is too short or several keys begin so.
  */
 STG_API STG_NODISCARD stg_status stg_cache_find(stg_cache *cache, const char *key_prefix,
                                                 stg_cache_entry *ret_entry, stg_error *reterr);
-/** Move a bad entry to its layer's quarantine folder. */
+/** Move an entry to its layer's quarantine folder; STG_E_INVALID when `path` is in no layer. */
 STG_API STG_NODISCARD stg_status stg_cache_quarantine(stg_cache *cache, const char *path,
                                                       stg_error *reterr);
 

@@ -1,0 +1,232 @@
+/*
+ * cache.c: a cache folder as its inspector sees it: no device, no CUDA installed.
+ *
+ * Lists the files when opened, reads and verifies one when it is asked for, and keeps what it read
+ * so that text can be borrowed. Must not know how entries are laid out.
+ */
+#include <steergraph/cache.h>
+
+#include <string.h>
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/intmath.h"
+#include "runtime/disk_cache.h"
+
+#define MIN_PREFIX_CHARS 4
+
+/* A file of the cache. `hit` and `source` are filled when it was read and is good, `problem` when
+ * it was read and is not. */
+struct item {
+  const char *path;
+  uint64_t size_bytes;
+  int64_t mtime_unix;
+  struct stg_disk_hit *hit;
+  const char *source; /* NUL-terminated copy */
+  const char *problem;
+};
+
+struct stg_cache {
+  struct stg_disk_cache *disk;
+  struct stg_arena arena;
+  struct item *items;
+  size_t count;
+  size_t capacity;
+};
+
+static bool reserve_one(stg_cache *cache) {
+  if (cache->count < cache->capacity) {
+    return true;
+  }
+  size_t capacity = cache->capacity == 0 ? 64 : 2 * cache->capacity;
+  size_t bytes = 0;
+  if (!stg_mul_size(capacity, sizeof *cache->items, &bytes)) {
+    return false;
+  }
+  struct item *items = stg_realloc(cache->items, bytes);
+  if (items == NULL) {
+    return false;
+  }
+  cache->items = items;
+  cache->capacity = capacity;
+  return true;
+}
+
+static stg_status add_item(void *user, const struct stg_disk_item *found, stg_error *reterr) {
+  stg_cache *cache = user;
+  if (!reserve_one(cache)) {
+    return stg_error_memory(reterr, "a list of cache entries", cache->count * sizeof *cache->items);
+  }
+  struct item item = {.path = stg_arena_strdup(&cache->arena, found->path),
+                      .size_bytes = found->size_bytes,
+                      .mtime_unix = found->mtime_unix};
+  cache->items[cache->count++] = item;
+  return stg_arena_status(&cache->arena, reterr);
+}
+
+stg_status stg_cache_open(const char *path_list, stg_cache **ret_cache, stg_error *reterr) {
+  if (path_list == NULL || path_list[0] == '\0' || ret_cache == NULL) {
+    return stg_error_set(reterr, STG_E_INVALID, "no cache folder is given");
+  }
+  struct stg_disk_options options = {
+      .path_list = path_list, .mode = STG_DISK_READ_ONLY, .trust = true};
+  stg_cache *cache = stg_calloc(1, sizeof *cache);
+  if (cache == NULL) {
+    return stg_error_memory(reterr, "a cache", sizeof *cache);
+  }
+  stg_status status = stg_disk_cache_open(&options, &cache->disk, reterr);
+  if (status == STG_OK) {
+    status = stg_disk_cache_walk(cache->disk, add_item, cache, reterr);
+  }
+  if (status != STG_OK) {
+    stg_cache_close(cache);
+    return status;
+  }
+  *ret_cache = cache;
+  return STG_OK;
+}
+
+void stg_cache_close(stg_cache *cache) {
+  if (cache == NULL) {
+    return;
+  }
+  for (size_t i = 0; i < cache->count; i++) {
+    if (cache->items[i].hit != NULL) {
+      stg_disk_hit_finish(cache->items[i].hit);
+    }
+  }
+  stg_free(cache->items);
+  stg_arena_finish(&cache->arena);
+  stg_disk_cache_close(cache->disk);
+  stg_free(cache);
+}
+
+size_t stg_cache_count(const stg_cache *cache) {
+  return cache == NULL ? 0 : cache->count;
+}
+
+/* Read a file that was not read before. A bad file is a fact about it, not a failure. */
+static stg_status read_item(stg_cache *cache, struct item *item, stg_error *reterr) {
+  stg_error error = STG_ERROR_INIT;
+  struct stg_disk_hit *hit = stg_arena_alloc(&cache->arena, 1, sizeof *hit);
+  if (hit == NULL) {
+    return stg_error_memory(reterr, "a cache entry", sizeof *hit);
+  }
+  stg_status status = stg_disk_cache_read(item->path, hit, &error);
+  if (status == STG_E_NO_MEMORY) {
+    return stg_error_set(reterr, status, "%s", error.message);
+  }
+  if (status == STG_OK) {
+    item->hit = hit;
+    item->source = stg_arena_strndup(&cache->arena, hit->entry.source, hit->entry.source_size);
+  } else {
+    item->problem = stg_arena_strdup(&cache->arena, error.message);
+  }
+  return stg_arena_status(&cache->arena, reterr);
+}
+
+static void describe(const struct item *item, stg_cache_entry *ret) {
+  *ret = (stg_cache_entry){.path = item->path,
+                           .ok = item->hit != NULL,
+                           .problem = item->problem,
+                           .size_bytes = item->size_bytes,
+                           .used_unix = item->mtime_unix};
+  if (item->hit == NULL) {
+    return;
+  }
+  const struct stg_entry *entry = &item->hit->entry;
+  const struct stg_entry_meta *meta = &entry->meta;
+  stg_key_hex(entry->key, ret->key);
+  ret->signature = meta->signature;
+  ret->kernel = meta->kernel;
+  ret->arch = meta->arch;
+  ret->compiler = meta->compiler;
+  ret->creator = meta->creator;
+  ret->source = item->source;
+  ret->cubin = entry->cubin;
+  ret->source_bytes = entry->source_size;
+  ret->cubin_bytes = entry->cubin_size;
+  ret->material_bytes = entry->material_size;
+  ret->material = entry->material;
+  ret->created_unix = meta->created_unix;
+  ret->compile_ms = meta->compile_ms;
+  ret->threads = meta->threads;
+  ret->rows_per_block = meta->rows_per_block;
+  ret->registers = meta->cubin.registers;
+  ret->shared_bytes = meta->cubin.shared_bytes;
+  ret->local_bytes = meta->cubin.local_bytes;
+  ret->param_bytes = meta->cubin.param_bytes;
+  ret->code_bytes = meta->cubin.code_bytes;
+}
+
+stg_status stg_cache_get(stg_cache *cache, size_t index, stg_cache_entry *ret_entry,
+                         stg_error *reterr) {
+  if (cache == NULL || ret_entry == NULL || index >= cache->count) {
+    return stg_error_set(reterr, STG_E_INVALID, "no cache entry %zu, the cache has %zu", index,
+                         stg_cache_count(cache));
+  }
+  struct item *item = &cache->items[index];
+  if (item->hit == NULL && item->problem == NULL) {
+    stg_status status = read_item(cache, item, reterr);
+    if (status != STG_OK) {
+      return status;
+    }
+  }
+  describe(item, ret_entry);
+  return STG_OK;
+}
+
+static const char *file_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash == NULL ? path : slash + 1;
+}
+
+/* The digits of the key and the compiler after it order the entries of one key. */
+static bool is_newer(const char *path, const char *than) {
+  return stg_disk_compare_compilers(file_name(path) + STG_KEY_HEX_CHARS,
+                                    file_name(than) + STG_KEY_HEX_CHARS) > 0;
+}
+
+static bool same_key(const char *path, const char *other) {
+  return strncmp(file_name(path), file_name(other), STG_KEY_HEX_CHARS) == 0;
+}
+
+stg_status stg_cache_find(stg_cache *cache, const char *key_prefix, stg_cache_entry *ret_entry,
+                          stg_error *reterr) {
+  if (cache == NULL || key_prefix == NULL || ret_entry == NULL) {
+    return stg_error_set(reterr, STG_E_INVALID, "no cache or no key is given");
+  }
+  size_t len = strlen(key_prefix);
+  if (strspn(key_prefix, "0123456789abcdef") < MIN_PREFIX_CHARS) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "key '%.64s' does not begin with %d lower-case hex digits", key_prefix,
+                         MIN_PREFIX_CHARS);
+  }
+  size_t best = cache->count;
+  for (size_t i = 0; i < cache->count; i++) {
+    const char *path = cache->items[i].path;
+    if (strncmp(file_name(path), key_prefix, len) != 0) {
+      continue;
+    }
+    if (best == cache->count ||
+        (same_key(path, cache->items[best].path) && is_newer(path, cache->items[best].path))) {
+      best = i;
+    } else if (!same_key(path, cache->items[best].path)) {
+      return stg_error_set(reterr, STG_E_INVALID,
+                           "key '%.64s' is ambiguous: '%.*s' and '%.*s' begin so, give more digits",
+                           key_prefix, STG_KEY_HEX_CHARS, file_name(cache->items[best].path),
+                           STG_KEY_HEX_CHARS, file_name(path));
+    }
+  }
+  if (best == cache->count) {
+    return stg_error_set(reterr, STG_E_NOT_FOUND, "no entry of %zu has a key that begins '%.64s'",
+                         cache->count, key_prefix);
+  }
+  return stg_cache_get(cache, best, ret_entry, reterr);
+}
+
+stg_status stg_cache_quarantine(stg_cache *cache, const char *path, stg_error *reterr) {
+  if (cache == NULL || path == NULL) {
+    return stg_error_set(reterr, STG_E_INVALID, "no cache or no path is given");
+  }
+  return stg_disk_cache_quarantine(cache->disk, path, reterr);
+}
