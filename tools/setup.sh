@@ -77,6 +77,7 @@ run_job() {
 run_tests() {
   say 'running the tests'
   status=0
+  rm -f build/meson-logs/testlog.json
   meson test -C build --no-rebuild --print-errorlogs || status=$?
   python3 tools/test_summary.py build/meson-logs/testlog.json || status=1
   return "$status"

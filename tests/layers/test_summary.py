@@ -54,6 +54,9 @@ def main() -> int:
             test = {"name": "t", "stdout": text, "result": RESULTS.get(status, "FAIL")}
             log.write_text(json.dumps(test) + "\n")
             good &= report(f"{name}, from meson", summarise([str(log)]), (line, expected))
+        absent = (f"{folder}/no.json is not there: the tests did not start\n"
+                  "0 passed, 1 failed, 0 skipped", 1)
+        good &= report("takes no log for a failure", summarise([f"{folder}/no.json"]), absent)
         log.write_text("")
         nothing = ("0 passed, 0 failed, 0 skipped", 1)
         good &= report("takes no test at all for a failure", summarise([str(log)]), nothing)
