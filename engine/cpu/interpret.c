@@ -73,7 +73,8 @@ static float squared_norm(const struct stg_cpu_facts *facts, const uint32_t *arg
     }
   }
   float floored = sum < 0.0F ? 0.0F : sum;
-  if (magnitude > CANCELLATION_LIMIT * floored) {
+  /* also where infinite terms cancelled into NaN: the row itself has the true infinity */
+  if (!(magnitude <= CANCELLATION_LIMIT * floored)) {
     return stg_cpu_combined_squares(s, facts->state, t, facts->vectors, n, facts->padded);
   }
   return floored;

@@ -21,7 +21,7 @@ struct steer_rng {
 uint64_t steer_rng_next(struct steer_rng *rng);
 /** Uniform in [low, high). */
 double steer_rng_range(struct steer_rng *rng, double low, double high);
-/** Mean 0, variance 1 (sum of twelve uniforms). */
+/** Mean 0, variance 1, nearly normal (a sum of four uniforms). */
 double steer_rng_normal(struct steer_rng *rng);
 uint32_t steer_rng_below(struct steer_rng *rng, uint32_t n);
 
