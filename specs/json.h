@@ -58,6 +58,8 @@ void stg_json_path(const struct stg_json *at, char ret_path[STG_JSON_PATH_BYTES]
 /** Fill `err` with "file: path: " and a formatted message; returns `code`. */
 stg_status stg_json_error(stg_error *err, stg_status code, const struct stg_json *at,
                           const char *fmt, ...) STG_PRINTF(4, 5);
+/** STG_E_FORMAT with "expected <expected>, found <the value, cut>". */
+stg_status stg_json_unexpected(const struct stg_json *at, const char *expected, stg_error *reterr);
 
 /** Refuse members that are not in the NULL-terminated list; the message lists what is allowed. */
 STG_NODISCARD stg_status stg_json_check_keys(const struct stg_json *object,

@@ -243,7 +243,11 @@ static stg_status scan_word(struct scanner *s) {
       return STG_OK;
     }
   }
-  return fail_expected(s, "a value (numbers are finite; a bound may be \"inf\" or \"-inf\")");
+  /* nan, inf, Infinity */
+  if (peek(s) != '\0' && strchr("nNiI", peek(s)) != NULL) {
+    return fail_expected(s, "a value (numbers are finite; a bound may be \"inf\" or \"-inf\")");
+  }
+  return fail_expected(s, "a value");
 }
 
 static stg_status scan_member_name(struct scanner *s) {

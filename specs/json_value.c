@@ -127,10 +127,10 @@ static void describe(const struct stg_json *at, char *ret, size_t size) {
   }
 }
 
-static stg_status fail_expected(const struct stg_json *at, const char *expected, stg_error *err) {
+stg_status stg_json_unexpected(const struct stg_json *at, const char *expected, stg_error *reterr) {
   char found[64];
   describe(at, found, sizeof found);
-  return stg_json_error(err, STG_E_FORMAT, at, "expected %s, found %s", expected, found);
+  return stg_json_error(reterr, STG_E_FORMAT, at, "expected %s, found %s", expected, found);
 }
 
 stg_status stg_json_check_keys(const struct stg_json *object, const char *const *allowed,
@@ -176,16 +176,16 @@ bool stg_json_is_null(const struct stg_json *at) {
 }
 
 stg_status stg_json_expect_object(const struct stg_json *at, stg_error *reterr) {
-  return stg_json_is_object(at) ? STG_OK : fail_expected(at, "an object", reterr);
+  return stg_json_is_object(at) ? STG_OK : stg_json_unexpected(at, "an object", reterr);
 }
 
 stg_status stg_json_expect_array(const struct stg_json *at, stg_error *reterr) {
-  return stg_json_is_array(at) ? STG_OK : fail_expected(at, "an array", reterr);
+  return stg_json_is_array(at) ? STG_OK : stg_json_unexpected(at, "an array", reterr);
 }
 
 stg_status stg_json_string(const struct stg_json *at, const char **ret, stg_error *reterr) {
   if (!stg_json_is_string(at)) {
-    return fail_expected(at, "a string", reterr);
+    return stg_json_unexpected(at, "a string", reterr);
   }
   *ret = at->value->valuestring;
   return STG_OK;
@@ -193,7 +193,7 @@ stg_status stg_json_string(const struct stg_json *at, const char **ret, stg_erro
 
 stg_status stg_json_bool(const struct stg_json *at, bool *ret, stg_error *reterr) {
   if (!cJSON_IsBool(at->value)) {
-    return fail_expected(at, "true or false", reterr);
+    return stg_json_unexpected(at, "true or false", reterr);
   }
   *ret = cJSON_IsTrue(at->value);
   return STG_OK;
@@ -206,8 +206,12 @@ stg_status stg_json_int(const struct stg_json *at, int64_t min, int64_t max, int
   bool in_range = stg_json_is_number(at) && value >= (double)min && value <= (double)max;
   if (!in_range || (double)(int64_t)value != value) {
     char expected[96];
-    snprintf(expected, sizeof expected, "an integer from %" PRId64 " to %" PRId64, min, max);
-    return fail_expected(at, expected, reterr);
+    if (min == max) {
+      snprintf(expected, sizeof expected, "%" PRId64, min);
+    } else {
+      snprintf(expected, sizeof expected, "an integer from %" PRId64 " to %" PRId64, min, max);
+    }
+    return stg_json_unexpected(at, expected, reterr);
   }
   *ret = (int64_t)value;
   return STG_OK;
@@ -215,11 +219,11 @@ stg_status stg_json_int(const struct stg_json *at, int64_t min, int64_t max, int
 
 stg_status stg_json_float(const struct stg_json *at, float *ret, stg_error *reterr) {
   if (!stg_json_is_number(at)) {
-    return fail_expected(at, "a number", reterr);
+    return stg_json_unexpected(at, "a number", reterr);
   }
   double value = at->value->valuedouble;
   if (value < -(double)FLT_MAX || value > (double)FLT_MAX) {
-    return fail_expected(at, "a number that fits float32 (at most 3.4e38)", reterr);
+    return stg_json_unexpected(at, "a number that fits float32 (at most 3.4e38)", reterr);
   }
   *ret = (float)value;
   return STG_OK;
@@ -236,7 +240,7 @@ stg_status stg_json_bound(const struct stg_json *at, float *ret, stg_error *rete
     return STG_OK;
   }
   if (!stg_json_is_number(at)) {
-    return fail_expected(at, "a number, \"inf\" or \"-inf\"", reterr);
+    return stg_json_unexpected(at, "a number, \"inf\" or \"-inf\"", reterr);
   }
   return stg_json_float(at, ret, reterr);
 }

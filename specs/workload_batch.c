@@ -38,8 +38,7 @@ static stg_status read_request_slot(struct stg_workload_reader *reader,
     return STG_OK;
   }
   if (!stg_json_is_string(&member)) {
-    return stg_json_error(reader->err, STG_E_FORMAT, &member,
-                          "expected the name of a slot, or null for a request that is not steered");
+    return stg_json_unexpected(&member, "the name of a slot, or null for no steering", reader->err);
   }
   status = stg_json_string(&member, &name, reader->err);
   if (status != STG_OK) {

@@ -28,7 +28,8 @@ stg_status stg_normalize(float *values, size_t count, stg_error *reterr) {
   double norm = sqrt(sum);
   if (!(norm > 0.0) || !isfinite(norm)) {
     return stg_error_set(reterr, STG_E_INVALID,
-                         "cannot normalise a vector of %zu elements with norm %g", count, norm);
+                         "cannot normalise a vector of %zu elements with norm %g; give a direction",
+                         count, norm);
   }
   for (size_t i = 0; i < count; i++) {
     values[i] = (float)((double)values[i] / norm);

@@ -98,8 +98,7 @@ static stg_status read_arg(struct stg_workload_reader *reader, const struct stg_
   } else if (stg_json_is_number(at) || stg_json_is_bound(at)) {
     status = stg_json_bound(at, &arg->value, reader->err);
   } else {
-    status =
-        stg_json_error(reader->err, STG_E_FORMAT, at, "expected the name of a vector, or a number");
+    status = stg_json_unexpected(at, "the name of a vector, or a number", reader->err);
   }
   if (status != STG_OK) {
     return status;
@@ -152,8 +151,8 @@ static stg_status read_layer(struct stg_workload_reader *reader, const struct st
   bool canonical = n > 0 && n <= 9 && text[n] == '\0' && (n == 1 || text[0] != '0');
   if (!canonical || layer >= reader->workload->layers) {
     return stg_json_error(reader->err, STG_E_FORMAT, at,
-                          "'%.40s' is not a layer; geometry.layers allows \"0\" to \"%u\"", text,
-                          reader->workload->layers - 1);
+                          "'%.40s' is not a layer; geometry.layers is %u, so the last is \"%u\"",
+                          text, reader->workload->layers, reader->workload->layers - 1);
   }
   *ret_layer = layer;
   return STG_OK;

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Make the safetensors files that specs/steer_files.json reads: make_example_files.py [--check].
+"""Make the safetensors files that specs/ reads: make_example_files.py [--check].
 
-Writes specs/data/vectors.safetensors and specs/data/hidden.safetensors; with --check writes nothing
-and fails when they differ from what would be written. Needs only Python's standard library; the same
-bytes on every machine, because a value is a sum of twelve uniform numbers (near normal, exact sums).
+Writes specs/data/ (what steer_files.json reads) and specs/bad/data/ (files with one fault each); with
+--check writes nothing and fails when a file differs from what would be written. Needs only Python's
+standard library; the same bytes on every machine, because a value is a sum of twelve uniform numbers
+(near normal, exact sums).
 """
 import json
 import pathlib
@@ -12,7 +13,7 @@ import struct
 import sys
 
 HIDDEN = 256
-DATA = pathlib.Path(__file__).resolve().parent.parent / "specs" / "data"
+SPECS = pathlib.Path(__file__).resolve().parent.parent / "specs"
 
 
 def normal(rng: random.Random, count: int) -> list[float]:
@@ -36,7 +37,7 @@ def bf16(values: list[float]) -> bytes:
 
 def safetensors(tensors: list[tuple[str, str, list[int], bytes]], note: str) -> bytes:
     """u64 length of the header, the header in JSON padded to 8 bytes, the data."""
-    header = {"__metadata__": {"made_by": "tools/make_example_files.py", "note": note}}
+    header: dict = {"__metadata__": {"made_by": "tools/make_example_files.py", "note": note}}
     data = b""
     for name, dtype, shape, content in tensors:
         header[name] = {
@@ -45,6 +46,10 @@ def safetensors(tensors: list[tuple[str, str, list[int], bytes]], note: str) -> 
             "data_offsets": [len(data), len(data) + len(content)],
         }
         data += content
+    return framed(header, data)
+
+
+def framed(header: dict, data: bytes) -> bytes:
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     return struct.pack("<Q", len(text)) + text + data
@@ -64,7 +69,33 @@ def example_files() -> dict[str, bytes]:
     hidden = safetensors(
         [("hidden", "F16", [rows, HIDDEN], f16(normal(rng, rows * HIDDEN)))], "hidden states of a batch"
     )
-    return {"vectors.safetensors": vectors, "hidden.safetensors": hidden}
+    return {"data/vectors.safetensors": vectors, "data/hidden.safetensors": hidden}
+
+
+def bad_files() -> dict[str, bytes]:
+    """Files of width 4: one that is sound with tensors that do not fit, and five that are broken."""
+    one = [1.0, 0.0, 0.0, 0.0]
+    good = safetensors(
+        [
+            ("v", "F32", [4], f32(one)),
+            ("nan", "F32", [4], f32([1.0, 0.0, float("nan"), 0.0])),
+            ("narrow", "F32", [3], f32(one[:3])),
+            ("large", "F32", [4], f32([1e30, 0.0, 0.0, 0.0])),
+            ("matrix", "F32", [2, 4], f32(one + one)),
+            ("integers", "I64", [4], struct.pack("<4q", 1, 0, 0, 0)),
+        ],
+        "a sound file",
+    )
+    entry = {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}
+    return {
+        "bad/data/good.safetensors": good,
+        "bad/data/truncated.safetensors": good[:-8],
+        "bad/data/huge_header.safetensors": struct.pack("<Q", 2**40) + good[8:],
+        "bad/data/overlap.safetensors": framed(
+            {"v": entry, "w": {**entry, "data_offsets": [8, 24]}}, bytes(24)
+        ),
+        "bad/data/not_safetensors.safetensors": b"This is a text, not tensors.\n",
+    }
 
 
 def main() -> int:
@@ -72,13 +103,13 @@ def main() -> int:
     if sys.argv[1:] and not check:
         print(__doc__.splitlines()[0], file=sys.stderr)
         return 2
-    for name, content in example_files().items():
-        path = DATA / name
+    for name, content in {**example_files(), **bad_files()}.items():
+        path = SPECS / name
         if check and (not path.is_file() or path.read_bytes() != content):
             print(f"{path}: differs from what this script makes; run it without --check", file=sys.stderr)
             return 1
         if not check:
-            DATA.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
             print(f"{path}: {len(content)} bytes")
     return 0

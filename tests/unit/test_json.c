@@ -76,8 +76,7 @@ static void accepts_every_kind_of_value(void **state) {
 static void rejects_broken_structure_with_line_and_column(void **state) {
   (void)state;
   static const struct rejected cases[] = {
-      {"", "x.json:1:1: expected a value (numbers are finite; a bound may be \"inf\" or "
-           "\"-inf\"), found the end of the text"},
+      {"", "x.json:1:1: expected a value, found the end of the text"},
       {"{\n  \"a\": 1\n  \"b\": 2\n}", "x.json:3:3: expected ',' or '}', found '\"'"},
       {"[1, 2", "x.json:1:6: expected ',' or ']', found the end of the text"},
       {"[1 2]", "x.json:1:4: expected ',' or ']', found '2'"},
@@ -86,13 +85,10 @@ static void rejects_broken_structure_with_line_and_column(void **state) {
       {"{\"a\" 1}", "x.json:1:6: expected ':' after the member name, found '1'"},
       {"{\"a\": 1,}", "x.json:1:9: expected a member name in quotes, found '}'"},
       {"{a: 1}", "x.json:1:2: expected a member name in quotes, found 'a'"},
-      {"[\"\xc3\xa9\xc3\xa9\", }",
-       "x.json:1:8: expected a value (numbers are finite; a bound may be "
-       "\"inf\" or \"-inf\"), found '}'"},
+      {"[\"\xc3\xa9\xc3\xa9\", }", "x.json:1:8: expected a value, found '}'"},
       {"[nul]", "x.json:1:2: expected a value (numbers are finite; a bound may be \"inf\" or "
                 "\"-inf\"), found 'nul'"},
-      {"[truest]", "x.json:1:2: expected a value (numbers are finite; a bound may be \"inf\" or "
-                   "\"-inf\"), found 'truest'"},
+      {"[truest]", "x.json:1:2: expected a value, found 'truest'"},
       {"\xef\xbb\xbf{}",
        "x.json:1:1: starts with a byte order mark; save the file as UTF-8 without it"},
   };
@@ -105,10 +101,8 @@ static void rejects_numbers_outside_the_grammar(void **state) {
       {"[01]", "x.json:1:2: a number may not start with 0"},
       {"[-01]", "x.json:1:2: a number may not start with 0"},
       {"[1.]", "x.json:1:4: expected a digit after '.', found ']'"},
-      {"[.5]", "x.json:1:2: expected a value (numbers are finite; a bound may be \"inf\" or "
-               "\"-inf\"), found '.'"},
-      {"[+1]", "x.json:1:2: expected a value (numbers are finite; a bound may be \"inf\" or "
-               "\"-inf\"), found '+'"},
+      {"[.5]", "x.json:1:2: expected a value, found '.'"},
+      {"[+1]", "x.json:1:2: expected a value, found '+'"},
       {"[1e]", "x.json:1:4: expected a digit in the exponent, found ']'"},
       {"[1e+]", "x.json:1:5: expected a digit in the exponent, found ']'"},
       {"[0x10]", "x.json:1:3: expected ',' or ']', found 'x10'"},

@@ -348,7 +348,8 @@ static void refuses_to_normalise_nothing(void **state) {
   float infinite[1] = {INFINITY};
   stg_error err = STG_ERROR_INIT;
   assert_int_equal(stg_normalize(zeros, 3, &err), STG_E_INVALID);
-  assert_string_equal(err.message, "cannot normalise a vector of 3 elements with norm 0");
+  assert_string_equal(err.message,
+                      "cannot normalise a vector of 3 elements with norm 0; give a direction");
   assert_int_equal(stg_normalize(infinite, 1, &err), STG_E_INVALID);
   assert_true(infinite[0] == INFINITY);
 }

@@ -1,0 +1,239 @@
+/*
+ * test_examples.c: the example workloads load, have the shape their names promise, and their
+ * numbers can be read.
+ */
+#include "specs/workload.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/dtype.h"
+
+static struct stg_workload load(const char *name) {
+  struct stg_workload workload = {0};
+  struct stg_strbuf path = {0};
+  stg_error err = STG_ERROR_INIT;
+  stg_strbuf_printf(&path, "%s/%s.json", STG_SPECS_DIR, name);
+  stg_status status = stg_workload_load(stg_strbuf_text(&path), NULL, &workload, &err);
+  if (status != STG_OK) {
+    print_error("%s\n", err.message);
+  }
+  assert_int_equal(status, STG_OK);
+  stg_strbuf_finish(&path);
+  return workload;
+}
+
+static size_t count_unsteered(const struct stg_workload *w) {
+  size_t n = 0;
+  for (size_t i = 0; i < w->n_requests; i++) {
+    n += w->requests[i].slot < 0;
+  }
+  return n;
+}
+
+/* Different (vector, copy) pairs that the slots name. */
+static size_t count_vectors_in_use(const struct stg_workload *w) {
+  uint64_t seen[256];
+  size_t n = 0;
+  for (size_t s = 0; s < w->n_slots; s++) {
+    for (size_t c = 0; c < w->slots[s].n_chains; c++) {
+      const struct stg_spec_chain *chain = &w->slots[s].chains[c];
+      for (size_t o = 0; o < chain->n_ops; o++) {
+        for (size_t a = 0; a < chain->ops[o].n_args; a++) {
+          const struct stg_spec_arg *arg = &chain->ops[o].args[a];
+          uint64_t ref = (uint64_t)arg->vector << 32 | arg->copy;
+          size_t k = 0;
+          while (k < n && seen[k] != ref) {
+            k++;
+          }
+          if (arg->is_vector && k == n) {
+            assert_true(n < sizeof seen / sizeof *seen);
+            seen[n++] = ref;
+          }
+        }
+      }
+    }
+  }
+  return n;
+}
+
+static bool every_slot_is_used(const struct stg_workload *w) {
+  for (size_t s = 0; s < w->n_slots; s++) {
+    bool used = false;
+    for (size_t i = 0; i < w->n_requests; i++) {
+      used = used || w->requests[i].slot == (int32_t)s;
+    }
+    if (!used) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static void mixed_is_32_requests_of_64_rows_with_32_vectors(void **state) {
+  (void)state;
+  struct stg_workload w = load("steer_mixed");
+  assert_int_equal(w.n_requests, 32);
+  for (size_t i = 0; i < w.n_requests; i++) {
+    assert_int_equal(w.requests[i].rows, 64);
+  }
+  assert_int_equal(w.hidden_size, 4096);
+  assert_int_equal(w.dtype, STG_BF16);
+  assert_int_equal(count_vectors_in_use(&w), 32);
+  assert_int_equal(count_unsteered(&w), 8);
+  assert_true(every_slot_is_used(&w));
+  stg_workload_finish(&w);
+}
+
+static void uniform_gives_every_request_the_same_chain(void **state) {
+  (void)state;
+  struct stg_workload w = load("steer_uniform");
+  assert_int_equal(w.n_requests, 32);
+  assert_int_equal(w.rows, 2048);
+  assert_int_equal(w.n_slots, 1);
+  assert_int_equal(count_unsteered(&w), 0);
+  stg_workload_finish(&w);
+}
+
+static void decode_is_one_generated_row_per_request(void **state) {
+  (void)state;
+  struct stg_workload w = load("steer_decode");
+  assert_int_equal(w.n_requests, 32);
+  assert_int_equal(w.rows, 32);
+  for (size_t i = 0; i < w.n_requests; i++) {
+    assert_true(w.requests[i].position >= w.requests[i].prompt_len);
+  }
+  assert_true(every_slot_is_used(&w));
+  stg_workload_finish(&w);
+}
+
+static void step_is_31_decode_rows_and_one_prompt_chunk(void **state) {
+  (void)state;
+  struct stg_workload w = load("steer_step");
+  size_t chunks = 0;
+  assert_int_equal(w.n_requests, 32);
+  for (size_t i = 0; i < w.n_requests; i++) {
+    if (w.requests[i].rows == 512) {
+      chunks++;
+      assert_true(w.requests[i].position + 512 <= w.requests[i].prompt_len);
+    } else {
+      assert_int_equal(w.requests[i].rows, 1);
+    }
+  }
+  assert_int_equal(chunks, 1);
+  stg_workload_finish(&w);
+}
+
+static void ragged_has_every_length_from_1_to_64_once(void **state) {
+  (void)state;
+  struct stg_workload w = load("steer_ragged");
+  bool seen[65] = {0};
+  assert_int_equal(w.n_requests, 64);
+  assert_int_equal(w.rows, 2080);
+  for (size_t i = 0; i < w.n_requests; i++) {
+    assert_in_range(w.requests[i].rows, 1, 64);
+    assert_false(seen[w.requests[i].rows]);
+    seen[w.requests[i].rows] = true;
+  }
+  stg_workload_finish(&w);
+}
+
+static void pair_has_a_residual(void **state) {
+  (void)state;
+  struct stg_workload w = load("steer_pair");
+  assert_true(w.pair);
+  assert_int_equal(w.residual.kind, STG_VECTOR_RANDOM);
+  assert_true(every_slot_is_used(&w));
+  stg_workload_finish(&w);
+}
+
+static void chain8_has_eight_ops_in_every_chain_and_every_builtin(void **state) {
+  (void)state;
+  struct stg_workload w = load("steer_chain8");
+  assert_int_equal(w.n_requests, 32);
+  assert_int_equal(w.rows, 2048);
+  for (size_t i = 0; i < w.n_slots; i++) {
+    assert_int_equal(w.slots[i].n_chains, 1);
+    assert_int_equal(w.slots[i].chains[0].n_ops, 8);
+  }
+  for (size_t i = 0; i < stg_builtin_op_count(); i++) {
+    bool used = false;
+    for (size_t k = 0; k < 8; k++) {
+      used = used || strcmp(w.slots[0].chains[0].ops[k].op, stg_builtin_op(i)->stem) == 0;
+    }
+    assert_true(used);
+  }
+  stg_workload_finish(&w);
+}
+
+static void files_fills_its_rows_from_a_tensor(void **state) {
+  (void)state;
+  struct stg_workload w = load("steer_files");
+  size_t count = (size_t)(w.rows * w.hidden_size);
+  uint16_t *rows = stg_malloc(count * sizeof *rows);
+  assert_int_equal(w.layer, 2);
+  assert_int_equal(stg_workload_fill(&w, &w.hidden, rows, NULL), STG_OK);
+  double square = 0.0;
+  for (size_t i = 0; i < count; i++) {
+    double value = (double)stg_f16_to_f32(rows[i]);
+    square += value * value / (double)count;
+  }
+  assert_true(fabs(square - 1.0) < 0.1);
+  stg_free(rows);
+  stg_workload_finish(&w);
+}
+
+static void user_op_declares_its_own_op(void **state) {
+  (void)state;
+  struct stg_workload w = load("steer_user_op");
+  assert_int_equal(w.n_ops, 1);
+  assert_string_equal(w.ops[0]->name, "soft_cap");
+  stg_workload_finish(&w);
+}
+
+/* Every vector of every example can be read and, where the workload wants it, normalised. */
+static void vectors_of_all_examples_can_be_read(void **state) {
+  (void)state;
+  static const char *const names[] = {"steer_mixed",  "steer_uniform", "steer_decode",
+                                      "steer_step",   "steer_ragged",  "steer_pair",
+                                      "steer_chain8", "steer_files",   "steer_user_op"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    struct stg_workload w = load(names[i]);
+    float *values = stg_malloc((size_t)w.hidden_size * sizeof *values);
+    for (size_t v = 0; v < w.n_vectors; v++) {
+      bool normalize = false;
+      stg_error err = STG_ERROR_INIT;
+      assert_int_equal(stg_workload_resolve_normalize(&w, v, &normalize, &err), STG_OK);
+      for (uint32_t copy = 0; copy < w.vectors[v].copies; copy++) {
+        assert_int_equal(stg_workload_read_vector(&w, v, copy, values, &err), STG_OK);
+        assert_int_equal(stg_normalize(values, (size_t)w.hidden_size, &err), STG_OK);
+      }
+    }
+    stg_free(values);
+    stg_workload_finish(&w);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(mixed_is_32_requests_of_64_rows_with_32_vectors),
+      cmocka_unit_test(uniform_gives_every_request_the_same_chain),
+      cmocka_unit_test(decode_is_one_generated_row_per_request),
+      cmocka_unit_test(step_is_31_decode_rows_and_one_prompt_chunk),
+      cmocka_unit_test(ragged_has_every_length_from_1_to_64_once),
+      cmocka_unit_test(pair_has_a_residual),
+      cmocka_unit_test(chain8_has_eight_ops_in_every_chain_and_every_builtin),
+      cmocka_unit_test(files_fills_its_rows_from_a_tensor),
+      cmocka_unit_test(user_op_declares_its_own_op),
+      cmocka_unit_test(vectors_of_all_examples_can_be_read),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
