@@ -3,6 +3,7 @@
  */
 #include "tools/arch.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "tools/command.h"
@@ -31,24 +32,22 @@ static bool is_listed(const struct stg_arch_list *list, const char *name) {
 int stg_arch_list_parse(const char *command, const char *text, struct stg_arch_list *ret_list) {
   struct stg_arch_list list = {.count = 0};
   for (const char *piece = text; piece != NULL;) {
+    if (list.count == STG_ARCH_LIST_MAX) {
+      return stg_report_wrong(command, "--arch names more than %d architectures",
+                              STG_ARCH_LIST_MAX);
+    }
     const char *comma = strchr(piece, ',');
     size_t len = comma == NULL ? strlen(piece) : (size_t)(comma - piece);
-    char name[sizeof list.names[0]] = {0};
-    if (len < sizeof name) {
-      memcpy(name, piece, len);
-    }
-    if (!stg_arch_is_name(name)) {
+    char *name = list.names[list.count];
+    snprintf(name, sizeof list.names[0], "%.*s", (int)(len < 64 ? len : 64), piece);
+    if (strlen(name) != len || !stg_arch_is_name(name)) {
       return stg_report_wrong(command, "--arch '%.*s': expected names such as sm_80,sm_90",
                               (int)(len < 64 ? len : 64), piece);
     }
     if (is_listed(&list, name)) {
       return stg_report_wrong(command, "--arch names %s twice", name);
     }
-    if (list.count == STG_ARCH_LIST_MAX) {
-      return stg_report_wrong(command, "--arch names more than %d architectures",
-                              STG_ARCH_LIST_MAX);
-    }
-    memcpy(list.names[list.count++], name, sizeof name);
+    list.count++;
     piece = comma == NULL ? NULL : comma + 1;
   }
   *ret_list = list;

@@ -185,15 +185,18 @@ static void report_json(const struct diagnosis *d, struct stg_strbuf *out) {
   *out = json.text;
 }
 
-/* A row of what is wrong, and a row of what to do about it. */
+/* Messages say what is wrong and, after a semicolon, what to do: a row for each. */
 static void add_problem(struct stg_table *table, const char *what, const struct finding *finding,
                         const char *remedy) {
+  const char *message = finding->problem.message;
+  const char *end = strstr(message, "; ");
   stg_table_cell(table, what);
   stg_table_cell(table, "missing");
-  stg_table_cell(table, finding->problem.message);
+  stg_table_printf(table, "%.*s", (int)(end != NULL ? (size_t)(end - message) : strlen(message)),
+                   message);
   stg_table_cell(table, "");
   stg_table_cell(table, "remedy");
-  stg_table_cell(table, remedy);
+  stg_table_cell(table, end != NULL ? end + 2 : remedy);
 }
 
 static void add_backend(struct stg_table *table, const char *what,
@@ -233,7 +236,7 @@ static void report_text(const struct diagnosis *d, struct stg_strbuf *out) {
   struct stg_table table = {.columns = "lll", .indent = "  "};
   add_backend(&table, "CPU backend", &d->cpu, "report this: the CPU backend needs nothing");
   add_backend(&table, "GPU backend", &d->gpu,
-              "install the NVIDIA driver where there is a GPU; without one the CPU backend serves");
+              "see the NVIDIA driver's own log; without a GPU the CPU backend serves");
   if (d->compiler.ok) {
     stg_table_cell(&table, "compiler");
     stg_table_cell(&table, "ok");
@@ -241,8 +244,7 @@ static void report_text(const struct diagnosis *d, struct stg_strbuf *out) {
                      d->trial.compile_ms);
   } else {
     add_problem(&table, "compiler", &d->compiler,
-                "install NVRTC (package cuda-nvrtc, or pip install nvidia-cuda-nvrtc), or use "
-                "kernels built elsewhere");
+                "install NVRTC 12 or 13, or use kernels that were built elsewhere");
   }
   add_cache(&table, &d->cache);
   for (size_t i = 0; i < VARIABLE_COUNT; i++) {

@@ -15,7 +15,7 @@
 #include "specs/vector_file.h"
 #include "tools/command.h"
 #include "tools/interrupt.h"
-#include "tools/job_slots.h"
+#include "tools/job_table.h"
 #include "tools/options.h"
 #include "tools/report.h"
 #include "tools/run_report.h"
@@ -39,9 +39,7 @@ struct run_tensors {
 struct run {
   struct stg_job job;
   bool job_open;
-  struct stg_job_slots slots;
-  stg_steer *steer;
-  stg_frame *frame;
+  struct stg_job_table table;
   struct run_tensors tensors;
   double *times_us;
 };
@@ -53,12 +51,7 @@ static void run_finish(struct run *run) {
   stg_engine *engine = run->job.engine;
   stg_mem_free(engine, run->tensors.device_hidden);
   stg_mem_free(engine, run->tensors.device_residual);
-  stg_frame_destroy(run->frame);
-  stg_error err = STG_ERROR_INIT;
-  if (run->steer != NULL && stg_steer_destroy(run->steer, &err) != STG_OK) {
-    stg_report_log(NULL, STG_LOG_ERROR, err.message);
-  }
-  stg_job_slots_fini(&run->job, &run->slots);
+  stg_job_table_finish(&run->job, &run->table);
   stg_job_close(&run->job);
   stg_free(run->tensors.before);
   stg_free(run->tensors.after);
@@ -108,37 +101,6 @@ static stg_status fill_tensors(struct run *run, stg_error *reterr) {
   return status;
 }
 
-/* Table, slots and frame: everything that a host does before its first layer. */
-static stg_status prepare(struct run *run, stg_error *reterr) {
-  struct stg_job *job = &run->job;
-  stg_status status = stg_job_slots_init(job, &run->slots, reterr);
-  if (status == STG_OK) {
-    status = stg_steer_create(job->engine, &job->desc, &run->steer, reterr);
-    if (status != STG_OK) {
-      stg_error_prefix(reterr, "%s: ", job->workload.file);
-    }
-  }
-  if (status == STG_OK) {
-    status = stg_job_slots_set(job, &run->slots, run->steer, reterr);
-  }
-  if (status == STG_OK) {
-    status = stg_frame_create(run->steer, &run->frame, reterr);
-  }
-  if (status != STG_OK) {
-    return status;
-  }
-  const stg_step step = {.struct_size = sizeof step,
-                         .rows = job->workload.rows,
-                         .row_map = job->row_map,
-                         .requests = job->requests,
-                         .longest = job->longest};
-  status = stg_steer_step(run->frame, &step, stg_mem_stream(job->engine), reterr);
-  if (status != STG_OK) {
-    stg_error_prefix(reterr, "%s: batch: ", job->workload.file);
-  }
-  return status;
-}
-
 static stg_apply apply_of(const struct run *run) {
   return (stg_apply){.struct_size = sizeof(stg_apply),
                      .layer = run->job.workload.layer,
@@ -150,7 +112,7 @@ static stg_apply apply_of(const struct run *run) {
 static stg_status apply_once(struct run *run, stg_device_report *ret_device, stg_error *reterr) {
   stg_engine *engine = run->job.engine;
   const stg_apply apply = apply_of(run);
-  stg_status status = stg_steer_apply(run->frame, &apply, stg_mem_stream(engine), reterr);
+  stg_status status = stg_steer_apply(run->table.frame, &apply, stg_mem_stream(engine), reterr);
   if (status == STG_OK) {
     status = stg_mem_synchronize(engine, reterr);
   }
@@ -159,7 +121,7 @@ static stg_status apply_once(struct run *run, stg_device_report *ret_device, stg
   }
   if (status == STG_OK) {
     *ret_device = (stg_device_report){.struct_size = sizeof *ret_device};
-    status = stg_device_status(run->steer, stg_mem_stream(engine), ret_device, reterr);
+    status = stg_device_status(run->table.steer, stg_mem_stream(engine), ret_device, reterr);
   }
   return status;
 }
@@ -202,8 +164,8 @@ static stg_status check_rows(const struct run *run, struct stg_oracle_report *re
                                          .before = run->tensors.before,
                                          .after = run->tensors.after,
                                          .residual = run->tensors.residual,
-                                         .row_chain = run->slots.oracle_map,
-                                         .chains = run->slots.oracle};
+                                         .row_chain = run->table.slots.oracle_map,
+                                         .chains = run->table.slots.oracle};
   return stg_oracle_check(&batch, ret_check, reterr);
 }
 
@@ -225,7 +187,8 @@ static stg_status measure(struct run *run, struct stg_run_times *ret_times, stg_
       stg_mem_upload(run->job.engine, t->device_hidden, t->before, t->bytes, reterr);
   if (status == STG_OK) {
     const stg_apply apply = apply_of(run);
-    status = stg_mem_time_applies(run->frame, &apply, w->warmup, w->repeats, run->times_us, reterr);
+    status = stg_mem_time_applies(run->table.frame, &apply, w->warmup, w->repeats, run->times_us,
+                                  reterr);
   }
   if (status != STG_OK) {
     return status;
@@ -281,7 +244,7 @@ static stg_status work(struct run *run, const struct run_options *options, bool 
     status = check_rows(run, &result.check, reterr);
   }
   if (status == STG_OK) {
-    status = stg_frame_plan(run->frame, &result.plan, reterr);
+    status = stg_frame_plan(run->table.frame, &result.plan, reterr);
   }
   if (status == STG_OK && result.timed) {
     status = measure(run, &result.times, reterr);
@@ -322,7 +285,7 @@ static int run_workload(const struct run_options *options) {
   stg_status status = stg_job_open(options->spec, &options->job, &run.job, &err);
   if (status == STG_OK) {
     run.job_open = true;
-    status = prepare(&run, &err);
+    status = stg_job_table_init(&run.job, &run.table, &err);
   }
   if (status == STG_OK) {
     status = fill_tensors(&run, &err);

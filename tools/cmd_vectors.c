@@ -110,11 +110,10 @@ static void table_rows(struct stg_table *table, const struct stg_tensor_info *te
 }
 
 static void table_header(struct stg_table *table, bool norms) {
-  static const char *const show[] = {"tensor", "row", "norm", "max |x|", "non-finite"};
-  static const char *const list[] = {"tensor", "dtype", "shape"};
-  const char *const *names = norms ? show : list;
-  for (size_t i = 0; i < strlen(table->columns); i++) {
-    stg_table_cell(table, names[i]);
+  static const char *const show[] = {"tensor", "row", "norm", "max |x|", "non-finite", NULL};
+  static const char *const list[] = {"tensor", "dtype", "shape", NULL};
+  for (const char *const *name = norms ? show : list; *name != NULL; name++) {
+    stg_table_cell(table, *name);
   }
 }
 

@@ -17,6 +17,12 @@ struct resolved_call {
   struct stg_oracle_op oracle;
 };
 
+/* The arena has failed: its own status says so in words. */
+static stg_status out_of_memory(const struct stg_job *job, stg_error *reterr) {
+  stg_status status = stg_arena_status(&job->arena, reterr);
+  return status != STG_OK ? status : STG_E_NO_MEMORY;
+}
+
 static int find_name(const char *const *names, size_t count, const char *name) {
   for (size_t i = 0; i < count; i++) {
     if (strcmp(names[i], name) == 0) {
@@ -118,7 +124,7 @@ static stg_status resolve_chain(struct stg_job *job, const struct stg_job_slots 
   stg_op_call *calls = stg_arena_alloc(&job->arena, chain->n_ops, sizeof *calls);
   struct stg_oracle_op *oracle = stg_arena_alloc(&job->arena, chain->n_ops, sizeof *oracle);
   if (calls == NULL || oracle == NULL) {
-    return stg_arena_status(&job->arena, reterr);
+    return out_of_memory(job, reterr);
   }
   for (size_t i = 0; i < chain->n_ops; i++) {
     struct resolved_call resolved;
@@ -137,16 +143,16 @@ static stg_status resolve_chain(struct stg_job *job, const struct stg_job_slots 
 static stg_status resolve_slots(struct stg_job *job, struct stg_job_slots *slots,
                                 stg_error *reterr) {
   const struct stg_workload *w = &job->workload;
-  const stg_chain **lists = stg_arena_alloc(&job->arena, w->n_slots, sizeof *lists);
+  struct stg_job_slot *lists = stg_arena_alloc(&job->arena, w->n_slots, sizeof *lists);
   struct stg_oracle_chain *oracle = stg_arena_alloc(&job->arena, w->n_slots, sizeof *oracle);
   if (lists == NULL || oracle == NULL) {
-    return stg_arena_status(&job->arena, reterr);
+    return out_of_memory(job, reterr);
   }
   for (size_t i = 0; i < w->n_slots; i++) {
     const struct stg_spec_slot *slot = &w->slots[i];
     stg_chain *chains = stg_arena_alloc(&job->arena, slot->n_chains, sizeof *chains);
     if (chains == NULL) {
-      return stg_arena_status(&job->arena, reterr);
+      return out_of_memory(job, reterr);
     }
     for (size_t k = 0; k < slot->n_chains; k++) {
       struct stg_oracle_chain resolved;
@@ -159,9 +165,9 @@ static stg_status resolve_slots(struct stg_job *job, struct stg_job_slots *slots
         oracle[i] = resolved;
       }
     }
-    lists[i] = chains;
+    lists[i] = (struct stg_job_slot){.chains = chains, .n_chains = slot->n_chains};
   }
-  slots->chains = lists;
+  slots->slots = lists;
   slots->oracle = oracle;
   return STG_OK;
 }
@@ -171,7 +177,7 @@ static stg_status map_oracle(struct stg_job *job, struct stg_job_slots *slots, s
   size_t rows = (size_t)job->workload.rows;
   int32_t *map = stg_arena_alloc(&job->arena, rows, sizeof *map);
   if (map == NULL) {
-    return stg_arena_status(&job->arena, reterr);
+    return out_of_memory(job, reterr);
   }
   for (size_t i = 0; i < rows; i++) {
     int32_t slot = job->row_map[i];
@@ -222,12 +228,12 @@ static stg_status intern_refs(struct stg_job *job, struct stg_job_slots *slots, 
   slots->bank_values = stg_arena_alloc(&job->arena, job->n_refs, sizeof *slots->bank_values);
   float *scratch = stg_arena_alloc(&job->arena, width, 2 * sizeof *scratch);
   if (slots->ids == NULL || slots->bank_values == NULL || scratch == NULL) {
-    return stg_arena_status(&job->arena, reterr);
+    return out_of_memory(job, reterr);
   }
   for (size_t i = 0; i < job->n_refs; i++) {
     double *values = stg_arena_alloc(&job->arena, width, sizeof *values);
     if (values == NULL) {
-      return stg_arena_status(&job->arena, reterr);
+      return out_of_memory(job, reterr);
     }
     slots->bank_values[i] = values;
     stg_status status = intern_ref(job, job->refs[i], scratch, &slots->ids[i], values, reterr);
@@ -270,8 +276,8 @@ stg_status stg_job_slots_set(const struct stg_job *job, const struct stg_job_slo
                              stg_steer *steer, stg_error *reterr) {
   const struct stg_workload *w = &job->workload;
   for (size_t i = 0; i < w->n_slots; i++) {
-    stg_status status =
-        stg_steer_slot_set(steer, (uint32_t)i, slots->chains[i], w->slots[i].n_chains, reterr);
+    stg_status status = stg_steer_slot_set(steer, (uint32_t)i, slots->slots[i].chains,
+                                           slots->slots[i].n_chains, reterr);
     if (status != STG_OK) {
       stg_error_prefix(reterr, "%s: slots.%s: ", w->file, w->slots[i].name);
       return status;

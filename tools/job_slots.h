@@ -10,11 +10,17 @@
 #include "engine/oracle/steer.h"
 #include "tools/workload_job.h"
 
+/* The list for stg_steer_slot_set. */
+struct stg_job_slot {
+  const stg_chain *chains;
+  size_t n_chains;
+};
+
 /* Slot i of the workload is slot i of the table. Everything lives in the job's arena. */
 struct stg_job_slots {
   stg_vector *ids;            /* [job->n_refs]: 0 where no reference is held */
   const double **bank_values; /* [job->n_refs]: hidden_size values each, as the bank stores them */
-  const struct stg_chain *const *chains; /* per slot: the list for stg_steer_slot_set */
+  const struct stg_job_slot *slots;      /* [workload.n_slots] */
   const struct stg_oracle_chain *oracle; /* per slot: the chain at the batch's layer */
   const int32_t *oracle_map;             /* per row: index into `oracle`, or -1 */
 };

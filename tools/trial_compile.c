@@ -9,6 +9,7 @@
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <steergraph/cache.h>
 
@@ -29,15 +30,18 @@ static int remove_one(const char *path, const struct stat *info, int kind, struc
 
 static stg_status make_folder(char **ret_folder, stg_error *reterr) {
   const char *parent = getenv("TMPDIR");
-  char *folder = stg_path_join(parent != NULL && parent[0] != '\0' ? parent : "/tmp",
-                               "steergraph-doctor-XXXXXX");
+  if (parent == NULL || parent[0] == '\0') {
+    parent = "/tmp";
+  }
+  char *folder = stg_path_join(parent, "steergraph-doctor-XXXXXX");
   if (folder == NULL) {
-    return stg_error_memory(reterr, "a path", 0);
+    stg_error_memory(reterr, "a path", strlen(parent));
+    return STG_E_NO_MEMORY;
   }
   if (mkdtemp(folder) == NULL) {
-    stg_status status = stg_error_io(reterr, errno, "make a folder like", folder);
+    stg_error_io(reterr, errno, "make a folder like", folder);
     stg_free(folder);
-    return status;
+    return STG_E_IO;
   }
   *ret_folder = folder;
   return STG_OK;

@@ -11,7 +11,7 @@
 
 #include "runtime/base/key.h"
 
-#define SHORT_VALUE_BYTES 120
+#define SHORT_VALUE_BYTES 400
 #define MAX_FACTORS 64
 
 /* Two materials, and where differences go. `factors` NULL: only count. */
