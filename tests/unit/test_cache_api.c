@@ -1,0 +1,253 @@
+/*
+ * test_cache_api.c: the public inspector of a cache folder.
+ */
+#include <steergraph/cache.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "runtime/base/alloc.h"
+#include "runtime/disk_cache.h"
+#include "tests/support/kernel_fixture.h"
+#include "tests/support/temp_folder.h"
+
+/* Store the request's kernel as made by `compiler`; the source tells keys apart. */
+static void fill(const char *folder, const char *source, const char *compiler) {
+  struct stg_disk_options options = {.path_list = folder};
+  struct stg_disk_cache *disk = NULL;
+  struct stg_kernel_request request = fixture_request();
+  struct stg_kernel_image image = fixture_image("cuda13_sm_90", compiler);
+  request.source = source;
+  assert_int_equal(stg_disk_cache_open(&options, &disk, NULL), STG_OK);
+  assert_int_equal(stg_disk_cache_store(disk, &request, &image, NULL), STG_OK);
+  stg_disk_cache_close(disk);
+}
+
+static stg_cache *open_cache(const char *path_list) {
+  stg_cache *cache = NULL;
+  assert_int_equal(stg_cache_open(path_list, &cache, NULL), STG_OK);
+  assert_non_null(cache);
+  return cache;
+}
+
+static void shows_every_field_of_an_entry(void **state) {
+  const struct stg_embedded_file *cubin = test_cubin("cuda13_sm_90");
+  struct stg_kernel_request request = fixture_request();
+  struct stg_key key = {0};
+  char hex[STG_KEY_HEX_CHARS + 1];
+  stg_cache_entry entry;
+  fill(temp_path(state, "c"), request.source, "nvrtc-13.0.88");
+  stg_cache *cache = open_cache(temp_path(state, "c"));
+  assert_int_equal(stg_cache_count(cache), 1);
+  assert_int_equal(stg_cache_get(cache, 0, &entry, NULL), STG_OK);
+  assert_int_equal(stg_kernel_request_key(&request, &key, NULL), STG_OK);
+  stg_key_hex(key, hex);
+  assert_true(entry.ok);
+  assert_null(entry.problem);
+  assert_string_equal(entry.key, hex);
+  assert_non_null(strstr(entry.path, hex));
+  assert_string_equal(entry.signature, request.signature);
+  assert_string_equal(entry.kernel, "fixture_plain");
+  assert_string_equal(entry.arch, "sm_90");
+  assert_string_equal(entry.compiler, "nvrtc-13.0.88");
+  assert_true(entry.creator[0] != '\0');
+  assert_string_equal(entry.source, "// prelude\n// source\n");
+  assert_int_equal(entry.source_bytes, strlen(entry.source));
+  assert_int_equal(entry.cubin_bytes, cubin->len);
+  assert_memory_equal(entry.cubin, cubin->text, cubin->len);
+  assert_memory_equal(entry.material, "format", sizeof "format");
+  assert_true(entry.size_bytes > entry.cubin_bytes + entry.source_bytes + entry.material_bytes);
+  assert_true(entry.created_unix > 1500000000);
+  assert_true(entry.used_unix >= entry.created_unix - 1);
+  assert_true(entry.compile_ms == 12.5);
+  assert_int_equal(entry.threads, 256);
+  assert_int_equal(entry.rows_per_block, 8);
+  assert_int_equal(entry.registers, 8);
+  assert_int_equal(entry.shared_bytes, 0);
+  assert_int_equal(entry.local_bytes, 0);
+  assert_int_equal(entry.param_bytes, 12);
+  assert_int_equal(entry.code_bytes, 384);
+  stg_cache_close(cache);
+}
+
+static void has_no_entries_where_there_is_no_folder(void **state) {
+  stg_cache *cache = open_cache(temp_path(state, "none"));
+  assert_int_equal(stg_cache_count(cache), 0);
+  stg_cache_close(cache);
+  assert_int_equal(access(temp_path(state, "none"), F_OK), -1);
+}
+
+static void lists_all_layers_in_path_order(void **state) {
+  char list[512];
+  stg_cache_entry first;
+  stg_cache_entry second;
+  fill(temp_path(state, "b"), "// 1\n", "nvrtc-13.0.88");
+  fill(temp_path(state, "a"), "// 2\n", "nvrtc-13.0.88");
+  snprintf(list, sizeof list, "%s:%s", temp_path(state, "b"), temp_path(state, "a"));
+  stg_cache *cache = open_cache(list);
+  assert_int_equal(stg_cache_count(cache), 2);
+  assert_int_equal(stg_cache_get(cache, 0, &first, NULL), STG_OK);
+  assert_int_equal(stg_cache_get(cache, 1, &second, NULL), STG_OK);
+  assert_true(strcmp(first.path, second.path) < 0);
+  stg_cache_close(cache);
+}
+
+static void shows_a_bad_entry_and_leaves_it_until_told(void **state) {
+  stg_cache_entry entry;
+  fill(temp_path(state, "c"), "// 1\n", "nvrtc-13.0.88");
+  stg_cache *cache = open_cache(temp_path(state, "c"));
+  assert_int_equal(stg_cache_get(cache, 0, &entry, NULL), STG_OK);
+  assert_int_equal(truncate(entry.path, 200), 0);
+  stg_cache_close(cache);
+  cache = open_cache(temp_path(state, "c"));
+  assert_int_equal(stg_cache_get(cache, 0, &entry, NULL), STG_OK);
+  assert_false(entry.ok);
+  assert_non_null(strstr(entry.problem, "does not fit in 200"));
+  assert_int_equal(entry.size_bytes, 200);
+  assert_null(entry.signature);
+  assert_string_equal(entry.key, "");
+  assert_int_equal(access(entry.path, F_OK), 0);
+  assert_int_equal(stg_cache_quarantine(cache, entry.path, NULL), STG_OK);
+  assert_int_equal(access(entry.path, F_OK), -1);
+  stg_cache_close(cache);
+  cache = open_cache(temp_path(state, "c"));
+  assert_int_equal(stg_cache_count(cache), 0);
+  stg_cache_close(cache);
+}
+
+static void says_that_an_entry_is_gone(void **state) {
+  stg_cache_entry entry;
+  char path[512];
+  fill(temp_path(state, "c"), "// 1\n", "nvrtc-13.0.88");
+  stg_cache *cache = open_cache(temp_path(state, "c"));
+  assert_int_equal(stg_cache_get(cache, 0, &entry, NULL), STG_OK);
+  snprintf(path, sizeof path, "%s", entry.path);
+  stg_cache_close(cache);
+  cache = open_cache(temp_path(state, "c"));
+  assert_int_equal(unlink(path), 0);
+  assert_int_equal(stg_cache_get(cache, 0, &entry, NULL), STG_OK);
+  assert_false(entry.ok);
+  assert_non_null(strstr(entry.problem, "No such file or directory"));
+  stg_cache_close(cache);
+}
+
+static void finds_by_the_beginning_of_a_key(void **state) {
+  stg_cache_entry entry;
+  stg_cache_entry same;
+  char prefix[80];
+  fill(temp_path(state, "c"), "// 1\n", "nvrtc-12.9.86");
+  fill(temp_path(state, "c"), "// 1\n", "nvrtc-12.10.3");
+  stg_cache *cache = open_cache(temp_path(state, "c"));
+  assert_int_equal(stg_cache_get(cache, 0, &entry, NULL), STG_OK);
+  snprintf(prefix, sizeof prefix, "%.6s", entry.key);
+  assert_int_equal(stg_cache_find(cache, prefix, &same, NULL), STG_OK);
+  assert_string_equal(same.key, entry.key);
+  assert_string_equal(same.compiler, "nvrtc-12.10.3");
+  snprintf(prefix, sizeof prefix, "%s-nvrtc-12.9", entry.key);
+  assert_int_equal(stg_cache_find(cache, prefix, &same, NULL), STG_OK);
+  assert_string_equal(same.compiler, "nvrtc-12.9.86");
+  stg_cache_close(cache);
+}
+
+static void refuses_keys_that_are_short_unknown_or_ambiguous(void **state) {
+  stg_cache_entry entry = {.size_bytes = 7};
+  stg_error err = STG_ERROR_INIT;
+  char source[32];
+  /* a twin whose name differs in the last digit of the key */
+  fill(temp_path(state, "c"), "// 1\n", "nvrtc-13.0.88");
+  stg_cache *cache = open_cache(temp_path(state, "c"));
+  assert_int_equal(stg_cache_get(cache, 0, &entry, NULL), STG_OK);
+  char twin[512];
+  snprintf(twin, sizeof twin, "%s", entry.path);
+  char *digit = strrchr(twin, '/') + STG_KEY_HEX_CHARS;
+  *digit = *digit == '0' ? '1' : '0';
+  assert_int_equal(link(entry.path, twin), 0);
+  snprintf(source, sizeof source, "%.8s", entry.key);
+  stg_cache_close(cache);
+  cache = open_cache(temp_path(state, "c"));
+  entry = (stg_cache_entry){.size_bytes = 7};
+  assert_int_equal(stg_cache_find(cache, source, &entry, &err), STG_E_INVALID);
+  assert_non_null(strstr(err.message, "' is ambiguous: '"));
+  assert_int_equal(stg_cache_find(cache, "abc", &entry, &err), STG_E_INVALID);
+  assert_string_equal(err.message, "key 'abc' does not begin with 4 lower-case hex digits");
+  assert_int_equal(stg_cache_find(cache, "", &entry, &err), STG_E_INVALID);
+  assert_int_equal(stg_cache_find(cache, "zzzzzzzz", &entry, &err), STG_E_INVALID);
+  const char *unknown = strncmp(source, "0000", 4) == 0 ? "1111" : "0000";
+  assert_int_equal(stg_cache_find(cache, unknown, &entry, &err), STG_E_NOT_FOUND);
+  assert_non_null(strstr(err.message, "no entry of 2 has a key that begins '"));
+  assert_int_equal(entry.size_bytes, 7);
+  stg_cache_close(cache);
+}
+
+static void checks_its_arguments(void **state) {
+  stg_cache *cache = NULL;
+  stg_cache_entry entry = {.size_bytes = 7};
+  stg_error err = STG_ERROR_INIT;
+  assert_int_equal(stg_cache_open(NULL, &cache, &err), STG_E_INVALID);
+  assert_string_equal(err.message, "no cache folder is given");
+  assert_int_equal(stg_cache_open("", &cache, &err), STG_E_INVALID);
+  assert_null(cache);
+  cache = open_cache(temp_path(state, "c"));
+  assert_int_equal(stg_cache_get(cache, 0, &entry, &err), STG_E_INVALID);
+  assert_string_equal(err.message, "no cache entry 0, the cache has 0");
+  assert_int_equal(stg_cache_quarantine(cache, "/etc/passwd", &err), STG_E_INVALID);
+  assert_string_equal(err.message, "'/etc/passwd' is in no folder of this cache");
+  assert_int_equal(entry.size_bytes, 7);
+  stg_cache_close(cache);
+  stg_cache_close(NULL);
+  assert_int_equal(stg_cache_count(NULL), 0);
+}
+
+static void inspects_a_folder_that_an_engine_would_refuse(void **state) {
+  fill(temp_path(state, "c"), "// 1\n", "nvrtc-13.0.88");
+  assert_int_equal(chmod(temp_path(state, "c"), 0777), 0);
+  stg_cache *cache = open_cache(temp_path(state, "c"));
+  assert_int_equal(stg_cache_count(cache), 1);
+  stg_cache_close(cache);
+}
+
+static void gives_no_memory_when_any_allocation_fails(void **state) {
+  const char *folder = temp_path(state, "c");
+  fill(folder, "// 1\n", "nvrtc-13.0.88");
+  stg_status status = STG_E_NO_MEMORY;
+  for (size_t nth = 1; status != STG_OK; nth++) {
+    stg_cache *cache = NULL;
+    stg_cache_entry entry;
+    stg_alloc_fail_at(nth);
+    status = stg_cache_open(folder, &cache, NULL);
+    if (status == STG_OK) {
+      status = stg_cache_get(cache, 0, &entry, NULL);
+    }
+    stg_alloc_fail_at(0);
+    stg_cache_close(cache);
+    assert_true(status == STG_OK || status == STG_E_NO_MEMORY);
+    assert_true(nth < 200);
+  }
+}
+
+int main(void) {
+#define IN_FOLDER(test)                                                                            \
+  cmocka_unit_test_setup_teardown(test, temp_folder_setup, temp_folder_teardown)
+  const struct CMUnitTest tests[] = {
+      IN_FOLDER(shows_every_field_of_an_entry),
+      IN_FOLDER(has_no_entries_where_there_is_no_folder),
+      IN_FOLDER(lists_all_layers_in_path_order),
+      IN_FOLDER(shows_a_bad_entry_and_leaves_it_until_told),
+      IN_FOLDER(says_that_an_entry_is_gone),
+      IN_FOLDER(finds_by_the_beginning_of_a_key),
+      IN_FOLDER(refuses_keys_that_are_short_unknown_or_ambiguous),
+      IN_FOLDER(checks_its_arguments),
+      IN_FOLDER(inspects_a_folder_that_an_engine_would_refuse),
+      IN_FOLDER(gives_no_memory_when_any_allocation_fails),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
