@@ -223,7 +223,9 @@ uint32_t stg_combination_dot(struct stg_program_builder *b, const struct stg_com
     return norm2(b, x);
   }
   if (x->h == STG_FACTOR_ZERO && y->h != STG_FACTOR_ZERO) {
-    return stg_combination_dot(b, y, x);
+    const struct stg_combination *without_h = x;
+    x = y;
+    y = without_h;
   }
   uint32_t sum = STG_NO_VALUE;
   if (y->h != STG_FACTOR_ZERO) {

@@ -17,8 +17,10 @@ static void emit_leaf(const struct emitter *e, const struct stg_node *node) {
   } else if (node->kind == STG_NODE_PARAM && e->params != NULL) {
     stg_strbuf_str(e->out, e->params[node->ref]);
   } else {
-    char letter = node->kind == STG_NODE_PARAM ? 'p' : node->kind == STG_NODE_VECTOR ? 'v' : 't';
-    stg_strbuf_printf(e->out, "%c%u", letter, node->ref);
+    const char *letter = node->kind == STG_NODE_PARAM    ? "p"
+                         : node->kind == STG_NODE_VECTOR ? "v"
+                                                         : "t";
+    stg_strbuf_printf(e->out, "%s%u", letter, node->ref);
   }
 }
 

@@ -1,8 +1,8 @@
 /*
  * test_chain.c: a chain's program against its ops applied one after another.
  *
- * The programs are interpreted here in double over rows of random numbers, and the ops are written
- * out by hand, so nothing but the program under test comes from codegen.
+ * Programs are interpreted in double over rows of random numbers, and the ops are written out by
+ * hand, so nothing but the program under test comes from codegen.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,26 +17,21 @@
 #include "codegen/chain.h"
 #include "tests/support/builtin_ops.h"
 #include "tests/support/compile_op.h"
+#include "tests/support/interpret_program.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-#define HIDDEN 64
+#define HIDDEN INTERPRET_HIDDEN
 
-/* One chain with its numbers. Op k's vector m is vectors[first[k] + m]. */
+/* One chain with its numbers. Op k's vector m is row.vectors[first[k] + m]. */
 struct setup {
   const struct stg_op *ops[STG_CHAIN_MAX_OPS];
   size_t n_ops;
   size_t first[STG_CHAIN_MAX_OPS];
-  float params[STG_CHAIN_MAX_OPS][STG_OP_MAX_PARAMS];
-  double vectors[STG_CHAIN_MAX_VECTORS][HIDDEN];
-  double h[HIDDEN];
+  struct interpret_row row;
 };
 
 static double dot(const double *x, const double *y) {
-  double sum = 0;
-  for (size_t i = 0; i < HIDDEN; i++) {
-    sum += x[i] * y[i];
-  }
-  return sum;
+  return interpret_dot(x, y);
 }
 
 /* y += factor * x */
@@ -44,120 +39,6 @@ static void add_scaled(double *y, double factor, const double *x) {
   for (size_t i = 0; i < HIDDEN; i++) {
     y[i] += factor * x[i];
   }
-}
-
-/* ---- the interpreter ---- */
-
-static double operand(const struct stg_program *p, const struct stg_instr *instr,
-                      const double *values, uint32_t k, double absent) {
-  if (k >= instr->n_args) {
-    return 0;
-  }
-  uint32_t arg = p->args[instr->first_arg + k];
-  return arg == STG_NO_VALUE ? absent : values[arg];
-}
-
-/* |s*h0 + sum t_i v_i|^2 by the Gram formula. */
-static double norm2(const struct setup *s, const struct stg_program *p,
-                    const struct stg_instr *instr, const double *values) {
-  double scale = operand(p, instr, values, 0, 1);
-  double sum = scale * scale * dot(s->h, s->h);
-  for (uint32_t i = 0; i < p->n_vectors; i++) {
-    double t = operand(p, instr, values, 1 + i, 0);
-    sum += 2 * scale * t * dot(s->h, s->vectors[i]);
-    for (uint32_t j = 0; j < p->n_vectors; j++) {
-      sum += t * operand(p, instr, values, 1 + j, 0) * dot(s->vectors[i], s->vectors[j]);
-    }
-  }
-  return sum < 0 ? 0 : sum;
-}
-
-static double interpret(const struct setup *s, const struct stg_program *p,
-                        const struct stg_instr *instr, const double *values) {
-  double x = operand(p, instr, values, 0, 1);
-  double y = operand(p, instr, values, 1, 0);
-  double z = operand(p, instr, values, 2, 0);
-  switch (instr->kind) {
-  case STG_INSTR_CONST:
-    return (double)instr->imm;
-  case STG_INSTR_PARAM:
-    return (double)s->params[instr->i][instr->j];
-  case STG_INSTR_DOT:
-    return dot(s->h, s->vectors[instr->i]);
-  case STG_INSTR_GRAM:
-    return dot(s->vectors[instr->i], s->vectors[instr->j]);
-  case STG_INSTR_NORM2:
-    return norm2(s, p, instr, values);
-  case STG_INSTR_NEG:
-    return -x;
-  case STG_INSTR_ADD:
-    return x + y;
-  case STG_INSTR_SUB:
-    return x - y;
-  case STG_INSTR_MUL:
-    return x * y;
-  case STG_INSTR_DIV:
-    return x / y;
-  case STG_INSTR_FMA:
-    return fma(x, y, z);
-  case STG_INSTR_MIN:
-    return y < x ? y : x;
-  case STG_INSTR_MAX:
-    return y > x ? y : x;
-  case STG_INSTR_CLAMP:
-    return x < y ? y : x > z ? z : x;
-  case STG_INSTR_ABS:
-    return fabs(x);
-  case STG_INSTR_SQRT:
-    return sqrt(x);
-  case STG_INSTR_EXP:
-    return exp(x);
-  case STG_INSTR_LOG:
-    return log(x);
-  case STG_INSTR_TANH:
-    return tanh(x);
-  case STG_INSTR_SIGMOID:
-    return 1 / (1 + exp(-x));
-  case STG_INSTR_LT:
-    return x < y;
-  case STG_INSTR_LE:
-    return x <= y;
-  case STG_INSTR_GT:
-    return x > y;
-  case STG_INSTR_GE:
-    return x >= y;
-  case STG_INSTR_EQ:
-    return x == y;
-  case STG_INSTR_NE:
-    return x != y;
-  case STG_INSTR_NOT:
-    return x == 0;
-  case STG_INSTR_AND:
-    return x != 0 && y != 0;
-  case STG_INSTR_OR:
-    return x != 0 || y != 0;
-  case STG_INSTR_SELECT:
-    return x != 0 ? y : z;
-  case STG_INSTR_KINDS:
-    break;
-  }
-  fail_msg("unknown instruction %d", (int)instr->kind);
-  return 0;
-}
-
-/* scale*h + sum coef_i*v_i by the program. */
-static void run(const struct setup *s, const struct stg_program *p, double *ret_row) {
-  double *values = calloc(p->n_instrs + 1, sizeof *values);
-  assert_non_null(values);
-  for (uint32_t i = 0; i < p->n_instrs; i++) {
-    values[i] = interpret(s, p, &p->instrs[i], values);
-  }
-  memset(ret_row, 0, HIDDEN * sizeof *ret_row);
-  add_scaled(ret_row, p->scale == STG_NO_VALUE ? 1 : values[p->scale], s->h);
-  for (uint32_t i = 0; i < p->n_vectors; i++) {
-    add_scaled(ret_row, p->coef[i] == STG_NO_VALUE ? 0 : values[p->coef[i]], s->vectors[i]);
-  }
-  free(values);
 }
 
 /* ---- the ops by hand: v is the op's first vector, w its second, p its parameters ---- */
@@ -223,10 +104,10 @@ static const struct {
 
 /* The chain op by op on a copy of the row. */
 static void run_by_hand(const struct setup *s, const size_t *kinds, double *ret_row) {
-  memcpy(ret_row, s->h, sizeof s->h);
+  memcpy(ret_row, s->row.h, sizeof s->row.h);
   for (size_t k = 0; k < s->n_ops; k++) {
-    const double *v = s->vectors[s->first[k]];
-    builtins[kinds[k]].by_hand(ret_row, v, v + HIDDEN, s->params[k]);
+    const double *v = s->row.vectors[s->first[k]];
+    builtins[kinds[k]].by_hand(ret_row, v, v + HIDDEN, s->row.params[k]);
   }
 }
 
@@ -234,7 +115,7 @@ static void run_by_hand(const struct setup *s, const size_t *kinds, double *ret_
 
 static double uniform(uint64_t *seed) {
   *seed = *seed * 6364136223846793005u + 1442695040888963407u;
-  return (double)(*seed >> 11) / 4503599627370496.0 - 1;
+  return (double)(*seed >> 11) * 0x1p-52 - 1;
 }
 
 /* Unit vectors, any two with a cosine of about 0.8. */
@@ -242,15 +123,15 @@ static void fill_vectors(struct setup *s, size_t n, uint64_t *seed) {
   double common[HIDDEN];
   for (size_t i = 0; i < HIDDEN; i++) {
     common[i] = uniform(seed);
-    s->h[i] = 3 * uniform(seed);
+    s->row.h[i] = 3 * uniform(seed);
   }
   for (size_t k = 0; k < n; k++) {
     for (size_t i = 0; i < HIDDEN; i++) {
-      s->vectors[k][i] = common[i] + 0.5 * uniform(seed);
+      s->row.vectors[k][i] = common[i] + 0.5 * uniform(seed);
     }
-    double norm = sqrt(dot(s->vectors[k], s->vectors[k]));
+    double norm = sqrt(dot(s->row.vectors[k], s->row.vectors[k]));
     for (size_t i = 0; i < HIDDEN; i++) {
-      s->vectors[k][i] /= norm;
+      s->row.vectors[k][i] /= norm;
     }
   }
 }
@@ -263,10 +144,10 @@ static void append(struct setup *s, struct stg_arena *arena, size_t kind, uint64
   s->ops[k] = op;
   s->first[k] = k == 0 ? 0 : s->first[k - 1] + s->ops[k - 1]->n_vectors;
   for (size_t i = 0; i < op->n_params; i++) {
-    s->params[k][i] = (float)(2 * uniform(seed));
+    s->row.params[k][i] = (float)(2 * uniform(seed));
   }
   if (strcmp(op->name, "projection_cap") == 0) {
-    s->params[k][1] = s->params[k][0] + 1;
+    s->row.params[k][1] = s->row.params[k][0] + 1;
   }
 }
 
@@ -282,13 +163,14 @@ static double worst_relative_difference(const double *x, const double *y) {
 
 static void random_chains_equal_the_sequential_loop(void **state) {
   (void)state;
+  const size_t n_builtins = COUNT(builtins);
   uint64_t seed = 20;
   for (int chain = 0; chain < 200; chain++) {
     struct stg_arena arena = {0};
     struct setup s = {0};
     size_t kinds[6];
     for (size_t k = 0; k < COUNT(kinds); k++) {
-      kinds[k] = (size_t)((uniform(&seed) + 1) / 2 * COUNT(builtins));
+      kinds[k] = (size_t)((uniform(&seed) + 1) / 2 * (double)n_builtins);
       append(&s, &arena, kinds[k], &seed);
     }
     fill_vectors(&s, 2 * COUNT(kinds), &seed);
@@ -297,7 +179,7 @@ static void random_chains_equal_the_sequential_loop(void **state) {
     assert_int_equal(stg_chain_program(&arena, s.ops, s.n_ops, &program, &err), STG_OK);
     double by_program[HIDDEN];
     double by_hand[HIDDEN];
-    run(&s, &program, by_program);
+    interpret_program(&program, &s.row, by_program);
     run_by_hand(&s, kinds, by_hand);
     double difference = worst_relative_difference(by_program, by_hand);
     if (!(difference < 1e-11)) {
@@ -314,12 +196,12 @@ static void keep_norm_leaves_a_row_that_would_vanish(void **state) {
   struct setup s = {0};
   uint64_t seed = 3;
   append(&s, &arena, 3, &seed);
-  s.params[0][0] = -2;
-  s.h[5] = 2;
-  s.vectors[0][5] = 1;
+  s.row.params[0][0] = -2;
+  s.row.h[5] = 2;
+  s.row.vectors[0][5] = 1;
   double row[HIDDEN];
-  run(&s, &s.ops[0]->program, row);
-  assert_memory_equal(row, s.h, sizeof row);
+  interpret_program(&s.ops[0]->program, &s.row, row);
+  assert_memory_equal(row, s.row.h, sizeof row);
   stg_arena_finish(&arena);
 }
 
@@ -439,8 +321,8 @@ static void a_chain_of_one_op_is_the_ops_own_program(void **state) {
     uint64_t seed = i + 1;
     append(&s, &arena, i, &seed);
     fill_vectors(&s, 2, &seed);
-    run(&s, &program, rows[0]);
-    run(&s, &op->program, rows[1]);
+    interpret_program(&program, &s.row, rows[0]);
+    interpret_program(&op->program, &s.row, rows[1]);
     assert_memory_equal(rows[0], rows[1], sizeof rows[0]);
   }
   stg_arena_finish(&arena);

@@ -237,21 +237,20 @@ static void refuses_more_statements_than_the_limit(void **state) {
 
 static void refuses_more_text_than_the_limit(void **state) {
   (void)state;
-  static char blanks[STG_OP_MAX_TEXT_BYTES + 1];
-  memset(blanks, ' ', sizeof blanks - 1);
-  memcpy(blanks, "h += v", 6);
+  struct stg_strbuf body = {0};
+  stg_strbuf_str(&body, "h=v");
+  while (body.len < STG_OP_MAX_TEXT_BYTES - 2) { /* the names of the op and of its vector */
+    stg_strbuf_char(&body, ' ');
+  }
   struct stg_arena arena = {0};
-  struct test_op text = {.name = "x", .vectors = {"v"}, .body = {blanks + 2}};
-  blanks[2] = 'h';
-  blanks[3] = '=';
-  blanks[4] = 'v';
-  blanks[5] = ' ';
+  struct test_op text = {.name = "x", .vectors = {"v"}, .body = {stg_strbuf_text(&body)}};
   const struct stg_op *op = NULL;
   stg_error err = STG_ERROR_INIT;
   assert_int_equal(compile_op(&arena, &text, &op, &err), STG_OK);
   text.name = "xy";
   assert_int_equal(compile_op(&arena, &text, &op, &err), STG_E_FORMAT);
   assert_string_equal(err.message, "test.json: 4097 bytes of names and statements; at most 4096");
+  stg_strbuf_finish(&body);
   stg_arena_finish(&arena);
 }
 
@@ -260,19 +259,21 @@ static void refuses_more_nodes_than_the_limit(void **state) {
   struct stg_arena arena = {0};
   struct test_op text = {.vectors = {"v"}, .params = {"a"}};
   /* 49 terms make 99 nodes with the product by v, so 21 statements are over 2048 */
-  char line[256] = "h+=(a";
+  struct stg_strbuf line = {0};
+  stg_strbuf_str(&line, "h+=(a");
   for (int i = 0; i < 48; i++) {
-    strcat(line, "+a");
+    stg_strbuf_str(&line, "+a");
   }
-  strcat(line, ")*v");
+  stg_strbuf_str(&line, ")*v");
   for (size_t i = 0; i < 21; i++) {
-    text.body[i] = line;
+    text.body[i] = stg_strbuf_text(&line);
   }
   const struct stg_op *op = NULL;
   stg_error err = STG_ERROR_INIT;
   assert_int_equal(compile_op(&arena, &text, &op, &err), STG_E_FORMAT);
   assert_string_equal(err.message, "test.json: body[20]: column 72: the op has more than 2048 "
                                    "operands and operators; split it");
+  stg_strbuf_finish(&line);
   stg_arena_finish(&arena);
 }
 
