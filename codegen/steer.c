@@ -20,7 +20,11 @@ extern const size_t stg_embedded_prelude_count;
 #define WARP_THREADS 32
 #define MAX_THREADS 512
 #define TARGET_CHUNKS_PER_THREAD 2
+#ifdef MAX_TILE_ROWS_OVERRIDE
+#define MAX_TILE_ROWS MAX_TILE_ROWS_OVERRIDE
+#else
 #define MAX_TILE_ROWS 8
+#endif
 /* Registers that the rows of a tile may take of each thread; the rest is for the update's floats.
  */
 #define HELD_REGISTERS 64
@@ -115,8 +119,8 @@ static const char *callee(enum stg_instr_kind kind) {
       {STG_INSTR_FMA, "__fmaf_rn"}, {STG_INSTR_MIN, "stg_min"},
       {STG_INSTR_MAX, "stg_max"},   {STG_INSTR_CLAMP, "stg_clamp"},
       {STG_INSTR_ABS, "fabsf"},     {STG_INSTR_SQRT, "__fsqrt_rn"},
-      {STG_INSTR_EXP, "stg_exp"},   {STG_INSTR_LOG, "stg_log"},
-      {STG_INSTR_TANH, "stg_tanh"}, {STG_INSTR_SIGMOID, "stg_sigmoid"},
+      {STG_INSTR_EXP, "stg_cpu_exp"},   {STG_INSTR_LOG, "stg_cpu_log"},
+      {STG_INSTR_TANH, "stg_cpu_tanh"}, {STG_INSTR_SIGMOID, "stg_cpu_sigmoid"},
   };
   for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
     if (table[i].kind == kind) {

@@ -62,6 +62,10 @@ stg_status stg_mem_download(stg_engine *engine, void *to, const void *from, size
   return status == STG_OK ? stg_stream_synchronize(engine->device, engine->stream, reterr) : status;
 }
 
+struct stg_device *stg_mem_device(stg_engine *engine) {
+  return engine->device;
+}
+
 stg_stream stg_mem_stream(stg_engine *engine) {
   return engine->stream;
 }

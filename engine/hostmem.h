@@ -7,6 +7,8 @@
 
 #include <steergraph/steer.h>
 
+struct stg_device;
+
 /** Memory that apply can work on. Aligned to 256 bytes; freed with stg_mem_free. */
 STG_NODISCARD stg_status stg_mem_alloc(stg_engine *engine, size_t bytes, void **ret_memory,
                                        stg_error *reterr);
@@ -16,6 +18,8 @@ STG_NODISCARD stg_status stg_mem_upload(stg_engine *engine, void *to, const void
                                         size_t bytes, stg_error *reterr);
 STG_NODISCARD stg_status stg_mem_download(stg_engine *engine, void *to, const void *from,
                                           size_t bytes, stg_error *reterr);
+/** The engine's device, for benchmarks; NULL on the CPU. */
+struct stg_device *stg_mem_device(stg_engine *engine);
 /** A stream to work on (NULL on the CPU); the engine keeps it. */
 stg_stream stg_mem_stream(stg_engine *engine);
 /** Wait until the stream is empty; reports errors of the work before. */

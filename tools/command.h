@@ -19,6 +19,7 @@ enum stg_exit {
   X(ops, "list the built-in ops, or check an op definition")                                       \
   X(vectors, "list the tensors of a file, or show their norms")                                    \
   X(cache, "list, show and verify the entries of a cache folder")                                  \
+  X(bench, "time workloads on a GPU, beside a copy of the same bytes")                             \
   X(doctor, "say what was found here, what is missing, and the remedy")
 
 /** Run one subcommand; argv[0] is its name. Returns an exit status. */
