@@ -4,7 +4,7 @@
 test_summary.py testlog.json           what `meson test` wrote
 test_summary.py STATUS:OUTPUT_FILE...  exit statuses and outputs of programs run by hand
 
-Counts the cases inside a program where its output shows them (cmocka, or lines "ok"/"not ok"), else
+Counts the cases inside a program where its output shows them (cmocka, or lines of TAP), else
 the program as one. Exit status 1 when anything failed or nothing ran.
 """
 import json
@@ -15,18 +15,22 @@ import sys
 RUN = re.compile(r"^\[ RUN {6}\] ", re.MULTILINE)
 PASSED = re.compile(r"^\[ {7}OK \] ", re.MULTILINE)
 SKIPPED = re.compile(r"^\[  SKIPPED \] (\w+)$", re.MULTILINE)
-LINE_OK = re.compile(r"^ok\b", re.MULTILINE)
+LINE_OK = re.compile(r"^ok\b(?!.*# SKIP)", re.MULTILINE)
+LINE_SKIP = re.compile(r"^ok\b.*# SKIP", re.MULTILINE)
 LINE_NOT_OK = re.compile(r"^not ok\b", re.MULTILINE)
 SKIP_STATUS = 77
 
 
 def count_cases(output: str) -> tuple[int, int, int]:
     """Passed, failed and skipped cases that the output shows. cmocka names skipped ones twice."""
+    passed = len(PASSED.findall(output))
     skipped = len(set(SKIPPED.findall(output)))
-    passed = len(PASSED.findall(output)) + len(LINE_OK.findall(output))
-    started = len(RUN.findall(output)) + len(LINE_OK.findall(output))
-    failed = started - passed - skipped + len(LINE_NOT_OK.findall(output))
-    return passed, max(failed, 0), skipped
+    failed = max(len(RUN.findall(output)) - passed - skipped, 0)
+    return (
+        passed + len(LINE_OK.findall(output)),
+        failed + len(LINE_NOT_OK.findall(output)),
+        skipped + len(LINE_SKIP.findall(output)),
+    )
 
 
 def count_program(verdict: str, output: str) -> tuple[int, int, int]:

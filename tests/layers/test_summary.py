@@ -27,6 +27,7 @@ CASES = [
     ("counts a silent failure as one", 3, "", "0 passed, 1 failed, 0 skipped", 1),
     ("counts a program without its device as skipped", 77, "", "0 passed, 0 failed, 1 skipped", 0),
     ("counts lines of scripts", 1, "ok 1 - x\nnot ok - y\nok\n", "2 passed, 1 failed, 0 skipped", 1),
+    ("counts skipped lines", 0, "ok 1 - x\nok 2 - y # SKIP no\n", "1 passed, 0 failed, 1 skipped", 0),
 ]
 RESULTS = {0: "OK", 77: "SKIP"}
 
