@@ -22,7 +22,7 @@ static uint32_t factor_value(struct stg_program_builder *b, uint32_t factor) {
                                                        : -1.0f);
 }
 
-uint32_t stg_factor_output(struct stg_program_builder *b, uint32_t factor, uint32_t absent) {
+uint32_t stg_combination_factor(struct stg_program_builder *b, uint32_t factor, uint32_t absent) {
   return factor == absent ? STG_NO_VALUE : factor_value(b, factor);
 }
 
@@ -195,9 +195,9 @@ static uint32_t dot_vector(struct stg_program_builder *b, const struct stg_combi
 /* |x|^2 of a combination that contains h. */
 static uint32_t norm2(struct stg_program_builder *b, const struct stg_combination *x) {
   uint32_t args[1 + STG_CHAIN_MAX_VECTORS];
-  args[0] = stg_factor_output(b, x->h, STG_FACTOR_ONE);
+  args[0] = stg_combination_factor(b, x->h, STG_FACTOR_ONE);
   for (uint32_t k = 0; k < b->n_vectors; k++) {
-    args[1 + k] = stg_factor_output(b, x->v[k], STG_FACTOR_ZERO);
+    args[1 + k] = stg_combination_factor(b, x->v[k], STG_FACTOR_ZERO);
   }
   return stg_build_norm2(b, args);
 }

@@ -46,6 +46,6 @@ uint32_t stg_combination_dot(struct stg_program_builder *b, const struct stg_com
 uint32_t stg_combination_norm(struct stg_program_builder *b, const struct stg_combination *x);
 
 /** A factor as the program's outputs spell it: `absent` (the symbolic one) as STG_NO_VALUE. */
-uint32_t stg_factor_output(struct stg_program_builder *b, uint32_t factor, uint32_t absent);
+uint32_t stg_combination_factor(struct stg_program_builder *b, uint32_t factor, uint32_t absent);
 
 #endif

@@ -151,10 +151,10 @@ stg_status stg_lower_op(struct stg_arena *arena, const struct stg_ast *ast, uint
     lower_statement(&l, first, &ast->statements[i]);
     first = ast->statements[i].root + 1u;
   }
-  uint32_t scale = stg_factor_output(&l.builder, l.state.h, STG_FACTOR_ONE);
+  uint32_t scale = stg_combination_factor(&l.builder, l.state.h, STG_FACTOR_ONE);
   uint32_t coef[STG_OP_MAX_VECTORS];
   for (uint32_t k = 0; k < n_vectors; k++) {
-    coef[k] = stg_factor_output(&l.builder, l.state.v[k], STG_FACTOR_ZERO);
+    coef[k] = stg_combination_factor(&l.builder, l.state.v[k], STG_FACTOR_ZERO);
   }
   stg_status status = stg_build_finish(&l.builder, arena, scale, coef, ret_program, reterr);
   stg_build_abandon(&l.builder);
