@@ -114,10 +114,14 @@ static stg_status read_op_file(struct stg_workload_reader *reader, const struct 
                                const struct stg_op_decl **ops) {
   const char *path = NULL;
   stg_status status = stg_spec_read_path(reader, at, &path);
-  if (status == STG_OK) {
-    status = stg_op_decl_load(&reader->workload->arena, path, &ops[at->index], reader->err);
-  }
   if (status != STG_OK) {
+    return status;
+  }
+  status = stg_op_decl_load(&reader->workload->arena, path, &ops[at->index], reader->err);
+  if (status != STG_OK) {
+    char place[STG_JSON_PATH_BYTES];
+    stg_json_path(at, place);
+    stg_error_prefix(reader->err, "%s: %s: ", reader->workload->file, place);
     return status;
   }
   const char *name = ops[at->index]->name;

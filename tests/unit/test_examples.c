@@ -39,30 +39,39 @@ static size_t count_unsteered(const struct stg_workload *w) {
   return n;
 }
 
-/* Different (vector, copy) pairs that the slots name. */
-static size_t count_vectors_in_use(const struct stg_workload *w) {
+/* A set of (vector, copy) pairs. */
+struct refs {
   uint64_t seen[256];
-  size_t n = 0;
+  size_t count;
+};
+
+static void add_refs(struct refs *refs, const struct stg_spec_op_call *call) {
+  for (size_t i = 0; i < call->n_args; i++) {
+    const struct stg_spec_arg *arg = &call->args[i];
+    uint64_t ref = (uint64_t)arg->vector << 32 | arg->copy;
+    size_t k = 0;
+    while (k < refs->count && refs->seen[k] != ref) {
+      k++;
+    }
+    if (arg->is_vector && k == refs->count) {
+      assert_true(k < sizeof refs->seen / sizeof *refs->seen);
+      refs->seen[refs->count++] = ref;
+    }
+  }
+}
+
+/* Different vectors that the slots name. */
+static size_t count_vectors_in_use(const struct stg_workload *w) {
+  struct refs refs = {.count = 0};
   for (size_t s = 0; s < w->n_slots; s++) {
     for (size_t c = 0; c < w->slots[s].n_chains; c++) {
       const struct stg_spec_chain *chain = &w->slots[s].chains[c];
-      for (size_t o = 0; o < chain->n_ops; o++) {
-        for (size_t a = 0; a < chain->ops[o].n_args; a++) {
-          const struct stg_spec_arg *arg = &chain->ops[o].args[a];
-          uint64_t ref = (uint64_t)arg->vector << 32 | arg->copy;
-          size_t k = 0;
-          while (k < n && seen[k] != ref) {
-            k++;
-          }
-          if (arg->is_vector && k == n) {
-            assert_true(n < sizeof seen / sizeof *seen);
-            seen[n++] = ref;
-          }
-        }
+      for (size_t k = 0; k < chain->n_ops; k++) {
+        add_refs(&refs, &chain->ops[k]);
       }
     }
   }
-  return n;
+  return refs.count;
 }
 
 static bool every_slot_is_used(const struct stg_workload *w) {

@@ -150,13 +150,14 @@ static void does_not_read_past_the_given_length(void **state) {
   (void)state;
   struct stg_json_doc doc = {0};
   stg_error err = STG_ERROR_INIT;
+  static const char *const texts[] = {"[1,2]", "[true", "\"\\ud8"};
   char *text = stg_malloc(5); /* no NUL, so that a sanitizer sees a step too far */
-  memcpy(text, "[1,2]", 5);
+  memcpy(text, texts[0], 5);
   assert_int_equal(stg_json_parse("x.json", text, 5, &doc, &err), STG_OK);
   stg_json_finish(&doc);
-  memcpy(text, "[true", 5);
+  memcpy(text, texts[1], 5);
   assert_rejected(text, 5, "x.json:1:6: expected ',' or ']', found the end of the text");
-  memcpy(text, "\"\\ud8", 5);
+  memcpy(text, texts[2], 5);
   assert_rejected(text, 5, "x.json:1:2: expected four hex digits after '\\u'");
   stg_free(text);
 }
@@ -180,7 +181,8 @@ static void bounds_the_size_and_the_number_of_values(void **state) {
   assert_rejected(text, size, "x.json: 67108865 bytes; a JSON file has at most 67108864");
   text[0] = '[';
   for (size_t i = 1; i < size - 1; i += 2) {
-    memcpy(text + i, "1,", 2);
+    text[i] = '1';
+    text[i + 1] = ',';
   }
   assert_rejected(text, size - 1,
                   "x.json:1:8388608: more than 4194304 values; put large vectors into a "
