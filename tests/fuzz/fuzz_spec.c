@@ -1,0 +1,112 @@
+/*
+ * fuzz_spec.c: the libFuzzer target of what reads text from users: workloads, op definitions, and
+ * the op language down to the scalar program.
+ *
+ * Runs in the root of the source tree, so that a workload's "user/my_op.json" is found. Finds
+ * crashes, leaks, hangs and messages that break the rule of one line.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/op.h"
+#include "runtime/base/alloc.h"
+#include "specs/workload.h"
+
+#define MAX_PARAMS 64
+#define MAX_VALUES (1 << 16) /* of all vectors of a workload that are really read */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size); /* NOLINT: libFuzzer's name */
+
+/* An error is one line that says something. */
+static void check_error(stg_status status, const stg_error *err) {
+  if (status != STG_OK &&
+      (err->code != status || err->message[0] == '\0' || strpbrk(err->message, "\r\n") != NULL)) {
+    abort();
+  }
+}
+
+static void compile_op(struct stg_arena *arena, const struct stg_op_decl *decl) {
+  struct stg_op_param params[MAX_PARAMS];
+  if (decl->n_params > MAX_PARAMS) {
+    return;
+  }
+  for (size_t i = 0; i < decl->n_params; i++) {
+    params[i] = (struct stg_op_param){.name = decl->params[i].name,
+                                      .has_default = decl->params[i].has_default,
+                                      .default_value = decl->params[i].default_value};
+  }
+  struct stg_op_source source = {.file = decl->file,
+                                 .name = decl->name,
+                                 .vectors = decl->vectors,
+                                 .n_vectors = decl->n_vectors,
+                                 .params = params,
+                                 .n_params = decl->n_params,
+                                 .require = decl->require,
+                                 .n_require = decl->n_require,
+                                 .body = decl->body,
+                                 .n_body = decl->n_body};
+  const struct stg_op *op = NULL;
+  stg_error err = STG_ERROR_INIT;
+  stg_status status = stg_op_compile(arena, &source, &op, &err);
+  check_error(status, &err);
+  if (status == STG_OK) {
+    struct stg_strbuf text = {0};
+    if (stg_program_check(&op->program, &err) != STG_OK) {
+      abort(); /* the compiler must not make what the checker refuses */
+    }
+    stg_program_print(&op->program, &text);
+    stg_strbuf_finish(&text);
+  }
+}
+
+static void read_vectors(const struct stg_workload *workload) {
+  int64_t left = MAX_VALUES;
+  for (size_t i = 0; i < workload->n_vectors && workload->hidden_size <= left; i++) {
+    stg_error err = STG_ERROR_INIT;
+    bool normalize = false;
+    stg_status status = stg_workload_resolve_normalize(workload, i, &normalize, &err);
+    check_error(status, &err);
+    float *values = stg_calloc((size_t)workload->hidden_size, sizeof *values);
+    if (values == NULL) {
+      return;
+    }
+    status = stg_workload_read_vector(workload, i, 0, values, &err);
+    check_error(status, &err);
+    stg_free(values);
+    left -= workload->hidden_size;
+  }
+}
+
+static void read_workload(const char *text, size_t size) {
+  struct stg_workload workload;
+  stg_error err = STG_ERROR_INIT;
+  stg_status status = stg_workload_parse("specs/fuzz.json", text, size, NULL, &workload, &err);
+  check_error(status, &err);
+  if (status != STG_OK) {
+    return;
+  }
+  for (size_t i = 0; i < workload.n_ops; i++) {
+    compile_op(&workload.arena, workload.ops[i]);
+  }
+  read_vectors(&workload);
+  stg_workload_finish(&workload);
+}
+
+static void read_op(const char *text, size_t size) {
+  struct stg_arena arena = {0};
+  const struct stg_op_decl *decl = NULL;
+  stg_error err = STG_ERROR_INIT;
+  stg_status status = stg_op_decl_parse(&arena, "fuzz.json", text, size, &decl, &err);
+  check_error(status, &err);
+  if (status == STG_OK) {
+    compile_op(&arena, decl);
+  }
+  stg_arena_finish(&arena);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) { /* NOLINT: libFuzzer's name */
+  read_workload((const char *)data, size);
+  read_op((const char *)data, size);
+  return 0;
+}
