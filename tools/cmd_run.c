@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/hostmem.h"
 #include "runtime/base/alloc.h"
@@ -57,6 +58,27 @@ static void run_finish(struct run *run) {
   stg_free(run->tensors.after);
   stg_free(run->tensors.residual);
   stg_free(run->times_us);
+}
+
+/*
+ * A spec of a few bytes may ask for terabytes of random numbers. Overcommitted memory would be
+ * given, and the process killed while filling it, so ask the machine first.
+ */
+static stg_status check_memory(const struct stg_job *job, stg_error *reterr) {
+  const struct stg_workload *w = &job->workload;
+  const double gib = 1024.0 * 1024.0 * 1024.0;
+  double tensor = (double)w->rows * (double)w->row_stride * (double)stg_dtype_bytes(w->dtype);
+  double vectors = (double)job->n_refs * (double)w->hidden_size * (double)sizeof(double);
+  double needed = tensor * (w->pair ? 5 : 3) + vectors;
+  double available = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+  if (needed <= available) {
+    return STG_OK;
+  }
+  return stg_error_set(reterr, STG_E_CAPACITY,
+                       "%s: batch: %lld rows of stride %lld need %.1f GiB of memory, this machine "
+                       "has %.1f GiB; use fewer rows",
+                       w->file, (long long)w->rows, (long long)w->row_stride, needed / gib,
+                       available / gib);
 }
 
 static stg_status alloc_tensors(struct run *run, stg_error *reterr) {
@@ -285,6 +307,9 @@ static int run_workload(const struct run_options *options) {
   stg_status status = stg_job_open(options->spec, &options->job, &run.job, &err);
   if (status == STG_OK) {
     run.job_open = true;
+    status = check_memory(&run.job, &err);
+  }
+  if (status == STG_OK) {
     status = stg_job_table_init(&run.job, &run.table, &err);
   }
   if (status == STG_OK) {

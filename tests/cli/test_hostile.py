@@ -76,10 +76,21 @@ class SpecFiles(Case):
                 self.write("w.json", small_workload(geometry={"hidden_size": hidden, "dtype": "f32"}))
                 self.assertIn("geometry.hidden_size", self.run_spec("w.json"))
 
-    def test_more_rows_than_memory_are_refused_not_tried(self):
+    def test_more_rows_than_the_format_allows_are_refused(self):
         requests = [{"slot": "up", "rows": 1 << 30, "repeat": 1 << 10}]
         self.write("w.json", small_workload(batch={"requests": requests}))
-        self.assertIn("w.json", self.run_spec("w.json"))
+        self.assertIn("w.json: batch.requests", self.run_spec("w.json"))
+
+    def test_more_memory_than_the_machine_has_is_refused_not_tried(self):
+        width = 1 << 20
+        workload = small_workload(
+            geometry={"hidden_size": width, "dtype": "f32"},
+            vectors={"v": {"random": {"seed": 1}}},
+            batch={"requests": [{"slot": "up", "rows": 1 << 22}]},
+        )
+        self.write("w.json", workload)
+        line = self.run_spec("w.json")
+        self.assertIn("4194304 rows of stride 1048576 need 49152.0 GiB of memory", line)
 
     def test_names_in_any_script_work_and_are_shown(self):
         workload = small_workload(vectors={"честность": {"values": [1, 0, 0, 0, 0, 0, 0, 0]}})
