@@ -85,7 +85,7 @@ float stg_cpu_dot(const float *a, const float *b, size_t padded) {
   return sum_lanes(total);
 }
 
-void stg_cpu_scale(float factor, const float *x, size_t padded, float *ret_y) {
+void stg_cpu_scale(float factor, const float *restrict x, size_t padded, float *restrict ret_y) {
   for (size_t j = 0; j < padded; j += LANES) {
     for (size_t l = 0; l < LANES; l++) {
       ret_y[j + l] = factor * x[j + l];
@@ -93,7 +93,7 @@ void stg_cpu_scale(float factor, const float *x, size_t padded, float *ret_y) {
   }
 }
 
-void stg_cpu_axpy(float factor, const float *x, size_t padded, float *y) {
+void stg_cpu_axpy(float factor, const float *restrict x, size_t padded, float *restrict y) {
   for (size_t j = 0; j < padded; j += LANES) {
     for (size_t l = 0; l < LANES; l++) {
       y[j + l] += factor * x[j + l];
@@ -101,7 +101,7 @@ void stg_cpu_axpy(float factor, const float *x, size_t padded, float *y) {
   }
 }
 
-void stg_cpu_add(const float *x, size_t padded, float *y) {
+void stg_cpu_add(const float *restrict x, size_t padded, float *restrict y) {
   for (size_t j = 0; j < padded; j += LANES) {
     for (size_t l = 0; l < LANES; l++) {
       y[j + l] += x[j + l];

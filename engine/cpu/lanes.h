@@ -29,13 +29,13 @@ void stg_cpu_store(stg_dtype dtype, const float *row, size_t count, void *dst);
 float stg_cpu_dot(const float *a, const float *b, size_t padded);
 
 /** y[j] = factor * x[j]. */
-void stg_cpu_scale(float factor, const float *x, size_t padded, float *ret_y);
+void stg_cpu_scale(float factor, const float *restrict x, size_t padded, float *restrict ret_y);
 
 /** y[j] += factor * x[j], product and sum rounded each. */
-void stg_cpu_axpy(float factor, const float *x, size_t padded, float *y);
+void stg_cpu_axpy(float factor, const float *restrict x, size_t padded, float *restrict y);
 
 /** y[j] += x[j]. */
-void stg_cpu_add(const float *x, size_t padded, float *y);
+void stg_cpu_add(const float *restrict x, size_t padded, float *restrict y);
 
 /** Sum of squares of `scale * row + sum_i factors[i] * vectors[i]`; factors of 0 are skipped. */
 float stg_cpu_combined_squares(float scale, const float *row, const float *factors,

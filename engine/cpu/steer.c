@@ -54,11 +54,13 @@ static stg_status worker_init(const struct stg_cpu_batch *batch, struct worker *
   size_t padded = stg_cpu_padded(batch->hidden_size);
   size_t bytes;
   if (!sizes_fit(padded, n_vectors, n_values, &bytes)) {
-    return stg_error_memory(reterr, "row buffers of the CPU backend", SIZE_MAX);
+    stg_error_memory(reterr, "row buffers of the CPU backend", SIZE_MAX);
+    return STG_E_NO_MEMORY;
   }
   float *block = stg_malloc_aligned(bytes);
   if (block == NULL) {
-    return stg_error_memory(reterr, "row buffers of the CPU backend", bytes);
+    stg_error_memory(reterr, "row buffers of the CPU backend", bytes);
+    return STG_E_NO_MEMORY;
   }
   size_t unit = stg_dtype_bytes(batch->dtype);
   *ret_worker = (struct worker){

@@ -48,11 +48,13 @@ static stg_status checker_init(const struct stg_oracle_batch *batch, struct chec
   size_t count = (size_t)batch->hidden_size;
   size_t bytes;
   if (!stg_mul_size(count, OWN_ROWS, &bytes) || !stg_mul_size(bytes, sizeof(double), &bytes)) {
-    return stg_error_memory(reterr, "rows of the oracle", SIZE_MAX);
+    stg_error_memory(reterr, "rows of the oracle", SIZE_MAX);
+    return STG_E_NO_MEMORY;
   }
   double *block = stg_malloc_aligned(bytes);
   if (block == NULL) {
-    return stg_error_memory(reterr, "rows of the oracle", bytes);
+    stg_error_memory(reterr, "rows of the oracle", bytes);
+    return STG_E_NO_MEMORY;
   }
   *ret_checker = (struct checker){
       .batch = batch,

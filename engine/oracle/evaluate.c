@@ -37,6 +37,8 @@ static size_t rows_held(const struct stg_node *node, unsigned k) {
              : 0;
 }
 
+/* NOLINTBEGIN(misc-no-recursion): the parser bounds the height of the tree by STG_OP_MAX_DEPTH */
+
 static size_t rows_needed(const struct stg_ast *ast, uint16_t index) {
   const struct stg_node *node = &ast->nodes[index];
   size_t rows = 0;
@@ -264,6 +266,8 @@ static void vector_at(struct stg_oracle_eval *e, uint16_t index, struct stg_orac
     vector_at(e, is_true(e, node->arg[0]) ? node->arg[1] : node->arg[2], ret);
   }
 }
+
+/* NOLINTEND(misc-no-recursion) */
 
 static void assign(struct stg_oracle_eval *e, const struct stg_statement *statement) {
   struct stg_oracle_vector x = {.elements = take_row(e)};

@@ -49,14 +49,16 @@ stg_status stg_oracle_worker_create(int64_t hidden_size, size_t scratch_rows,
   size_t bytes;
   if (!stg_mul_size(count, OWN_ROWS + scratch_rows, &bytes) ||
       !stg_mul_size(bytes, sizeof(double), &bytes)) {
-    return stg_error_memory(reterr, "rows of the oracle", SIZE_MAX);
+    stg_error_memory(reterr, "rows of the oracle", SIZE_MAX);
+    return STG_E_NO_MEMORY;
   }
   struct stg_oracle_worker *worker = stg_calloc(1, sizeof *worker);
   double *block = stg_malloc_aligned(bytes);
   if (worker == NULL || block == NULL) {
     stg_free(worker);
     stg_free(block);
-    return stg_error_memory(reterr, "rows of the oracle", bytes);
+    stg_error_memory(reterr, "rows of the oracle", bytes);
+    return STG_E_NO_MEMORY;
   }
   worker->n = hidden_size;
   worker->block = block;

@@ -55,8 +55,8 @@ static void assert_row_bytes(const struct steer_case *c, int64_t row, bool same)
 /* Values that careless copies lose: -0.0, Inf and NaN with a payload. */
 static void plant_odd_values(struct steer_case *c, int64_t row) {
   steer_case_set(c, c->before, row, 0, -0.0);
-  steer_case_set(c, c->before, row, 1, INFINITY);
-  steer_case_set(c, c->before, row, 2, -INFINITY);
+  steer_case_set(c, c->before, row, 1, HUGE_VAL);
+  steer_case_set(c, c->before, row, 2, -HUGE_VAL);
   steer_case_set(c, c->before, row, 3, (double)stg_f32_from_bits(0xffd50000U));
 }
 
@@ -162,7 +162,7 @@ static void padding_is_neither_read_nor_written(void **state) {
   for (int64_t r = 0; r < 8; r++) {
     c->row_chain[r] = r < 3 ? 0 : -2;
     for (int64_t j = 0; r >= 3 && j < 100; j++) {
-      steer_case_set(c, c->before, r, j, NAN);
+      steer_case_set(c, c->before, r, j, nan(""));
     }
   }
   steer_case_expect_ok(c);
@@ -220,7 +220,7 @@ static void an_infinite_residual_stays_out_of_hidden(void **state) {
   steer_case_rows(c, 1, 0, true);
   steer_case_fill(c, &rng, 1);
   c->row_chain[0] = 0;
-  steer_case_set(c, c->residual, 0, 3, INFINITY);
+  steer_case_set(c, c->residual, 0, 3, HUGE_VAL);
   steer_case_expect_ok(c);
   assert_true(isfinite(steer_case_get(c, c->after, 0, 3)));
   steer_case_destroy(c);
@@ -487,7 +487,7 @@ static void rows_with_nan_or_inf_keep_it_to_themselves(void **state) {
     void *clean = stg_malloc(steer_case_bytes(c));
     memcpy(clean, c->after, steer_case_bytes(c));
     for (int64_t r = 0; r < c->rows; r += 2) {
-      double value = steer_rng_below(&rng, 2) == 0 ? NAN : INFINITY;
+      double value = steer_rng_below(&rng, 2) == 0 ? nan("") : HUGE_VAL;
       int64_t element = steer_rng_below(&rng, (uint32_t)c->hidden_size);
       steer_case_set(c, c->before, r, element, value);
     }

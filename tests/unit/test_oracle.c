@@ -223,7 +223,7 @@ static void a_pair_is_read_as_a_sum_and_changes_hidden_alone(void **state) {
 }
 
 static void an_infinite_residual_does_not_reach_an_add(void **state) {
-  static const double residual[N] = {INFINITY, 0, 0};
+  static const double residual[N] = {HUGE_VAL, 0, 0};
   struct stg_oracle_op add = built_in(state, "add", axis_y, NULL);
   struct answer answer;
   add.params[0] = 4;
@@ -416,7 +416,7 @@ static void a_cap_demands_the_bytes_only_well_inside_its_bounds(void **state) {
 }
 
 static void nan_spreads_through_dots_only(void **state) {
-  static const double row[N] = {NAN, 2, 2};
+  static const double row[N] = {(double)NAN, 2, 2};
   struct stg_oracle_op add = built_in(state, "add", axis_y, NULL);
   struct stg_oracle_op ablation = built_in(state, "ablation", axis_y, NULL);
   struct answer answer;

@@ -167,10 +167,10 @@ static void catches_a_row_that_was_not_steered(void **state) {
 static void catches_a_nan_and_a_finite_value_in_each_others_place(void **state) {
   (void)state;
   struct steer_case *c = make_case(STG_F32, "add", (const float[]){1}, 1);
-  steer_case_set(c, c->before, 2, 4, INFINITY);
+  steer_case_set(c, c->before, 2, 4, HUGE_VAL);
   steer_case_expect_ok(c);
   steer_case_set(c, c->after, 2, 4, -1);
-  steer_case_set(c, c->after, 2, 6, NAN);
+  steer_case_set(c, c->after, 2, 6, nan(""));
   struct stg_oracle_report report = steer_case_check(c);
   assert_int_equal(2, report.violations);
   assert_true(isinf(report.worst_ratio));
@@ -188,7 +188,7 @@ static void an_infinity_is_right_where_the_dtype_ends(void **state) {
   struct stg_oracle_report report = steer_case_check(c);
   assert_true(report.ok);
   assert_int_equal(2, report.overflows);
-  steer_case_set(c, c->after, 1, 1, INFINITY);
+  steer_case_set(c, c->after, 1, 1, HUGE_VAL);
   assert_int_equal(1, steer_case_check(c).violations);
   steer_case_set(c, c->after, 1, 1, -65504);
   assert_int_equal(1, steer_case_check(c).violations);
