@@ -59,12 +59,10 @@ stg_status stg_device_fail(struct stg_device *device, CUresult result, const cha
 /** Enter for work that is legal during a capture. STG_E_DEVICE_LOST, STG_E_FORKED, STG_E_CUDA. */
 STG_NODISCARD static inline stg_status
 stg_scope_enter(struct stg_scope *scope, struct stg_device *device, stg_error *reterr) {
+  *scope = (struct stg_scope){.device = device};
   if (!stg_device_is_usable(device)) {
     return stg_device_check(device, reterr);
   }
-  scope->device = device;
-  scope->pushed = false;
-  scope->relaxed = false;
   CUcontext current = NULL;
   if (device->driver->ctx_get_current(&current) == CUDA_SUCCESS && current == device->context) {
     return STG_OK;

@@ -21,9 +21,10 @@ static stg_status started_driver(const struct stg_driver **ret_driver, stg_error
     return status;
   }
   if (atomic_load(&driver->forks) != 0) {
-    return stg_error_set(reterr, STG_E_FORKED,
-                         "CUDA was started by the parent process and does not survive fork: fork "
-                         "before any CUDA call, or start the child with exec");
+    stg_error_set(reterr, STG_E_FORKED,
+                  "CUDA was started by the parent process and does not survive fork: fork "
+                  "before any CUDA call, or start the child with exec");
+    return STG_E_FORKED;
   }
   *ret_driver = driver;
   return STG_OK;

@@ -134,7 +134,8 @@ static void load_driver(void) {
 stg_status stg_driver_get(const struct stg_driver **ret_driver, stg_error *reterr) {
   pthread_once(&driver_once, load_driver);
   if (driver_status != STG_OK) {
-    return stg_error_set(reterr, driver_status, "%s", driver_error.message);
+    stg_error_set(reterr, driver_status, "%s", driver_error.message);
+    return driver_status;
   }
   *ret_driver = &driver_table;
   return STG_OK;

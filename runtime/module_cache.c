@@ -179,14 +179,10 @@ static stg_status make_kernel(struct stg_module_cache *cache,
 static stg_status fly(struct stg_module_cache *cache, const struct stg_kernel_request *request,
                       bool may_compile, struct stg_loaded_kernel *kernel, stg_error *reterr) {
   stg_error error = STG_ERROR_INIT;
-  stg_status status = STG_OK;
   struct loaded *loaded = stg_calloc(1, sizeof *loaded);
-  if (loaded == NULL) {
-    status = stg_error_memory(&error, "a kernel", sizeof *loaded);
-  } else {
-    status = make_kernel(cache, request, may_compile, kernel, &error);
-  }
-  if (status != STG_OK) {
+  stg_status status = loaded != NULL ? make_kernel(cache, request, may_compile, kernel, &error)
+                                     : stg_error_memory(&error, "a kernel", sizeof *loaded);
+  if (loaded == NULL || status != STG_OK) {
     stg_free(loaded);
     stg_flight_land(cache->flights, kernel->key, status, NULL, &error);
     return stg_error_set(reterr, status, "%s", error.message);

@@ -159,7 +159,8 @@ static void load_nvrtc(void) {
 stg_status stg_nvrtc_get(struct stg_nvrtc **ret_nvrtc, stg_error *reterr) {
   pthread_once(&nvrtc_once, load_nvrtc);
   if (nvrtc_status != STG_OK) {
-    return stg_error_set(reterr, nvrtc_status, "%s", nvrtc_error.message);
+    stg_error_set(reterr, nvrtc_status, "%s", nvrtc_error.message);
+    return nvrtc_status;
   }
   *ret_nvrtc = &nvrtc_table;
   return STG_OK;

@@ -51,7 +51,7 @@ stg_status stg_nvrtc_archs(int *ret, size_t capacity, size_t *ret_count, stg_err
   if (status == STG_OK) {
     status = stg_nvrtc_list_archs(nvrtc, &archs, &count, reterr);
   }
-  if (status == STG_OK) {
+  if (status == STG_OK && archs != NULL) {
     *ret_count = count < capacity ? count : capacity;
     memcpy(ret, archs, *ret_count * sizeof *ret);
   }

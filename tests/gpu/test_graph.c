@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define N 1000
+#define N_MORE 3000
 
 /* The kernels, a vector, and a graph that scales it by 2 and then adds 3. */
 struct fixture {
@@ -91,18 +92,18 @@ static void takes_new_arguments_at_the_next_launch(void **state) {
 
 static void takes_a_new_grid_and_address_at_the_next_launch(void **state) {
   struct fixture f = new_fixture(*state);
-  uint64_t y = new_floats(f.gpu, 3 * N, 1.0f);
+  uint64_t y = new_floats(f.gpu, N_MORE, 1.0f);
   struct vector_args args;
-  struct stg_launch_dims dims = vector_dims(3 * N);
+  struct stg_launch_dims dims = vector_dims(N_MORE);
   stg_error error = STG_ERROR_INIT;
   build_graph(&f);
 
-  set_vector_args(&args, y, 7.0f, 3 * N);
+  set_vector_args(&args, y, 7.0f, N_MORE);
   check_ok(stg_graph_set(f.gpu->device, f.graph, 1, &dims, args.pointers, &error), &error);
   launch(&f, 1);
 
   assert_floats(f.gpu, f.x, N, 2.0f);
-  assert_floats(f.gpu, y, 3 * N, 8.0f);
+  assert_floats(f.gpu, y, N_MORE, 8.0f);
   stg_device_free(f.gpu->device, y);
   finish_fixture(&f);
 }

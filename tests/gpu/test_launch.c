@@ -136,6 +136,7 @@ static void blames_a_cubin_of_another_architecture(void **state) {
   const struct stg_embedded_file *file = test_cubin(blackwell ? "cuda13_sm_90" : "cuda13_sm_100");
   struct stg_module *module = NULL;
   stg_error error = STG_ERROR_INIT;
+  assert_non_null(file);
   void *image = malloc(file->len); /* aligned, as an ELF must be */
   assert_non_null(image);
   memcpy(image, file->text, file->len);

@@ -36,7 +36,7 @@ static enum stg_flight_role join(struct stg_flight_table *table, struct stg_key 
 
 /* Long enough for a thread that is about to wait to do so; no test's result depends on it. */
 static void let_others_run(void) {
-  const struct timespec pause = {0, 20 * 1000 * 1000};
+  const struct timespec pause = {0, 20000000};
   nanosleep(&pause, NULL);
 }
 
