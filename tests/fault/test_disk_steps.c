@@ -2,7 +2,6 @@
  * test_disk_steps.c: every step of writing an entry fails, with every errno that a disk has; real
  * limits and read-only layers too. The kernel is then in memory, and nobody else notices.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -18,11 +17,8 @@
 
 #include <cmocka.h>
 
-#include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
-#include "runtime/disk_cache_private.h"
-#include "tests/support/kernel_fixture.h"
-#include "tests/support/log_lines.h"
+#include "tests/support/disk_fixture.h"
 #include "tests/support/temp_folder.h"
 
 enum step { NO_STEP, MAKE_FOLDER, CREATE, WRITE, SYNC, RENAME, LAST_STEP = RENAME };
@@ -122,19 +118,6 @@ static stg_status find(struct stg_disk_cache *cache) {
   return status;
 }
 
-static size_t files_in(const char *path) {
-  DIR *folder = opendir(path);
-  size_t count = 0;
-  if (folder == NULL) {
-    return 0;
-  }
-  for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
-    count += entry->d_name[0] != '.';
-  }
-  closedir(folder);
-  return count;
-}
-
 static void degrades_to_memory_when_any_step_fails(void **state) {
   static const int errnums[] = {ENOSPC, EROFS, EEXIST, ENOENT, EACCES, EIO, EDQUOT, ENOLCK};
   for (enum step step = MAKE_FOLDER; step <= LAST_STEP; step++) {
@@ -159,7 +142,7 @@ static void degrades_to_memory_when_any_step_fails(void **state) {
       assert_int_equal(lines.level[0], STG_LOG_INFO);
       assert_int_equal(lines.count, 1);
       snprintf(tmp, sizeof tmp, "%s/v1/tmp", root);
-      assert_int_equal(files_in(tmp), 0);
+      assert_int_equal(count_files(tmp), 0);
       faulty.times = 0;
       assert_int_equal(store(cache, NULL), STG_OK);
       assert_int_equal(find(cache), STG_OK);
@@ -238,7 +221,7 @@ static void leaves_a_bad_entry_of_a_read_only_layer_where_it_is(void **state) {
   cache = open_faulty(list, &faulty, &lines);
   assert_int_equal(find(cache), STG_E_NOT_FOUND);
   assert_non_null(strstr(log_lines_take_one(&lines), "; left in its read-only folder"));
-  assert_int_equal(files_in(temp_path(state, "ro/v1/quarantine")), 0);
+  assert_int_equal(count_files(temp_path(state, "ro/v1/quarantine")), 0);
   assert_int_equal(store(cache, NULL), STG_OK);
   assert_int_equal(find(cache), STG_OK);
   assert_int_equal(lines.count, 0);
@@ -300,7 +283,7 @@ static void leaves_nothing_behind_when_a_real_write_hits_a_limit(void **state) {
   signal(SIGXFSZ, handler);
   assert_int_equal(status, STG_E_IO);
   assert_non_null(strstr(err.message, strerror(EFBIG)));
-  assert_int_equal(files_in(temp_path(state, "c/v1/tmp")), 0);
+  assert_int_equal(count_files(temp_path(state, "c/v1/tmp")), 0);
   assert_int_equal(find(cache), STG_E_NOT_FOUND);
   assert_int_equal(store(cache, NULL), STG_OK);
   assert_int_equal(find(cache), STG_OK);
