@@ -27,7 +27,13 @@ extern const size_t stg_embedded_prelude_count;
 #endif
 /* Registers that the rows of a tile may take of each thread; the rest is for the update's floats.
  */
-#define HELD_REGISTERS 64
+/* Threads that a multiprocessor is to hold at once: 1024 leave each 64 registers. */
+#ifndef RESIDENT_THREADS
+#define RESIDENT_THREADS 1024
+#endif
+#ifndef HELD_REGISTERS
+#define HELD_REGISTERS 32
+#endif
 
 void stg_steer_prelude(struct stg_strbuf *out) {
   for (size_t i = 0; i < stg_embedded_prelude_count; i++) {
@@ -252,8 +258,9 @@ static void write_kernel(struct stg_writer *w, const struct stg_steer_geometry *
   stg_write_close(w, "");
   stg_write_close(w, ";");
   stg_write_blank(w);
-  stg_write_line(w, "extern \"C\" __global__ void __launch_bounds__(%u)",
-                 stg_steer_threads(g->hidden_size));
+  const uint32_t threads = stg_steer_threads(g->hidden_size);
+  stg_write_line(w, "extern \"C\" __global__ void __launch_bounds__(%u, %u)", threads,
+                 RESIDENT_THREADS / threads > 0 ? RESIDENT_THREADS / threads : 1);
   stg_write_open(w, STG_STEER_KERNEL_NAME "(const __grid_constant__ stg_steer_args args)");
   stg_write_line(w, "stg_steer_run<stg_geometry>(args);");
   stg_write_close(w, "");

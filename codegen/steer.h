@@ -43,9 +43,9 @@ int64_t stg_steer_padded(int64_t hidden_size);
 
 /*
  * A chain in device memory, in 32-bit words; what the prelude reads and the engine writes.
- * header[4]: n_ops | n_vectors << 8 | wants_norm << 16, mask of vectors whose dot is read, word of
- * the first op, word of the Gram matrix; then the bank rows of the vectors (padded to 4 words);
- * then the ops, each {code, first vector, 0, 0, parameters[8]}; then gram[n*n].
+ * header[4]: n_ops | n_vectors << 8 | wants_norm << 16; mask of vectors whose dot is read; word of the first op |
+ * word of the Gram matrix << 16; words in all. Then the bank rows of the vectors (padded to 4 words); the ops, each
+ * {code, first vector, 0, 0, parameters[8]}; gram[n*n].
  */
 #define STG_RECORD_HEADER_WORDS 4
 #define STG_RECORD_OP_WORDS 12

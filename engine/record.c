@@ -338,8 +338,8 @@ static void encode_chain(const struct stg_record_chain *chain, uint32_t *words) 
   }
   words[0] = (uint32_t)chain->n_ops | chain->n_vectors << 8 | (wants_norm ? 1u << 16 : 0);
   words[1] = dots;
-  words[2] = (uint32_t)ops_at;
-  words[3] = (uint32_t)gram_at;
+  words[2] = (uint32_t)(ops_at | gram_at << 16);
+  words[3] = (uint32_t)stg_record_chain_words(chain->n_ops, chain->n_vectors);
   memcpy(words + STG_RECORD_HEADER_WORDS, chain->rows, chain->n_vectors * sizeof(uint32_t));
   memcpy(words + gram_at, chain->gram, (size_t)chain->n_vectors * chain->n_vectors * sizeof(float));
 }

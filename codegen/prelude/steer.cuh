@@ -28,12 +28,14 @@ struct stg_steer_args {
   unsigned flags;
 };
 
-// A chain in device memory, in 32-bit words: header[4], vector rows[n_vectors rounded up to 4], ops[12 each], gram[n*n].
-// header: n_ops | n_vectors << 8 | wants_norm << 16, mask of vectors whose dot is read, word of ops, word of gram.
+// A chain in device memory, in 32-bit words: header[4], vector rows[n_vectors rounded up to 4], ops[12 each],
+// gram[n*n]. Header: n_ops | n_vectors << 8 | wants_norm << 16; mask of vectors whose dot is read; word of the first
+// op | word of gram << 16; words in all.
 #define STG_OP_WORDS 12
 #define STG_LANES 32
 #define STG_ALL 0xffffffffu
-#define STG_NORM_SLOT 32  // where a row's h.h stands beside its dots
+#define STG_NORM_SLOT 32    // where a row's h.h stands beside its dots
+#define STG_STAGED_WORDS 192  // longest chain that is brought to shared memory: 8 ops on 8 vectors take 172
 
 // ---- 8-element chunks of a row, as stored and as float ----
 
@@ -208,7 +210,7 @@ __device__ __forceinline__ float stg_warp_sum(float x) {
 
 struct stg_chain_run {
   const stg_steer_args *args;
-  const unsigned *chain;  // header
+  const unsigned *words;  // the chain, in shared memory where it fits
   const float *gram;      // [n, n]
   const void *hidden_row;
   const void *residual_row;
@@ -224,7 +226,7 @@ struct stg_chain_run {
 };
 
 __device__ __forceinline__ float stg_param(const stg_chain_run &run, unsigned k) {
-  return __uint_as_float(__ldg(run.params + k));
+  return __uint_as_float(run.params[k]);
 }
 
 __device__ __forceinline__ float stg_dot(const stg_chain_run &run, unsigned k) {
@@ -232,7 +234,7 @@ __device__ __forceinline__ float stg_dot(const stg_chain_run &run, unsigned k) {
 }
 
 __device__ __forceinline__ float stg_gram(const stg_chain_run &run, unsigned i, unsigned j) {
-  return __ldg(run.gram + (run.first + i) * run.n + run.first + j);
+  return run.gram[(run.first + i) * run.n + run.first + j];
 }
 
 // The norm taken from the updated row itself: the warp walks the row again. Rare: only where the Gram form cancels.
@@ -242,6 +244,7 @@ __device__ __noinline__ float stg_norm2_from_row(const void *bank, const void *h
   typedef typename G::data::element element;
   typedef typename G::bank::element bank_element;
   float sum = 0.0f;
+#pragma unroll 1
   for (int base = 0; base < G::hidden; base += STG_LANES) {
     const int e = base + threadIdx.x % STG_LANES;
     const bool inside = e < G::hidden;
@@ -250,9 +253,10 @@ __device__ __noinline__ float stg_norm2_from_row(const void *bank, const void *h
       h += G::data::widen(((const element *)residual_row)[e]);
     }
     float f = a * h;
+#pragma unroll 1
     for (unsigned i = 0; i < n; i++) {
       const float ci = __shfl_sync(STG_ALL, c, i);
-      const unsigned long long at = (unsigned long long)__ldg(vectors + i) * G::padded + e;
+      const unsigned long long at = (unsigned long long)vectors[i] * G::padded + e;
       const float v = inside ? G::bank::widen(((const bank_element *)bank)[at]) : 0.0f;
       f = __fmaf_rn(ci, v, f);
     }
@@ -261,31 +265,42 @@ __device__ __noinline__ float stg_norm2_from_row(const void *bank, const void *h
   return stg_warp_sum(sum);
 }
 
-// Squared norm of s*state + sum t_m * v_(first+m): a^2 n + 2a sum c_i d_i + sum c_i c_j G_ij, floored at 0. When the
-// terms cancel so far that fewer than 14 of float's bits could be left, the row itself is asked.
+// Squared norm of a*h + sum c_i v_i: a^2 n + 2a sum c_i d_i + sum c_i c_j G_ij, floored at 0. When the terms cancel so
+// far that fewer than 14 of float's bits could be left, the row itself is asked.
 template <class G>
-__device__ float stg_norm2(const stg_chain_run &run, float s, float t0, float t1, float t2, float t3) {
-  const unsigned own = run.lane - run.first;  // wraps for earlier vectors, whose c is not 0
-  const float a = s * run.a;
-  const float c = own == 0 ? t0 : own == 1 ? t1 : own == 2 ? t2 : own == 3 ? t3 : s * run.c;
-  const float base = a * a * run.n0;
-  if (__ballot_sync(STG_ALL, c != 0.0f) == 0) {
-    return base;
-  }
+__device__ __noinline__ float stg_norm2_of(const void *bank, const void *hidden_row, const void *residual_row,
+                                           const unsigned *words, float a, float c, float d0, float n0) {
+  const unsigned lane = threadIdx.x % STG_LANES;
+  const unsigned n = words[0] >> 8 & 0xffu;
+  const float *gram = (const float *)(words + (words[2] >> 16));
+  const float base = a * a * n0;
   float q = 0.0f, abs_q = 0.0f;
-  for (unsigned i = 0; i < run.n; i++) {
+#pragma unroll 1
+  for (unsigned i = 0; i < n; i++) {
     const float ci = __shfl_sync(STG_ALL, c, i);
-    const float g = run.lane < run.n ? __ldg(run.gram + i * run.n + run.lane) : 0.0f;
+    const float g = lane < n ? gram[i * n + lane] : 0.0f;
     q = __fmaf_rn(ci, g, q);
     abs_q += fabsf(ci * g);
   }
-  const float ad = 2.0f * a * run.d0;
+  const float ad = 2.0f * a * d0;
   const float sum = base + stg_warp_sum(c * (ad + q));
   const float terms = base + stg_warp_sum(fabsf(c) * (fabsf(ad) + abs_q));
   if (terms > 1024.0f * sum) {
-    return stg_norm2_from_row<G>(run.args->bank, run.hidden_row, run.residual_row, run.chain + 4, run.n, a, c);
+    return stg_norm2_from_row<G>(bank, hidden_row, residual_row, words + 4, n, a, c);
   }
   return sum;
+}
+
+// The same of s*state + sum t_m v_(first+m), for the op at hand.
+template <class G>
+__device__ __forceinline__ float stg_norm2(const stg_chain_run &run, float s, float t0, float t1, float t2, float t3) {
+  const unsigned own = run.lane - run.first;  // wraps for earlier vectors, whose c is not 0
+  const float a = s * run.a;
+  const float c = own == 0 ? t0 : own == 1 ? t1 : own == 2 ? t2 : own == 3 ? t3 : s * run.c;
+  if (__ballot_sync(STG_ALL, c != 0.0f) == 0) {
+    return a * a * run.n0;
+  }
+  return stg_norm2_of<G>(run.args->bank, run.hidden_row, run.residual_row, run.words, a, c, run.d0, run.n0);
 }
 
 // What an op does to the state: h = scale*h + sum t_m v_m. The generated switch fills it.
@@ -305,7 +320,7 @@ __device__ __forceinline__ void stg_apply_edit(stg_chain_run &run, const stg_edi
 #pragma unroll
   for (unsigned m = 0; m < 4; m++) {
     if (edit.mask >> m & 1u) {
-      const float g = run.lane < run.n ? __ldg(run.gram + (run.first + m) * run.n + run.lane) : 0.0f;
+      const float g = run.lane < run.n ? run.gram[(run.first + m) * run.n + run.lane] : 0.0f;
       run.d = __fmaf_rn(edit.t[m], g, run.d);
       run.c = run.lane == run.first + m ? edit.t[m] : run.c;
     }
@@ -320,6 +335,7 @@ struct stg_tile {
   float part[G::threads / STG_LANES][G::rows][STG_NORM_SLOT + 1];
   float coef[G::rows][STG_NORM_SLOT + 1];
   unsigned used[G::rows];
+  unsigned words[G::rows][STG_STAGED_WORDS];
 };
 
 // The rows of the tile: in registers where they fit, otherwise read again where they are needed.
@@ -397,22 +413,41 @@ struct stg_steer_block {
       : a(args), tile(shared), row0((long long)blockIdx.x * G::rows), lane(threadIdx.x % STG_LANES),
         warp(threadIdx.x / STG_LANES), aligned((args.flags & 2u) != 0), chain(0) {}
 
-  // Stage 1. Every warp looks the rows up for itself, lane r for row r: no barrier. Returns the live rows.
-  __device__ __forceinline__ unsigned look_up() {
-    int slot = -2;
-    if (lane < G::rows && row0 + lane < a.rows) {
-      slot = a.row_map[row0 + lane];
-    }
+  // Stage 1. Every warp looks the rows up for itself, lane r for row r: no barrier. The rows' own loads start
+  // before the table is read: what a row's chain is does not matter to them.
+  __device__ __forceinline__ int look_up_slot() const {
+    return lane < G::rows && row0 + lane < a.rows ? a.row_map[row0 + lane] : -2;
+  }
+
+  __device__ __forceinline__ void look_up_chain(int slot) {
     if (slot >= 0 && (unsigned)slot < a.slots) {
       const unsigned offset = a.table[(unsigned long long)slot * a.layers + a.layer];
       chain = offset != 0 ? (const unsigned *)(a.records + offset) : 0;
-    } else if (slot >= 0 || slot < -2) {
-      if (warp == 0) {
-        atomicAdd(a.report, 1u);
-        a.report[1] = (unsigned)slot;
+    } else if ((slot >= 0 || slot < -2) && warp == 0) {
+      atomicAdd(a.report, 1u);
+      a.report[1] = (unsigned)slot;
+    }
+  }
+
+  // Bring the chains of this warp's rows to shared memory, while the rows are on their way.
+  __device__ __forceinline__ void stage(unsigned steered) {
+#pragma unroll 1
+    for (int r = warp; r < G::rows; r += G::threads / STG_LANES) {
+      if (steered >> r & 1u) {
+        const unsigned *from = (const unsigned *)__shfl_sync(STG_ALL, (unsigned long long)chain, r);
+        const unsigned n = __ldg(from + 3);
+#pragma unroll 1
+        for (unsigned w = lane; n <= STG_STAGED_WORDS && w < n; w += STG_LANES) {
+          tile.words[r][w] = __ldg(from + w);
+        }
       }
     }
-    return __ballot_sync(STG_ALL, slot != -2);
+    __syncwarp();
+  }
+
+  // The words of row r's chain: its staged copy, or where it lies.
+  __device__ __forceinline__ const unsigned *words_of(int r, const unsigned *from) const {
+    return __ldg(from + 3) <= STG_STAGED_WORDS ? tile.words[r] : from;
   }
 
   // The rows of `todo` that share the chain of its first row, and that chain.
@@ -477,11 +512,13 @@ struct stg_steer_block {
 
   // Stage 3: all dots that any chain of the tile reads.
   __device__ __forceinline__ void dots(unsigned steered) {
+#pragma unroll 1
     for (unsigned todo = steered; todo != 0;) {
       const unsigned *shared_chain;
       const unsigned mask = group(todo, shared_chain);
       todo &= ~mask;
       const unsigned head = __ldg(shared_chain);
+#pragma unroll 1
       for (unsigned wanted = __ldg(shared_chain + 1); wanted != 0; wanted &= wanted - 1) {
         const unsigned v = __ffs(wanted) - 1;
         dot<false>(mask, v, __ldg(shared_chain + 4 + v));
@@ -502,14 +539,14 @@ struct stg_steer_block {
   }
 
   // Stage 4 for row r, by this warp.
-  __device__ __forceinline__ void run_chain(int r, const unsigned *row_chain) {
-    const unsigned head = __ldg(row_chain), wanted = __ldg(row_chain + 1);
+  __device__ __forceinline__ void run_chain(int r, const unsigned *words) {
+    const unsigned head = words[0], wanted = words[1], at = words[2];
     const unsigned n_ops = head & 0xffu;
-    const unsigned *op = row_chain + __ldg(row_chain + 2);
+    const unsigned *op = words + (at & 0xffffu);
     stg_chain_run run;
     run.args = &a;
-    run.chain = row_chain;
-    run.gram = (const float *)(row_chain + __ldg(row_chain + 3));
+    run.words = words;
+    run.gram = (const float *)(words + (at >> 16));
     run.hidden_row = (const element *)a.hidden + (row0 + r) * a.row_stride;
     run.residual_row = G::pair ? (const element *)a.residual + (row0 + r) * a.row_stride : 0;
     run.n = head >> 8 & 0xffu;
@@ -519,13 +556,14 @@ struct stg_steer_block {
     run.d0 = wanted >> lane & 1u ? total(r, lane) : 0.0f;
     run.d = run.d0;
     run.n0 = head >> 16 & 1u ? total(r, STG_NORM_SLOT) : 0.0f;
+#pragma unroll 1
     for (unsigned k = 0; k < n_ops; k++, op += STG_OP_WORDS) {
-      run.first = __ldg(op + 1);
+      run.first = op[1];
       run.params = op + 4;
       stg_edit edit;
       edit.scales = false;
       edit.mask = 0;
-      G::run_op(__ldg(op), run, edit);
+      G::run_op(op[0], run, edit);
       stg_apply_edit(run, edit);
     }
     const unsigned used = __ballot_sync(STG_ALL, run.c != 0.0f);
@@ -542,9 +580,10 @@ struct stg_steer_block {
 
   // Stage 4. Returns the rows that their chains change.
   __device__ __forceinline__ unsigned run_chains(unsigned steered) {
+#pragma unroll 1
     for (int r = warp; r < G::rows; r += G::threads / STG_LANES) {
       if (steered >> r & 1u) {
-        run_chain(r, (const unsigned *)__shfl_sync(STG_ALL, (unsigned long long)chain, r));
+        run_chain(r, words_of(r, (const unsigned *)__shfl_sync(STG_ALL, (unsigned long long)chain, r)));
       }
     }
     __syncthreads();
@@ -553,51 +592,80 @@ struct stg_steer_block {
                                            tile.coef[mine ? lane : 0][STG_NORM_SLOT] != 1.0f));
   }
 
-  // f[r] += sum of c_i v_i for chunk i of the rows in `changed`, in vector order.
-  __device__ __forceinline__ void add_vectors(unsigned changed, int chunk, float (&f)[G::rows][8]) {
-    for (unsigned todo = changed; todo != 0;) {
-      const unsigned *shared_chain;
-      const unsigned mask = group(todo, shared_chain);
-      todo &= ~mask;
-      unsigned used = lane < G::rows && (mask >> lane & 1u) ? tile.used[lane] : 0;
-      used = __reduce_or_sync(STG_ALL, used);
-      for (; used != 0; used &= used - 1) {
-        const unsigned v = __ffs(used) - 1;
-        float w[8];
-        stg_bank_chunk<G>(a, __ldg(shared_chain + 4 + v), chunk, w);
+  // Stage 5 for the rows of `mask`, which share a chain: rows by pairs, so that a vector's chunk serves two.
+  __device__ __forceinline__ void update_group(unsigned mask, unsigned used, const unsigned *words) {
+    const int width = G::rows > 1 ? 2 : 1;
+#pragma unroll(G::unroll_chunks)
+    for (int i = 0; i < G::chunks_per_thread; i++) {
+      const int chunk = threadIdx.x + i * G::threads;
+      if (chunk >= G::chunks) {
+        break;
+      }
 #pragma unroll
-        for (int r = 0; r < G::rows; r++) {
-          const float c = mask >> r & 1u ? tile.coef[r][v] : 0.0f;
-          if (c != 0.0f) {
+      for (int r = 0; r < G::rows; r += width) {
+        if ((mask >> r & (width == 2 ? 3u : 1u)) == 0) {
+          continue;
+        }
+        float f[width][8];
 #pragma unroll
-            for (int j = 0; j < 8; j++) {
-              f[r][j] = __fmaf_rn(c, w[j], f[r][j]);
+        for (int k = 0; k < width; k++) {
+          if (mask >> (r + k) & 1u) {
+            start(r + k, i, f[k]);
+          }
+        }
+#pragma unroll 1
+        for (unsigned left = used; left != 0; left &= left - 1) {
+          const unsigned v = __ffs(left) - 1;
+          float w[8];
+          stg_bank_chunk<G>(a, words[4 + v], chunk, w);
+#pragma unroll
+          for (int k = 0; k < width; k++) {
+            const float c = mask >> (r + k) & 1u ? tile.coef[r + k][v] : 0.0f;
+            if (c != 0.0f) {
+#pragma unroll
+              for (int j = 0; j < 8; j++) {
+                f[k][j] = __fmaf_rn(c, w[j], f[k][j]);
+              }
             }
+          }
+        }
+#pragma unroll
+        for (int k = 0; k < width; k++) {
+          if (mask >> (r + k) & 1u) {
+            finish(r + k, i, chunk, f[k]);
           }
         }
       }
     }
   }
 
-  // Stage 5: update and store. `keep` rows are stored as they were (out of place).
-  __device__ __forceinline__ void update(unsigned changed, unsigned keep) {
+  // Stage 5: update and store what chains change.
+  __device__ __forceinline__ void update(unsigned changed) {
+#pragma unroll 1
+    for (unsigned todo = changed; todo != 0;) {
+      const int lead = __ffs(todo) - 1;
+      const unsigned *shared_chain;
+      const unsigned mask = group(todo, shared_chain);
+      todo &= ~mask;
+      const unsigned mine = lane < G::rows && (mask >> lane & 1u) ? tile.used[lane] : 0;
+      update_group(mask, __reduce_or_sync(STG_ALL, mine), words_of(lead, shared_chain));
+    }
+  }
+
+  // Out of place: rows that nothing changes are stored as they are.
+  __device__ __forceinline__ void copy(unsigned mask) {
 #pragma unroll(G::unroll_chunks)
     for (int i = 0; i < G::chunks_per_thread; i++) {
       const int chunk = threadIdx.x + i * G::threads;
-      const bool inside = chunk < G::chunks;
-      float f[G::rows][8];
-#pragma unroll
-      for (int r = 0; r < G::rows; r++) {
-        if (inside && (changed >> r & 1u)) {
-          start(r, i, f[r]);
-        }
+      if (chunk >= G::chunks) {
+        break;
       }
-      // whole warps take part, also those past the end: `group` is a warp operation
-      add_vectors(changed, inside ? chunk : 0, f);
 #pragma unroll
       for (int r = 0; r < G::rows; r++) {
-        if (inside && ((changed | keep) >> r & 1u)) {
-          finish(r, i, chunk, (changed >> r & 1u) != 0, f[r]);
+        if (mask >> r & 1u) {
+          raw x;
+          rows.hidden(a, row0, aligned, r, i, x);
+          stg_store_chunk<G>((element *)a.out + (row0 + r) * a.row_stride, chunk, aligned, x);
         }
       }
     }
@@ -620,39 +688,39 @@ struct stg_steer_block {
     }
   }
 
-  __device__ __forceinline__ void finish(int r, int i, int chunk, bool is_changed, float (&f)[8]) {
+  __device__ __forceinline__ void finish(int r, int i, int chunk, float (&f)[8]) {
     raw x;
-    rows.hidden(a, row0, aligned, r, i, x);
-    if (is_changed) {
-      if (G::pair) {
-        float h[8];
-        stg_widen<data>(x, h);
+    if (G::pair) {
+      float h[8];
+      rows.hidden(a, row0, aligned, r, i, x);
+      stg_widen<data>(x, h);
 #pragma unroll
-        for (int j = 0; j < 8; j++) {
-          f[j] += h[j];
-        }
+      for (int j = 0; j < 8; j++) {
+        f[j] += h[j];
       }
-      stg_narrow<data>(f, x);
     }
+    stg_narrow<data>(f, x);
     stg_store_chunk<G>((element *)a.out + (row0 + r) * a.row_stride, chunk, aligned, x);
   }
 
   __device__ __forceinline__ void run() {
-    const unsigned live = look_up();
-    const unsigned steered = __ballot_sync(STG_ALL, chain != 0);
+    const int slot = look_up_slot();
     const bool in_place = (a.flags & 1u) != 0;
-    const unsigned wanted = in_place ? steered : live;
-    if (wanted == 0) {
-      return;
-    }
-    rows.load(a, row0, wanted, aligned);
+    const unsigned live = __ballot_sync(STG_ALL, slot != -2);
+    rows.load(a, row0, in_place ? __ballot_sync(STG_ALL, slot >= 0) : live, aligned);
+    look_up_chain(slot);
+    const unsigned steered = __ballot_sync(STG_ALL, chain != 0);
     unsigned changed = 0;
     if (steered != 0) {
+      stage(steered);
       dots(steered);
       __syncthreads();
       changed = run_chains(steered);
+      update(changed);
     }
-    update(changed, in_place ? 0 : live);
+    if (!in_place) {
+      copy(live & ~changed);
+    }
   }
 };
 
