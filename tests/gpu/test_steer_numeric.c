@@ -1,0 +1,11 @@
+/*
+ * test_steer_numeric.c: ranges, cancellation, signs of zero, rows that are not finite, on CUDA; the
+ * cases are in support/.
+ */
+#include "tests/gpu/gpu_test.h"
+#include "tests/support/steer_cases.h"
+
+int main(void) {
+  int skip = skip_without_gpu();
+  return skip != 0 ? skip : steer_numeric_cases(steer_env_cuda);
+}

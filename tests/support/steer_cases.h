@@ -1,0 +1,27 @@
+/*
+ * steer_cases.h: the case groups of the steer family, for any backend.
+ *
+ * Each runs as one cmocka group on the engine that `open` makes (steer_env_cpu, steer_env_cuda) and
+ * returns the number of failed tests, for main. They use the public API and hostmem.h alone.
+ */
+#ifndef STG_TESTS_SUPPORT_STEER_CASES_H
+#define STG_TESTS_SUPPORT_STEER_CASES_H
+
+#include "tests/support/steer_env.h"
+
+/** Faults that shipped systems had, one test each. */
+int steer_semantics_cases(CMFixtureFunction open);
+/** Requests given by their lengths, without slots. */
+int steer_once_cases(CMFixtureFunction open);
+/** Every op, dtype, state, alignment and odd size, in random chains. */
+int steer_sweep_cases(CMFixtureFunction open);
+/** A row's bits depend on the row and its chain alone. */
+int steer_invariance_cases(CMFixtureFunction open);
+/** Ranges, cancellation, signs of zero, rows that hold NaN and Inf. */
+int steer_numeric_cases(CMFixtureFunction open);
+/** Slots, parameters, frames and layers over time. */
+int steer_slots_cases(CMFixtureFunction open);
+/** What is refused, and that nothing happens then. */
+int steer_refusal_cases(CMFixtureFunction open);
+
+#endif
