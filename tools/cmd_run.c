@@ -299,6 +299,14 @@ static stg_status work(struct run *run, const struct run_options *options, bool 
   return STG_OK;
 }
 
+/* What a report with "ok": false means, for who reads stderr alone. */
+static int refuse_result(const char *spec) {
+  stg_error err = STG_ERROR_INIT;
+  stg_error_set(&err, STG_E_CORRUPT, "%s: the result is not what the oracle allows; see the report",
+                spec);
+  return stg_report_fail(&err);
+}
+
 static int run_workload(const struct run_options *options) {
   struct run run = {0};
   struct stg_strbuf text = {0};
@@ -321,7 +329,7 @@ static int run_workload(const struct run_options *options) {
   run_finish(&run);
   int code = status == STG_OK ? stg_report_print(&text) : stg_report_fail(&err);
   stg_strbuf_finish(&text);
-  return code == STG_EXIT_DONE && !ok ? STG_EXIT_FAILED : code;
+  return code == STG_EXIT_DONE && !ok ? refuse_result(options->spec) : code;
 }
 
 static stg_backend parse_backend(const char *text) {

@@ -119,8 +119,12 @@ void stg_run_report_text(const struct stg_run_result *result, struct stg_strbuf 
   stg_table_cell(&table, result->plan.signature);
   stg_table_cell(&table, "kernel");
   if (result->engine.backend == STG_BACKEND_CUDA) {
-    stg_table_printf(&table, "%s, from %s, compiled in %.0f ms", result->plan.kernel_key,
-                     result->plan.source, result->plan.compile_ms);
+    stg_table_printf(&table, "%s, tier %d, from %s", result->plan.kernel_key, result->plan.tier,
+                     result->plan.source);
+    if (result->plan.compile_ms > 0) {
+      stg_table_cell(&table, "");
+      stg_table_printf(&table, "compiled in %.0f ms", result->plan.compile_ms);
+    }
   } else {
     stg_table_cell(&table, "none: the CPU runs the chains' scalar programs");
   }

@@ -16,6 +16,7 @@ COMMANDS = {
     ("cache", "show"): "KEY",
     ("cache", "verify"): "",
     ("doctor",): "",
+    ("bench",): "steer SPEC...",
 }
 
 
