@@ -132,7 +132,7 @@ void stg_run_report_text(const struct stg_run_result *result, struct stg_strbuf 
   stg_table_printf(&table, "%" PRIu64 " steered, %" PRIu64 " untouched", check->rows_steered,
                    check->rows_untouched);
   stg_table_cell(&table, "check");
-  stg_table_printf(&table, "%" PRIu64 " violations, worst error %.3f of its bound, largest %.3g",
+  stg_table_printf(&table, "%" PRIu64 " violations, worst error %.3g of its bound, largest %.3g",
                    check->violations, check->worst_ratio, check->max_abs_err);
   add_times(&table, result);
   stg_table_cell(&table, "checksum");
