@@ -159,7 +159,7 @@ static stg_status apply_cpu(stg_frame *frame, const stg_apply *apply, int64_t st
 
 stg_status stg_steer_apply(stg_frame *frame, const stg_apply *apply, stg_stream stream,
                            stg_error *reterr) {
-  int64_t stride;
+  int64_t stride = 0;
   stg_status status = check_apply(frame, apply, &stride, reterr);
   if (status == STG_OK) {
     status = check_overlap(frame, apply, stride, reterr);

@@ -206,7 +206,7 @@ static stg_status locked_step(stg_frame *frame, const stg_step *step,
 
 stg_status stg_steer_step(stg_frame *frame, const stg_step *step, stg_stream stream,
                           stg_error *reterr) {
-  struct map_facts facts;
+  struct map_facts facts = {0};
   stg_status status = check_step(frame, step, &facts, reterr);
   if (status != STG_OK) {
     return status;
