@@ -138,7 +138,8 @@ static double error_ratio(double y, double ref, double bound, double largest, bo
   if (!isfinite(ref)) {
     return isfinite(y) ? HUGE_VAL : 0;
   }
-  if (isinf(y) && signbit(y) == signbit(ref) && fabs(ref) + bound >= largest) {
+  bool leaves = y > 0 ? ref + bound >= largest : ref - bound <= -largest;
+  if (isinf(y) && leaves) {
     *ret_overflow = true;
     return 0;
   }

@@ -269,13 +269,29 @@ static void vector_at(struct stg_oracle_eval *e, uint16_t index, struct stg_orac
 
 /* NOLINTEND(misc-no-recursion) */
 
+/*
+ * What `h = x` adds to element j of h. Where h is not finite there is no difference to take, but an
+ * x that keeps h as it is adds its vectors alone.
+ */
+static double difference(const struct stg_oracle_eval *e, const struct stg_oracle_vector *x,
+                         int64_t j) {
+  if (isfinite(e->state[j]) || x->state.value != 1) {
+    return x->elements[j] - e->state[j];
+  }
+  double sum = 0;
+  for (size_t k = 0; k < e->call->op->n_vectors; k++) {
+    sum += x->vectors[k].value * e->call->vectors[k][j];
+  }
+  return sum;
+}
+
 static void assign(struct stg_oracle_eval *e, const struct stg_statement *statement) {
   struct stg_oracle_vector x = {.elements = take_row(e)};
   bool adds = statement->kind == STG_STATEMENT_ADD;
   vector_at(e, statement->root, &x);
   for (int64_t j = 0; j < e->n; j++) {
     if (e->update != NULL) {
-      e->update[j] += adds ? x.elements[j] : x.elements[j] - e->state[j];
+      e->update[j] += adds ? x.elements[j] : difference(e, &x, j);
     }
     e->state[j] = adds ? e->state[j] + x.elements[j] : x.elements[j];
   }

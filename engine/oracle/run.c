@@ -107,6 +107,10 @@ struct stg_oracle_scalar stg_oracle_run_dot(struct stg_oracle_run *run, size_t o
                                             const struct stg_oracle_vector *x,
                                             const struct stg_oracle_vector *y, double value) {
   static const struct stg_oracle_vector h = {.state = {.value = 1}};
+  if (x->state.value != 0 || y->state.value != 0) {
+    /* a dot of h0 itself, whose error an op may keep while it drops h */
+    run->a_max = fmax(run->a_max, fabs(run->a));
+  }
   if (x->state.value != 0 && y->state.value != 0) {
     /* h.h is part of it, and the engine knows that only as a norm */
     note_cancellation(run, op, &h,

@@ -1,6 +1,6 @@
 /*
- * The float32 functions of the CPU backend against libm in float64: their error over a sample of
- * all arguments, and the arguments where functions usually go wrong.
+ * test_cpu_math.c: the float32 functions of the CPU backend against libm in float64: their error
+ * over a sample of all arguments, and the arguments where functions usually go wrong.
  */
 #include <math.h>
 #include <setjmp.h>

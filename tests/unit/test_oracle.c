@@ -1,6 +1,6 @@
 /*
- * The oracle against numbers worked out by hand. It shares the parser with the engine, so nothing
- * but arithmetic on paper can say that both are right.
+ * test_oracle.c: the oracle against numbers worked out by hand. It shares the parser with the
+ * engine, so nothing but arithmetic on paper can say that both are right.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -222,13 +222,19 @@ static void a_pair_is_read_as_a_sum_and_changes_hidden_alone(void **state) {
   assert_row(1, -0.5, -4, answer.ref);
 }
 
-static void an_infinite_residual_does_not_reach_an_add(void **state) {
-  static const double residual[N] = {HUGE_VAL, 0, 0};
+static void a_residual_that_is_not_finite_does_not_reach_an_add(void **state) {
+  static const double residuals[][N] = {{HUGE_VAL, 0, 0}, {(double)NAN, 0, 0}};
   struct stg_oracle_op add = built_in(state, "add", axis_y, NULL);
+  struct stg_oracle_op keep = user_op(state, "h = h + 4 * v", NULL, axis_y);
   struct answer answer;
   add.params[0] = 4;
-  ask(&add, 1, row_122, residual, &answer);
-  assert_row(1, 6, 2, answer.ref);
+  for (size_t k = 0; k < 2; k++) {
+    ask(&add, 1, row_122, residuals[k], &answer);
+    assert_row(1, 6, 2, answer.ref);
+    assert_true(isfinite(answer.bound[0]));
+    ask(&keep, 1, row_122, residuals[k], &answer);
+    assert_row(1, 6, 2, answer.ref);
+  }
 }
 
 static void every_function_of_the_language_has_its_value(void **state) {
@@ -472,7 +478,7 @@ int main(void) {
       TEST(scale_norm_multiplies),
       TEST(ops_see_what_the_ops_before_left),
       TEST(a_pair_is_read_as_a_sum_and_changes_hidden_alone),
-      TEST(an_infinite_residual_does_not_reach_an_add),
+      TEST(a_residual_that_is_not_finite_does_not_reach_an_add),
       TEST(every_function_of_the_language_has_its_value),
       TEST(conditions_choose_between_scalars_and_between_vectors),
       TEST(bound_of_an_add_is_the_sum_of_its_terms),

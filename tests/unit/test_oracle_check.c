@@ -1,6 +1,6 @@
 /*
- * The check must be able to fail: faults that real systems had, put into otherwise right results,
- * each of them at every dtype; and what the report counts.
+ * test_oracle_check.c: the check must be able to fail: faults that real systems had, put into
+ * otherwise right results, each of them at every dtype; and what the report counts.
  */
 #include <math.h>
 #include <setjmp.h>
