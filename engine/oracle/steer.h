@@ -35,7 +35,7 @@ struct stg_oracle_row {
   double *ref;
   double *bound;
   size_t n_alternatives; /* >= 1 */
-  bool unchanged;        /* every op left the row as it was: the bytes must be equal */
+  bool unchanged;        /* every op surely left the row as it was: the bytes must be equal */
 };
 
 #define STG_ORACLE_MAX_ALTERNATIVES 8
@@ -73,7 +73,8 @@ struct stg_oracle_op_error {
 struct stg_oracle_report {
   uint64_t rows, rows_steered, rows_untouched; /* by comparing bytes */
   double max_abs_err;
-  double worst_ratio;               /* largest error over that element's own bound */
+  double worst_ratio;               /* largest error over that element's own bound; infinite where
+                                       bytes had to be equal or finiteness differs */
   uint64_t violations;              /* elements beyond their own bound */
   int64_t first_row, first_element; /* of the first violation, or -1 */
   uint64_t overflows;   /* elements where ref leaves the storage range and +-Inf was right */
