@@ -7,6 +7,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/dtype.h"
+#include "runtime/device.h"
 #include "specs/random.h"
 
 #define GUARD_BYTES 256
@@ -200,9 +201,17 @@ static void expect_as_sent(struct steer_batch *batch, const void *memory,
   }
 }
 
-void steer_batch_fetch(struct steer_batch *batch) {
+/* Copies go over the engine's stream; the batch may be on another. */
+static void wait_for(const struct steer_batch *batch) {
+  struct stg_device *device = stg_mem_device(batch->bed->engine);
   stg_error error = STG_ERROR_INIT;
-  expect_status(STG_OK, stg_mem_synchronize(batch->bed->engine, &error), &error);
+  if (device != NULL) {
+    expect_status(STG_OK, stg_stream_synchronize(device, batch->stream, &error), &error);
+  }
+}
+
+void steer_batch_fetch(struct steer_batch *batch) {
+  wait_for(batch);
   if (batch->residual != NULL) {
     expect_as_sent(batch, batch->on_residual, batch->residual, "residual");
   }
