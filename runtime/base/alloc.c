@@ -62,7 +62,7 @@ void stg_free(void *ptr) {
   free(ptr);
 }
 
-stg_status stg_error_memory(stg_error *err, const char *what, size_t size_bytes) {
+stg_status(stg_error_memory)(stg_error *err, const char *what, size_t size_bytes) {
   return stg_error_set(err, STG_E_NO_MEMORY, "out of memory: %zu bytes for %s", size_bytes, what);
 }
 

@@ -22,6 +22,8 @@ void stg_free(void *ptr);
 
 /** Fill `err` with STG_E_NO_MEMORY, naming what was being allocated and its size. */
 stg_status stg_error_memory(stg_error *err, const char *what, size_t size_bytes);
+#define stg_error_memory(err, what, size_bytes)                                                    \
+  stg_error_known(STG_E_NO_MEMORY, stg_error_memory((err), (what), (size_bytes)))
 
 /**
  * Test hook: the `nth` allocation of this thread from now on fails (1 = the next one), and so does

@@ -58,7 +58,7 @@ static void set_message(stg_error *err, const char *text, bool truncated) {
   }
 }
 
-stg_status stg_error_set(stg_error *err, stg_status code, const char *fmt, ...) {
+stg_status(stg_error_set)(stg_error *err, stg_status code, const char *fmt, ...) {
   if (err == NULL) {
     return code;
   }
@@ -90,7 +90,7 @@ stg_status stg_error_prefix(stg_error *err, const char *fmt, ...) {
   return err->code;
 }
 
-stg_status stg_error_io(stg_error *err, int errnum, const char *verb, const char *path) {
+stg_status(stg_error_io)(stg_error *err, int errnum, const char *verb, const char *path) {
   char reason[128];
   /* XSI strerror_r; feature macros are set by the build */
   if (strerror_r(errnum, reason, sizeof reason) != 0) {
