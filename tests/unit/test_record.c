@@ -1,0 +1,360 @@
+/*
+ * test_record.c: chains resolved into records: what a record holds, its device form, its digest,
+ * and that a record that fails leaves nothing behind.
+ */
+#include "engine/record.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "engine/ops.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/intmath.h"
+
+#define HIDDEN 6
+#define VECTORS 5
+
+/* A declaration, a bank and a pool, without a device; a pool is what makes records device records.
+ */
+struct fixture {
+  struct stg_op_table *ops;
+  struct stg_steer_decl decl;
+  struct stg_vector_table *table;
+  struct stg_bank bank;
+  struct stg_pool pool;
+  struct stg_record_store store;
+  stg_vector vectors[VECTORS];
+};
+
+static void open_fixture(struct fixture *f, bool device) {
+  const stg_steer_desc desc = {.struct_size = sizeof desc,
+                               .hidden_size = HIDDEN,
+                               .layers = 4,
+                               .dtype = STG_F32,
+                               .max_slots = 4,
+                               .max_vectors = VECTORS};
+  struct stg_steer_limits limits;
+  stg_error error = STG_ERROR_INIT;
+  *f = (struct fixture){0};
+  assert_int_equal(STG_OK, stg_op_table_create(&f->ops, &error));
+  assert_int_equal(STG_OK, stg_steer_decl_init(&desc, f->ops, &f->decl, &error));
+  assert_int_equal(STG_OK, stg_steer_limits(&f->decl, &limits, &error));
+  assert_int_equal(STG_OK, stg_vector_table_create(&f->table, &error));
+  assert_int_equal(STG_OK,
+                   stg_bank_init(&f->bank, f->table, NULL, VECTORS, limits.bank_row_bytes, &error));
+  f->pool.bytes = limits.pool_bytes;
+  f->store = (struct stg_record_store){
+      .decl = &f->decl, .vectors = f->table, .bank = &f->bank, .pool = device ? &f->pool : NULL};
+  for (size_t k = 0; k < VECTORS; k++) {
+    const float values[HIDDEN] = {1, (float)k, 0.5F, 0, 0, -2};
+    assert_int_equal(
+        STG_OK, stg_vector_table_intern(f->table, STG_F32, values, HIDDEN, &f->vectors[k], &error));
+  }
+}
+
+static void close_fixture(struct fixture *f) {
+  struct stg_vector_counters counters;
+  assert_int_equal(0, f->bank.used);
+  assert_int_equal(0, f->pool.count);
+  stg_bank_finish(&f->bank);
+  stg_pool_finish(&f->pool);
+  for (size_t k = 0; k < VECTORS; k++) {
+    assert_int_equal(STG_OK, stg_vector_table_release(f->table, f->vectors[k], NULL));
+  }
+  stg_vector_table_counters(f->table, &counters);
+  assert_int_equal(0, counters.live);
+  stg_vector_table_destroy(f->table);
+  stg_steer_decl_finish(&f->decl);
+  stg_op_table_destroy(f->ops);
+}
+
+static struct stg_record *record_of(struct fixture *f, const stg_chain *chains, size_t n) {
+  struct stg_record *record = NULL;
+  stg_error error = STG_ERROR_INIT;
+  stg_status status = stg_record_create(&f->store, chains, n, &record, &error);
+  assert_string_equal("", error.message);
+  assert_int_equal(STG_OK, status);
+  return record;
+}
+
+static stg_op_call add_call(const struct fixture *f, size_t vector, float scale) {
+  return (stg_op_call){
+      .op = "add", .vectors = {f->vectors[vector]}, .params = {scale}, .params_given = 1};
+}
+
+static stg_op_call gate_call(const struct fixture *f, size_t u, size_t v) {
+  return (stg_op_call){.op = "gated_add",
+                       .vectors = {f->vectors[u], f->vectors[v]},
+                       .params = {0, 0.5F, 0},
+                       .params_given = 2};
+}
+
+static void chains_are_found_by_layer_in_any_order(void **state) {
+  (void)state;
+  struct fixture f;
+  open_fixture(&f, false);
+  const stg_op_call calls[] = {add_call(&f, 0, 2), gate_call(&f, 1, 0)};
+  struct stg_record *record = record_of(&f,
+                                        (const stg_chain[]){{.layer = 3, .ops = calls, .n_ops = 2},
+                                                            {.layer = 0, .ops = calls, .n_ops = 1}},
+                                        2);
+  const struct stg_record_chain *last = stg_record_find(record, 3);
+  const struct stg_record_chain *first = stg_record_find(record, 0);
+  assert_non_null(first);
+  assert_non_null(last);
+  assert_null(stg_record_find(record, 1));
+  assert_int_equal(1, first->n_ops);
+  assert_int_equal(2, last->n_ops);
+  assert_int_equal(3, last->n_vectors);
+  /* moved with their chains: each runs its own program */
+  assert_ptr_equal(&first->program, first->cpu.program);
+  assert_ptr_equal(&last->program, last->cpu.program);
+  assert_int_equal(3, last->program.n_vectors);
+  stg_record_unref(&f.store, record);
+  close_fixture(&f);
+}
+
+static void parameters_left_out_take_their_defaults(void **state) {
+  (void)state;
+  struct fixture f;
+  open_fixture(&f, false);
+  const stg_op_call call = gate_call(&f, 0, 1);
+  struct stg_record *record = record_of(&f, &(stg_chain){.ops = &call, .n_ops = 1}, 1);
+  const float *params = stg_record_find(record, 0)->ops[0].params;
+  assert_true(params[0] == 1 && params[1] == 0.5F && params[2] == 0);
+  stg_record_unref(&f.store, record);
+  close_fixture(&f);
+}
+
+static void the_gram_matrix_is_that_of_the_vectors(void **state) {
+  (void)state;
+  struct fixture f;
+  open_fixture(&f, false);
+  const stg_op_call calls[] = {gate_call(&f, 2, 3), add_call(&f, 2, 1)};
+  struct stg_record *record = record_of(&f, &(stg_chain){.ops = calls, .n_ops = 2}, 1);
+  const struct stg_record_chain *chain = stg_record_find(record, 0);
+  static const float second[] = {2, 3, 2}; /* the element in which they differ */
+  for (size_t i = 0; i < 3; i++) {
+    for (size_t j = 0; j < 3; j++) {
+      assert_true(chain->gram[i * 3 + j] == 5.25F + second[i] * second[j]);
+    }
+  }
+  assert_int_equal(2, f.bank.used);
+  stg_record_unref(&f.store, record);
+  close_fixture(&f);
+}
+
+/* A chain's words, in the order in which the kernel reads them. */
+static void expect_chain_words(const struct stg_record_chain *chain, const uint32_t *words) {
+  const uint32_t ops_at = words[2] & 0xffffU, gram_at = words[2] >> 16;
+  assert_int_equal(2U | 3U << 8, words[0]); /* ops, vectors, no norm */
+  assert_int_equal(1U << 1, words[1]);      /* the gate's u alone is dotted */
+  assert_int_equal(stg_record_chain_words(2, 3), words[3]);
+  assert_int_equal(chain->rows[0], words[4]);
+  assert_int_equal(chain->rows[1], words[5]);
+  assert_int_equal(chain->rows[0], words[6]);
+  assert_int_equal(8, ops_at);
+  assert_int_equal(chain->ops[0].op->code, words[ops_at]);
+  assert_int_equal(0, words[ops_at + 1]);
+  assert_memory_equal(&(float){-3}, &words[ops_at + STG_RECORD_PARAM_WORD], 4);
+  assert_int_equal(chain->ops[1].op->code, words[ops_at + STG_RECORD_OP_WORDS]);
+  assert_int_equal(1, words[ops_at + STG_RECORD_OP_WORDS + 1]);
+  assert_int_equal(ops_at + 2 * STG_RECORD_OP_WORDS, gram_at);
+  assert_memory_equal(chain->gram, &words[gram_at], 9 * sizeof(float));
+}
+
+static void the_device_form_is_what_the_kernel_reads(void **state) {
+  (void)state;
+  struct fixture f;
+  open_fixture(&f, true);
+  const stg_op_call calls[] = {add_call(&f, 4, -3), gate_call(&f, 1, 4)};
+  struct stg_record *record = record_of(&f,
+                                        (const stg_chain[]){{.layer = 2, .ops = calls, .n_ops = 1},
+                                                            {.layer = 1, .ops = calls, .n_ops = 2}},
+                                        2);
+  assert_true(record->offset != 0 && record->offset % 16 == 0);
+  assert_int_equal(record->words, (size_t)record->chain_words * f.decl.layers);
+  assert_int_equal(0, record->chain_words % 4);
+  uint32_t *words = stg_calloc(record->words, sizeof *words);
+  assert_non_null(words);
+  memset(words, 0xee, record->words * sizeof *words);
+  stg_record_encode(record, words);
+  assert_int_equal(0, words[0]); /* no chain at layer 0, nor at 3 */
+  expect_chain_words(stg_record_find(record, 1), words + record->chain_words);
+  assert_int_equal(1U | 1U << 8, words[(size_t)2 * record->chain_words]);
+  assert_int_equal(0, words[(size_t)3 * record->chain_words]);
+  stg_free(words);
+  stg_record_unref(&f.store, record);
+  close_fixture(&f);
+}
+
+static void a_norm_wants_every_dot(void **state) {
+  (void)state;
+  struct fixture f;
+  open_fixture(&f, true);
+  stg_op_call calls[] = {add_call(&f, 0, 1), add_call(&f, 1, 1)};
+  calls[1].op = "add_keep_norm";
+  struct stg_record *record = record_of(&f, &(stg_chain){.ops = calls, .n_ops = 2}, 1);
+  uint32_t *words = stg_calloc(record->words, sizeof *words);
+  assert_non_null(words);
+  stg_record_encode(record, words);
+  assert_int_equal(2U | 2U << 8 | 1U << 16, words[0]);
+  assert_int_equal(3, words[1]);
+  stg_free(words);
+  stg_record_unref(&f.store, record);
+  close_fixture(&f);
+}
+
+static void no_chains_are_a_record_without_memory(void **state) {
+  (void)state;
+  struct fixture f;
+  open_fixture(&f, true);
+  struct stg_record *record = record_of(&f, NULL, 0);
+  assert_int_equal(0, record->offset);
+  assert_int_equal(0, record->words);
+  stg_record_unref(&f.store, record);
+  stg_record_unref(&f.store, NULL);
+  close_fixture(&f);
+}
+
+static void the_digest_does_not_depend_on_the_order_of_layers(void **state) {
+  (void)state;
+  struct fixture f;
+  open_fixture(&f, false);
+  const stg_op_call a = add_call(&f, 0, 1), b = add_call(&f, 1, 1);
+  const stg_chain chains[] = {{.layer = 0, .ops = &a, .n_ops = 1},
+                              {.layer = 1, .ops = &b, .n_ops = 1},
+                              {.layer = 0, .ops = &a, .n_ops = 1}};
+  const stg_chain crossed[] = {{.layer = 1, .ops = &a, .n_ops = 1},
+                               {.layer = 0, .ops = &b, .n_ops = 1}};
+  struct stg_record *one = record_of(&f, chains, 2), *two = record_of(&f, chains + 1, 2);
+  struct stg_record *other = record_of(&f, crossed, 2);
+  assert_true(stg_key_equal(one->digest, two->digest));
+  assert_false(stg_key_equal(one->digest, other->digest));
+  stg_record_unref(&f.store, one);
+  stg_record_unref(&f.store, two);
+  stg_record_unref(&f.store, other);
+  close_fixture(&f);
+}
+
+static void a_reference_keeps_a_record(void **state) {
+  (void)state;
+  struct fixture f;
+  open_fixture(&f, true);
+  const stg_op_call call = add_call(&f, 0, 1);
+  struct stg_record *record = record_of(&f, &(stg_chain){.ops = &call, .n_ops = 1}, 1);
+  record->refs++;
+  stg_record_unref(&f.store, record);
+  assert_int_equal(1, f.bank.used);
+  assert_int_equal(1, f.pool.count);
+  stg_record_unref(&f.store, record);
+  close_fixture(&f);
+}
+
+/* The last chain is at fault, after rows and memory were taken for those before. */
+static void a_record_that_fails_gives_everything_back(void **state) {
+  (void)state;
+  struct fixture f;
+  open_fixture(&f, true);
+  struct stg_record *record = NULL;
+  stg_error error = STG_ERROR_INIT;
+  stg_op_call calls[] = {add_call(&f, 0, 1), gate_call(&f, 1, 2)};
+  calls[1].vectors[1] = 999;
+  const stg_chain chains[] = {{.layer = 0, .ops = calls, .n_ops = 1},
+                              {.layer = 1, .ops = calls, .n_ops = 2}};
+  assert_int_equal(STG_E_NOT_FOUND, stg_record_create(&f.store, chains, 2, &record, &error));
+  assert_string_equal(
+      "chains[1]: ops[1]: gated_add: vector 'v': vector: id 999 is not interned, or "
+      "was released",
+      error.message);
+  assert_null(record);
+  assert_int_equal(0, f.bank.used);
+  assert_int_equal(0, f.pool.count);
+  close_fixture(&f);
+}
+
+static void a_full_pool_is_a_status_and_gives_everything_back(void **state) {
+  (void)state;
+  struct fixture f;
+  open_fixture(&f, true);
+  struct stg_record *records[64], *record = NULL;
+  size_t n = 0;
+  stg_error error = STG_ERROR_INIT;
+  const stg_op_call call = add_call(&f, 0, 1);
+  const stg_chain chain = {.ops = &call, .n_ops = 1};
+  struct stg_record *first = record_of(&f, &chain, 1);
+  const size_t record_bytes = first->words * sizeof(uint32_t);
+  stg_record_unref(&f.store, first);
+  f.pool.bytes = STG_POOL_GRANULE +
+                 7 * (record_bytes + STG_POOL_GRANULE - 1) / STG_POOL_GRANULE * STG_POOL_GRANULE;
+  while (stg_record_create(&f.store, &chain, 1, &record, &error) == STG_OK) {
+    assert_true(n < 64);
+    records[n++] = record;
+    record = NULL;
+  }
+  assert_int_equal(STG_E_CAPACITY, error.code);
+  assert_non_null(strstr(error.message, "records: no room"));
+  assert_int_equal(7, n);
+  assert_int_equal(n, f.bank.rows[0].refs);
+  while (n > 0) {
+    stg_record_unref(&f.store, records[--n]);
+  }
+  close_fixture(&f);
+}
+
+/* Each allocation of a record fails in turn. */
+static void expect_clean_failures(bool device) {
+  struct fixture f;
+  open_fixture(&f, device);
+  const stg_op_call calls[] = {add_call(&f, 0, 1), gate_call(&f, 1, 2)};
+  const stg_chain chain = {.ops = calls, .n_ops = 2};
+  struct stg_record *record = NULL;
+  size_t failures = 0;
+  for (size_t nth = 1; record == NULL; nth++) {
+    stg_error error = STG_ERROR_INIT;
+    assert_true(nth < 200);
+    stg_alloc_fail_at(nth);
+    stg_status status = stg_record_create(&f.store, &chain, 1, &record, &error);
+    stg_alloc_fail_at(0);
+    if (status != STG_OK) {
+      failures++;
+      assert_int_equal(STG_E_NO_MEMORY, status);
+      assert_true(error.message[0] != '\0');
+      assert_null(record);
+      assert_int_equal(0, f.bank.used);
+      assert_int_equal(0, f.pool.count);
+    }
+  }
+  assert_true(failures >= 2);
+  stg_record_unref(&f.store, record);
+  close_fixture(&f);
+}
+
+static void a_lack_of_memory_gives_everything_back(void **state) {
+  (void)state;
+  expect_clean_failures(false);
+  expect_clean_failures(true);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(chains_are_found_by_layer_in_any_order),
+      cmocka_unit_test(parameters_left_out_take_their_defaults),
+      cmocka_unit_test(the_gram_matrix_is_that_of_the_vectors),
+      cmocka_unit_test(the_device_form_is_what_the_kernel_reads),
+      cmocka_unit_test(a_norm_wants_every_dot),
+      cmocka_unit_test(no_chains_are_a_record_without_memory),
+      cmocka_unit_test(the_digest_does_not_depend_on_the_order_of_layers),
+      cmocka_unit_test(a_reference_keeps_a_record),
+      cmocka_unit_test(a_record_that_fails_gives_everything_back),
+      cmocka_unit_test(a_full_pool_is_a_status_and_gives_everything_back),
+      cmocka_unit_test(a_lack_of_memory_gives_everything_back),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
