@@ -20,20 +20,16 @@ extern const size_t stg_embedded_prelude_count;
 #define WARP_THREADS 32
 #define MAX_THREADS 512
 #define TARGET_CHUNKS_PER_THREAD 2
-#ifdef MAX_TILE_ROWS_OVERRIDE
-#define MAX_TILE_ROWS MAX_TILE_ROWS_OVERRIDE
-#else
 #define MAX_TILE_ROWS 8
-#endif
-/* Registers that the rows of a tile may take of each thread; the rest is for the update's floats.
- */
-/* Threads that a multiprocessor is to hold at once: 1024 leave each 64 registers. */
-#ifndef RESIDENT_THREADS
+/* Registers that the rows of a tile may take of each thread: more rows share a vector's loads,
+ * fewer leave room for more blocks. Measured on an H100: tools/bench/results. */
+#define TILE_REGISTERS 16
+#define TILE_REGISTERS_PAIR 32
+/* A row of up to this many registers stays in them; a longer one is read twice. */
+#define HELD_REGISTERS 64
+/* Threads that a multiprocessor is to hold at once: 1024 leave each 64 registers, 512 leave 128. */
 #define RESIDENT_THREADS 1024
-#endif
-#ifndef HELD_REGISTERS
-#define HELD_REGISTERS 32
-#endif
+#define RESIDENT_THREADS_WIDE 512
 
 void stg_steer_prelude(struct stg_strbuf *out) {
   for (size_t i = 0; i < stg_embedded_prelude_count; i++) {
@@ -69,7 +65,8 @@ static int64_t registers_per_row(int64_t hidden_size, stg_dtype dtype, bool pair
 uint32_t stg_steer_prefill_rows(int64_t hidden_size, stg_dtype dtype, bool pair) {
   int64_t per_row = registers_per_row(hidden_size, dtype, pair);
   uint32_t rows = 1;
-  while (rows < MAX_TILE_ROWS && 2 * rows * per_row <= HELD_REGISTERS) {
+  const int64_t room = pair ? TILE_REGISTERS_PAIR : TILE_REGISTERS;
+  while (rows < MAX_TILE_ROWS && 2 * rows * per_row <= room) {
     rows *= 2;
   }
   return rows;
@@ -122,11 +119,11 @@ static const char *callee(enum stg_instr_kind kind) {
     enum stg_instr_kind kind;
     const char *text;
   } table[] = {
-      {STG_INSTR_FMA, "__fmaf_rn"}, {STG_INSTR_MIN, "stg_min"},
-      {STG_INSTR_MAX, "stg_max"},   {STG_INSTR_CLAMP, "stg_clamp"},
-      {STG_INSTR_ABS, "fabsf"},     {STG_INSTR_SQRT, "__fsqrt_rn"},
-      {STG_INSTR_EXP, "stg_cpu_exp"},   {STG_INSTR_LOG, "stg_cpu_log"},
-      {STG_INSTR_TANH, "stg_cpu_tanh"}, {STG_INSTR_SIGMOID, "stg_cpu_sigmoid"},
+      {STG_INSTR_FMA, "__fmaf_rn"},      {STG_INSTR_MIN, "stg_min"},
+      {STG_INSTR_MAX, "stg_max"},        {STG_INSTR_CLAMP, "stg_clamp"},
+      {STG_INSTR_ABS, "fabsf"},          {STG_INSTR_SQRT, "__fsqrt_rn"},
+      {STG_INSTR_EXP, "stg_math_exp"},   {STG_INSTR_LOG, "stg_math_log"},
+      {STG_INSTR_TANH, "stg_math_tanh"}, {STG_INSTR_SIGMOID, "stg_math_sigmoid"},
   };
   for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
     if (table[i].kind == kind) {
@@ -233,8 +230,19 @@ static void write_constants(struct stg_writer *w, const struct stg_steer_geometr
   stg_write_line(w, "static constexpr int chunks_per_thread = %lld;", (long long)per_thread);
   stg_write_line(w, "static constexpr bool held = %s;  // rows stay in registers",
                  held ? "true" : "false");
+  stg_write_line(w, "static constexpr int group = %d;  // vectors loaded together",
+                 g->tile_rows == 1   ? 4
+                 : g->tile_rows == 2 ? 2
+                                     : 1);
   stg_write_line(w, "static constexpr int unroll_chunks = %lld;",
                  held ? (long long)per_thread : 1LL);
+}
+
+/* Blocks that a multiprocessor is to hold: rows that take many registers leave room for fewer. */
+static uint32_t resident_blocks(const struct stg_steer_geometry *g, uint32_t threads) {
+  const int64_t held = g->tile_rows * registers_per_row(g->hidden_size, g->dtype, g->pair);
+  const uint32_t resident = held > TILE_REGISTERS ? RESIDENT_THREADS_WIDE : RESIDENT_THREADS;
+  return resident / threads > 0 ? resident / threads : 1;
 }
 
 static void write_kernel(struct stg_writer *w, const struct stg_steer_geometry *g) {
@@ -260,7 +268,7 @@ static void write_kernel(struct stg_writer *w, const struct stg_steer_geometry *
   stg_write_blank(w);
   const uint32_t threads = stg_steer_threads(g->hidden_size);
   stg_write_line(w, "extern \"C\" __global__ void __launch_bounds__(%u, %u)", threads,
-                 RESIDENT_THREADS / threads > 0 ? RESIDENT_THREADS / threads : 1);
+                 resident_blocks(g, threads));
   stg_write_open(w, STG_STEER_KERNEL_NAME "(const __grid_constant__ stg_steer_args args)");
   stg_write_line(w, "stg_steer_run<stg_geometry>(args);");
   stg_write_close(w, "");

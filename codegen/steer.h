@@ -43,9 +43,9 @@ int64_t stg_steer_padded(int64_t hidden_size);
 
 /*
  * A chain in device memory, in 32-bit words; what the prelude reads and the engine writes.
- * header[4]: n_ops | n_vectors << 8 | wants_norm << 16; mask of vectors whose dot is read; word of the first op |
- * word of the Gram matrix << 16; words in all. Then the bank rows of the vectors (padded to 4 words); the ops, each
- * {code, first vector, 0, 0, parameters[8]}; gram[n*n].
+ * header[4]: n_ops | n_vectors << 8 | wants_norm << 16; mask of vectors whose dot is read; word of
+ * the first op | word of the Gram matrix << 16; words in all. Then the bank rows of the vectors
+ * (padded to 4 words); the ops, each {code, first vector, 0, 0, parameters[8]}; gram[n*n].
  */
 #define STG_RECORD_HEADER_WORDS 4
 #define STG_RECORD_OP_WORDS 12
@@ -56,8 +56,14 @@ struct stg_steer_args {
   uint64_t hidden, out, residual, row_map, table, records, bank, report;
   int64_t row_stride;
   int32_t rows;
-  uint32_t slots, layer, layers, flags;
+  uint32_t slots, layer, chain_words, flags;
 };
+/* A row map in device memory: this header, then int32 [rows]. Word 0: what the entries are. */
+#define STG_MAP_HEADER_WORDS 4
+#define STG_MAP_OF_RECORDS 0
+#define STG_MAP_OF_SLOTS 1
+/* A record holds a chain per layer, each in equal room; word 0 of a chain is 0 where there is none.
+ */
 #define STG_STEER_IN_PLACE 1u
 #define STG_STEER_ALIGNED 2u
 

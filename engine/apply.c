@@ -101,7 +101,7 @@ static void fill_args(const stg_frame *frame, const stg_apply *apply, int64_t st
       .rows = (int32_t)frame->rows,
       .slots = decl->max_slots,
       .layer = apply->layer,
-      .layers = decl->layers,
+      .chain_words = steer->chain_words,
       .flags = (out == apply->hidden ? STG_STEER_IN_PLACE : 0) | (aligned ? STG_STEER_ALIGNED : 0),
   };
 }

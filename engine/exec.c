@@ -6,11 +6,14 @@
 
 #include "runtime/base/alloc.h"
 
-static struct stg_launch_dims dims_of(const struct stg_plan_kernel *kernel, int64_t rows) {
+/* The chains of a tile's rows stand in dynamic shared memory. */
+static struct stg_launch_dims dims_of(const struct stg_plan_kernel *kernel, int64_t rows,
+                                      uint32_t chain_words) {
   const uint32_t per_block = kernel->rows_per_block;
   return (struct stg_launch_dims){
       .grid_x = (uint32_t)((rows + per_block - 1) / per_block),
       .block_x = kernel->threads,
+      .shared_bytes = per_block * chain_words * (uint32_t)sizeof(uint32_t),
   };
 }
 
@@ -53,7 +56,7 @@ static stg_status make_graph(struct stg_engine *engine, const struct stg_plan *p
   void *pointers[] = {&args};
   const struct stg_graph_kernel node = {
       .module = plan->kernel->loaded.module,
-      .dims = dims_of(plan->kernel, 1),
+      .dims = dims_of(plan->kernel, 1, 0),
       .args = pointers,
   };
   return stg_graph_create(engine->device, &node, 1, stream, ret_graph, reterr);
@@ -118,7 +121,7 @@ static stg_status launch_plain(struct stg_engine *engine, const struct stg_plan_
                                stg_error *reterr) {
   struct stg_steer_args copy = *args;
   void *pointers[] = {&copy};
-  const struct stg_launch_dims dims = dims_of(kernel, rows);
+  const struct stg_launch_dims dims = dims_of(kernel, rows, args->chain_words);
   atomic_fetch_add_explicit(&engine->counters.plain_launches, 1, memory_order_relaxed);
   return stg_launch(engine->device, kernel->loaded.module, &dims, pointers, stream, reterr);
 }
@@ -131,7 +134,7 @@ stg_status stg_plan_launch(struct stg_engine *engine, const struct stg_plan *pla
   }
   struct stg_steer_args copy = *args;
   void *pointers[] = {&copy};
-  const struct stg_launch_dims dims = dims_of(plan->kernel, args->rows);
+  const struct stg_launch_dims dims = dims_of(plan->kernel, args->rows, args->chain_words);
   pthread_mutex_lock(&exec->lock);
   stg_status status = stg_graph_set(engine->device, exec->graph, 0, &dims, pointers, reterr);
   bool updated = status == STG_OK;

@@ -12,16 +12,18 @@ static stg_status create_device_side(stg_frame *frame, stg_error *reterr) {
   stg_steer *steer = frame->steer;
   struct stg_device *device = steer->engine->device;
   stg_stream stream = steer->engine->stream;
-  const size_t map_words = (size_t)frame->capacity;
-  const size_t table_words = (size_t)steer->decl.max_slots * steer->decl.layers;
+  const size_t map_words = STG_MAP_HEADER_WORDS + (size_t)frame->capacity;
+  const size_t table_words = steer->decl.max_slots;
+  const size_t staged_words =
+      STG_MAP_HEADER_WORDS + (map_words > table_words ? map_words : table_words);
   stg_status status =
       stg_device_alloc(device, map_words * sizeof(int32_t), &frame->row_map, reterr);
   if (status == STG_OK) {
-    status = stg_device_alloc(device, table_words * sizeof(uint32_t), &frame->table, reterr);
+    status = stg_device_alloc(device, table_words * sizeof(int32_t), &frame->table, reterr);
   }
   if (status == STG_OK) {
     /* what a step may replace: every slot's record at once */
-    status = stg_staging_init(&frame->staging, device, (map_words + table_words) * sizeof(uint32_t),
+    status = stg_staging_init(&frame->staging, device, staged_words * sizeof(int32_t),
                               steer->decl.max_slots, reterr);
   }
   if (status == STG_OK) {
@@ -29,7 +31,8 @@ static stg_status create_device_side(stg_frame *frame, stg_error *reterr) {
         stg_fill_u32(device, frame->row_map, (uint32_t)STG_ROW_PADDING, map_words, stream, reterr);
   }
   if (status == STG_OK) {
-    status = stg_fill_u32(device, frame->table, 0, table_words, stream, reterr);
+    status = stg_fill_u32(device, frame->table, (uint32_t)STG_ROW_UNSTEERED, table_words, stream,
+                          reterr);
   }
   if (status == STG_OK) {
     status = stg_stream_synchronize(device, stream, reterr);

@@ -193,17 +193,17 @@ static stg_status build_chain(struct stg_record_store *store, struct stg_record 
   return status;
 }
 
-/* Place each chain in the record's device form and take room for it in the pool. */
+/* Take room for the record's device form: a chain per layer, each in the room of the longest. */
 static stg_status lay_out(struct stg_record_store *store, struct stg_record *record,
                           stg_error *reterr) {
-  size_t words = 0;
-  for (size_t i = 0; i < record->n_chains; i++) {
-    record->chains[i].first_word = words;
-    words += stg_record_chain_words(record->chains[i].n_ops, record->chains[i].n_vectors);
+  struct stg_steer_limits limits;
+  stg_status status = stg_steer_limits(store->decl, &limits, reterr);
+  if (status != STG_OK || record->n_chains == 0) {
+    return status;
   }
-  record->words = words;
-  return words == 0 ? STG_OK
-                    : stg_pool_take(store->pool, words * sizeof(uint32_t), &record->offset, reterr);
+  record->chain_words = limits.chain_words;
+  record->words = (size_t)limits.chain_words * store->decl->layers;
+  return stg_pool_take(store->pool, record->words * sizeof(uint32_t), &record->offset, reterr);
 }
 
 /* What the slot does, for a host's prefix cache: ops by body, parameters by bits, vectors by
@@ -347,6 +347,7 @@ static void encode_chain(const struct stg_record_chain *chain, uint32_t *words) 
 void stg_record_encode(const struct stg_record *record, uint32_t *ret_words) {
   memset(ret_words, 0, record->words * sizeof *ret_words);
   for (size_t i = 0; i < record->n_chains; i++) {
-    encode_chain(&record->chains[i], ret_words + record->chains[i].first_word);
+    encode_chain(&record->chains[i],
+                 ret_words + (size_t)record->chains[i].layer * record->chain_words);
   }
 }

@@ -32,7 +32,6 @@ struct stg_record_chain {
   float *gram;         /* [n_vectors, n_vectors] */
   struct stg_cpu_chain cpu;
   struct stg_program program; /* CPU */
-  size_t first_word;          /* device: in the record */
 };
 
 struct stg_record {
@@ -41,6 +40,7 @@ struct stg_record {
   size_t n_chains;
   struct stg_record_chain *chains; /* by layer, ascending */
   size_t offset;                   /* device: in the pool, bytes; 0: none */
+  uint32_t chain_words;            /* device: room of each layer's chain */
   size_t words;                    /* device */
   struct stg_key digest;
 };

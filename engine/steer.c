@@ -43,6 +43,7 @@ static stg_status create_device_side(stg_steer *steer, const struct stg_steer_li
                                      stg_error *reterr) {
   struct stg_device *device = steer->engine->device;
   steer->pool.bytes = limits->pool_bytes;
+  steer->chain_words = limits->chain_words;
   stg_status status = stg_device_alloc(device, limits->pool_bytes, &steer->records, reterr);
   if (status == STG_OK) {
     size_t bytes = limits->record_bytes > limits->bank_row_bytes ? limits->record_bytes

@@ -51,6 +51,7 @@ struct stg_steer {
   struct stg_bank bank;
   struct stg_pool pool;       /* cuda: spans of `records` */
   uint64_t records;           /* cuda: device memory of the pool */
+  uint32_t chain_words;       /* cuda: room of one chain in a record */
   struct stg_staging uploads; /* cuda: to the engine's stream */
   struct stg_event *uploaded; /* cuda: after the last upload */
   struct stg_device_words *words;
@@ -70,8 +71,8 @@ struct stg_frame {
       *snapshot;   /* [max_slots] records that the device table names; a reference each */
   uint64_t serial; /* of the table when the snapshot was taken */
   struct stg_staging staging;       /* cuda */
-  uint64_t row_map;                 /* cuda: device int32 [capacity] */
-  uint64_t table;                   /* cuda: device uint32 [max_slots, layers] */
+  uint64_t row_map;                 /* cuda: device int32 [4 + capacity], codegen/steer.h */
+  uint64_t table;                   /* cuda: device int32 [max_slots], for maps of slots */
   int32_t *host_map;                /* CPU: [capacity] */
   const struct stg_plan *plan;      /* since the last step */
   struct stg_exec *exec;            /* cuda: of the plan on the step's stream, or NULL */

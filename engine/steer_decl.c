@@ -223,16 +223,16 @@ stg_status stg_steer_limits(const struct stg_steer_decl *decl, struct stg_steer_
       .bank_row_bytes =
           (size_t)stg_steer_padded(decl->hidden_size) * stg_dtype_bytes(decl->bank_dtype),
   };
-  limits.chain_bytes =
-      stg_record_chain_words(decl->max_chain, limits.chain_vectors) * sizeof(uint32_t);
-  limits.record_bytes = stg_round_up(limits.chain_bytes * decl->layers, STG_POOL_GRANULE);
+  limits.chain_words = (uint32_t)stg_record_chain_words(decl->max_chain, limits.chain_vectors);
+  limits.record_bytes =
+      stg_round_up(limits.chain_words * sizeof(uint32_t) * decl->layers, STG_POOL_GRANULE);
   /* twice: what slots show, and what steps in flight still name; and one, to change a slot of a
    * full table */
   size_t records = 2 * (size_t)decl->max_slots + 1;
   if (!stg_mul_size(limits.record_bytes, records, &limits.pool_bytes) ||
-      limits.pool_bytes / 16 > UINT32_MAX - STG_POOL_GRANULE) {
+      limits.pool_bytes / 16 > INT32_MAX - STG_POOL_GRANULE) {
     return stg_error_set(reterr, STG_E_INVALID,
-                         "%u slots of %u layers with chains of %u ops need more than 64 GiB of "
+                         "%u slots of %u layers with chains of %u ops need more than 32 GiB of "
                          "records; declare less",
                          decl->max_slots, decl->layers, decl->max_chain);
   }

@@ -63,7 +63,7 @@ enum stg_tile stg_steer_capture_tile(int64_t row_bucket);
 /* Largest sizes of what a record may hold, by declaration. */
 struct stg_steer_limits {
   uint32_t chain_vectors; /* vectors of one chain */
-  size_t chain_bytes;     /* of one chain in device memory */
+  uint32_t chain_words;   /* room of one chain in device memory */
   size_t record_bytes;    /* of a slot: a chain per layer */
   size_t pool_bytes;
   size_t bank_row_bytes;

@@ -56,34 +56,26 @@ static stg_status check_step(const stg_frame *frame, const stg_step *step,
   return step->on_device ? STG_OK : check_map(steer, step->row_map, step->rows, ret_facts, reterr);
 }
 
-static uint32_t chain_offset(const struct stg_record *record,
-                             const struct stg_record_chain *chain) {
-  return (uint32_t)((record->offset + chain->first_word * sizeof(uint32_t)) / 16);
-}
-
-/* The table row of a slot: the chain of each layer, 0 for none. */
-static void encode_slot(const struct stg_record *record, uint32_t layers, uint32_t *ret_row) {
-  memset(ret_row, 0, layers * sizeof *ret_row);
-  for (size_t i = 0; record != NULL && i < record->n_chains; i++) {
-    ret_row[record->chains[i].layer] = chain_offset(record, &record->chains[i]);
-  }
+/* How a map in device memory names a record: in 16-byte units, or -1 where there is nothing to do.
+ */
+static int32_t record_name(const struct stg_record *record) {
+  return record != NULL && record->offset != 0 ? (int32_t)(record->offset / 16) : STG_ROW_UNSTEERED;
 }
 
 /* Point the snapshot at what slots show now; what it pointed at goes to `buffer`, until the step
  * has passed. */
-static void take_snapshot(stg_frame *frame, struct stg_staging_buffer *buffer, uint32_t *ret_first,
-                          uint32_t *ret_end) {
+static void take_snapshot(stg_frame *frame, struct stg_staging_buffer *buffer) {
   stg_steer *steer = frame->steer;
   struct stg_record_store store = stg_steer_store(steer);
-  uint32_t first = steer->decl.max_slots, end = 0;
+  if (frame->serial == steer->serial) {
+    return;
+  }
   for (uint32_t s = 0; s < steer->decl.max_slots; s++) {
     struct stg_record *now = steer->slots[s].record;
     struct stg_record *before = frame->snapshot[s];
     if (now == before) {
       continue;
     }
-    first = s < first ? s : first;
-    end = s + 1;
     if (now != NULL) {
       now->refs++;
     }
@@ -95,49 +87,50 @@ static void take_snapshot(stg_frame *frame, struct stg_staging_buffer *buffer, u
     }
   }
   frame->serial = steer->serial;
-  *ret_first = first;
-  *ret_end = end;
 }
 
-/* Send the table rows of slots first..end-1 from the staging buffer at `host`. */
-static stg_status upload_table(stg_frame *frame, uint32_t *host, uint32_t first, uint32_t end,
-                               stg_stream stream, stg_error *reterr) {
-  const uint32_t layers = frame->steer->decl.layers;
-  if (first >= end) {
-    return STG_OK;
+/* A host map: slots become records here, and padding follows up to the highest row ever used. */
+static stg_status upload_host_map(stg_frame *frame, const stg_step *step, int32_t *host,
+                                  int64_t until, stg_stream stream, stg_error *reterr) {
+  memset(host, 0, STG_MAP_HEADER_WORDS * sizeof *host);
+  host[0] = STG_MAP_OF_RECORDS;
+  int32_t *rows = host + STG_MAP_HEADER_WORDS;
+  for (int64_t r = 0; r < step->rows; r++) {
+    const int32_t slot = step->row_map[r];
+    rows[r] = slot >= 0 ? record_name(frame->snapshot[slot]) : slot;
   }
-  for (uint32_t s = first; s < end; s++) {
-    encode_slot(frame->snapshot[s], layers, host + (size_t)(s - first) * layers);
+  for (int64_t r = step->rows; r < until; r++) {
+    rows[r] = STG_ROW_PADDING;
   }
-  const size_t row_bytes = layers * sizeof(uint32_t);
-  return stg_copy_to_device(frame->steer->engine->device, frame->table + first * row_bytes, host,
-                            (end - first) * row_bytes, stream, reterr);
+  return stg_copy_to_device(frame->steer->engine->device, frame->row_map, host,
+                            (STG_MAP_HEADER_WORDS + (size_t)until) * sizeof *host, stream, reterr);
 }
 
-/* The row map, and padding up to the highest row that any step used. */
-static stg_status upload_map(stg_frame *frame, const stg_step *step, int32_t *host,
-                             stg_stream stream, stg_error *reterr) {
+/* A device map: its slots are copied as they are, and the kernel translates them by a table. */
+static stg_status upload_device_map(stg_frame *frame, const stg_step *step, int32_t *host,
+                                    int64_t until, stg_stream stream, stg_error *reterr) {
   struct stg_device *device = frame->steer->engine->device;
-  const int64_t until = step->rows > frame->high_rows ? step->rows : frame->high_rows;
+  const uint32_t slots = frame->steer->decl.max_slots;
+  const uint64_t rows_at = frame->row_map + STG_MAP_HEADER_WORDS * sizeof(int32_t);
   const size_t rows = (size_t)step->rows, tail = (size_t)(until - step->rows);
-  frame->high_rows = until;
-  if (!step->on_device) {
-    memcpy(host, step->row_map, rows * sizeof *host);
-    for (size_t r = rows; r < rows + tail; r++) {
-      host[r] = STG_ROW_PADDING;
-    }
-    return rows + tail == 0 ? STG_OK
-                            : stg_copy_to_device(device, frame->row_map, host,
-                                                 (rows + tail) * sizeof *host, stream, reterr);
+  memset(host, 0, STG_MAP_HEADER_WORDS * sizeof *host);
+  host[0] = STG_MAP_OF_SLOTS;
+  int32_t *table = host + STG_MAP_HEADER_WORDS;
+  for (uint32_t s = 0; s < slots; s++) {
+    table[s] = record_name(frame->snapshot[s]);
   }
-  stg_status status = STG_OK;
-  if (rows > 0) {
-    status = stg_copy_on_device(device, frame->row_map, (uint64_t)(uintptr_t)step->row_map,
+  stg_status status = stg_copy_to_device(device, frame->row_map, host,
+                                         STG_MAP_HEADER_WORDS * sizeof *host, stream, reterr);
+  if (status == STG_OK) {
+    status = stg_copy_to_device(device, frame->table, table, slots * sizeof *table, stream, reterr);
+  }
+  if (status == STG_OK && rows > 0) {
+    status = stg_copy_on_device(device, rows_at, (uint64_t)(uintptr_t)step->row_map,
                                 rows * sizeof(int32_t), stream, reterr);
   }
   if (status == STG_OK && tail > 0) {
-    status = stg_fill_u32(device, frame->row_map + rows * sizeof(int32_t),
-                          (uint32_t)STG_ROW_PADDING, tail, stream, reterr);
+    status = stg_fill_u32(device, rows_at + rows * sizeof(int32_t), (uint32_t)STG_ROW_PADDING, tail,
+                          stream, reterr);
   }
   return status;
 }
@@ -146,25 +139,21 @@ static stg_status upload_map(stg_frame *frame, const stg_step *step, int32_t *ho
 static stg_status upload(stg_frame *frame, const stg_step *step, stg_stream stream,
                          stg_error *reterr) {
   stg_steer *steer = frame->steer;
-  struct stg_device *device = steer->engine->device;
   struct stg_record_store store = stg_steer_store(steer);
   struct stg_staging_buffer *buffer = NULL;
   stg_status status = stg_staging_acquire(&frame->staging, &store, &buffer, reterr);
+  if (status == STG_OK && frame->serial != steer->serial) {
+    status = stg_event_wait(steer->engine->device, steer->uploaded, stream, reterr);
+  }
   if (status != STG_OK) {
     return status;
   }
-  int32_t *host_map = buffer->host;
-  uint32_t *host_table = (uint32_t *)(host_map + frame->capacity);
-  if (frame->serial != steer->serial) {
-    uint32_t first, end;
-    status = stg_event_wait(device, steer->uploaded, stream, reterr);
-    if (status == STG_OK) {
-      take_snapshot(frame, buffer, &first, &end);
-      status = upload_table(frame, host_table, first, end, stream, reterr);
-    }
-  }
+  take_snapshot(frame, buffer);
+  const int64_t until = step->rows > frame->high_rows ? step->rows : frame->high_rows;
+  status = step->on_device ? upload_device_map(frame, step, buffer->host, until, stream, reterr)
+                           : upload_host_map(frame, step, buffer->host, until, stream, reterr);
   if (status == STG_OK) {
-    status = upload_map(frame, step, host_map, stream, reterr);
+    frame->high_rows = until;
   }
   /* also after a failure: what was queued before it still reads the buffer */
   stg_status committed =
@@ -173,11 +162,10 @@ static stg_status upload(stg_frame *frame, const stg_step *step, stg_stream stre
 }
 
 static void keep_on_host(stg_frame *frame, const stg_step *step) {
-  uint32_t first, end;
   if (step->rows > 0) {
     memcpy(frame->host_map, step->row_map, (size_t)step->rows * sizeof(int32_t));
   }
-  take_snapshot(frame, NULL, &first, &end);
+  take_snapshot(frame, NULL);
 }
 
 /* The part under the table's lock. */

@@ -1,41 +1,46 @@
 // steer.cuh: the steer kernel, written once for every geometry and set of ops.
 //
-// The generated text supplies a struct G with the literal extents and the switch over ops; this file does the
-// rest. It includes nothing: NVRTC compiles header-free text three times faster.
+// The generated text supplies a struct G with the literal extents and the switch over ops; this
+// file does the rest. It includes nothing: NVRTC compiles header-free text three times faster.
 //
-// A block owns a tile of G::rows rows; its G::threads threads share every row. Which thread holds which element
-// depends on the hidden size alone, sums run in one fixed order, and absent work is skipped by uniform branches,
-// so a row's bits do not depend on its batch mates, its place or the tile.
+// A block owns a tile of G::rows rows; its G::threads threads share every row. Which thread holds
+// which element depends on the hidden size alone, sums run in one fixed order, and absent work is
+// skipped by uniform branches, so a row's bits do not depend on its batch mates, its place or the
+// tile.
 //
-// Stages: (1) look up each row's chain; (2) load the rows; (3) one reduction for all dots of all chains in the tile;
-// (4) one warp per row runs its chain on scalars, lane i holding coefficient i; (5) one rank-k update, one store.
+// Stages: (1) look up each row's chain and bring it to shared memory; (2) load the rows; (3) one
+// reduction for all dots of all chains in the tile; (4) one warp per row runs its chain on scalars,
+// lane i holding coefficient i; (5) one rank-k update, one store. Between two loads that depend on
+// each other lie some hundred cycles, so the path to the first dot has three: map, chain, vector.
 
 // The launch's arguments. `flags`: 1 in place, 2 every row is 16-byte aligned.
 struct stg_steer_args {
-  const void *hidden;        // [rows, row_stride]
-  void *out;                 // [rows, row_stride]
-  const void *residual;      // [rows, row_stride], or null
-  const int *row_map;        // [rows] slot, -1 unsteered, -2 padding
-  const unsigned *table;     // [slots, layers] chain offset in 16-byte units, 0 none
-  const uint4 *records;      // chains
-  const void *bank;          // [vectors, G::padded]
-  unsigned *report;          // [0] rows with a bad slot, [1] one such slot, [2] rows with non-finite coefficients
-  long long row_stride;      // elements
+  const void *hidden;    // [rows, row_stride]
+  void *out;             // [rows, row_stride]
+  const void *residual;  // [rows, row_stride], or null
+  const int *row_map;    // header [4], then [rows]: record in 16-byte units, -1 unsteered, -2 padding
+  const int *table;      // [slots] record of a slot or -1, for a map of slots
+  const uint4 *records;  // [records, layers, chain_words]
+  const void *bank;      // [vectors, G::padded]
+  unsigned *report;      // [0] rows with a bad slot, [1] one such slot, [2] rows not finite
+  long long row_stride;  // elements
   int rows;
   unsigned slots;
   unsigned layer;
-  unsigned layers;
+  unsigned chain_words;  // room of one chain, a multiple of 4
   unsigned flags;
 };
 
-// A chain in device memory, in 32-bit words: header[4], vector rows[n_vectors rounded up to 4], ops[12 each],
-// gram[n*n]. Header: n_ops | n_vectors << 8 | wants_norm << 16; mask of vectors whose dot is read; word of the first
-// op | word of gram << 16; words in all.
+// row_map[0]: 0 the map holds records, 1 it holds slots (a map that was written on the device).
+#define STG_MAP_HEADER 4
+
+// A chain in device memory, in 32-bit words: header[4], vector rows[n_vectors rounded up to 4],
+// ops[12 each], gram[n*n]. Header: n_ops | n_vectors << 8 | wants_norm << 16 (0: no chain); mask of
+// vectors whose dot is read; word of the first op | word of gram << 16; words in all.
 #define STG_OP_WORDS 12
 #define STG_LANES 32
 #define STG_ALL 0xffffffffu
-#define STG_NORM_SLOT 32    // where a row's h.h stands beside its dots
-#define STG_STAGED_WORDS 192  // longest chain that is brought to shared memory: 8 ops on 8 vectors take 172
+#define STG_NORM_SLOT 32  // where a row's h.h stands beside its dots
 
 // ---- 8-element chunks of a row, as stored and as float ----
 
@@ -164,11 +169,11 @@ __device__ __forceinline__ void stg_store_chunk(void *row, int chunk, bool align
 
 // Chunk `chunk` of a bank vector; the bank is padded with zeros to whole chunks and always aligned.
 template <class G>
-__device__ __forceinline__ void stg_bank_chunk(const stg_steer_args &a, unsigned vector, int chunk, float (&f)[8]) {
+__device__ __forceinline__ void stg_bank_chunk(const stg_steer_args &a, unsigned vector, int chunk,
+                                               typename G::bank::raw &raw) {
   typedef typename G::bank::element element;
-  typename G::bank::raw r;
-  stg_bank_wide((const uint4 *)((const element *)a.bank + (unsigned long long)vector * G::padded + chunk * 8), r);
-  stg_widen<typename G::bank>(r, f);
+  const element *row = (const element *)a.bank + (unsigned long long)vector * G::padded;
+  stg_bank_wide((const uint4 *)(row + chunk * 8), raw);
 }
 
 // ---- scalars: NaN stays NaN, which min and max of CUDA would drop ----
@@ -210,7 +215,7 @@ __device__ __forceinline__ float stg_warp_sum(float x) {
 
 struct stg_chain_run {
   const stg_steer_args *args;
-  const unsigned *words;  // the chain, in shared memory where it fits
+  const unsigned *words;  // the chain, in shared memory
   const float *gram;      // [n, n]
   const void *hidden_row;
   const void *residual_row;
@@ -285,7 +290,7 @@ __device__ __noinline__ float stg_norm2_of(const void *bank, const void *hidden_
   const float ad = 2.0f * a * d0;
   const float sum = base + stg_warp_sum(c * (ad + q));
   const float terms = base + stg_warp_sum(fabsf(c) * (fabsf(ad) + abs_q));
-  if (terms > 1024.0f * sum) {
+  if (!(terms <= 1024.0f * sum)) {  // NaN too
     return stg_norm2_from_row<G>(bank, hidden_row, residual_row, words + 4, n, a, c);
   }
   return sum;
@@ -294,9 +299,10 @@ __device__ __noinline__ float stg_norm2_of(const void *bank, const void *hidden_
 // The same of s*state + sum t_m v_(first+m), for the op at hand.
 template <class G>
 __device__ __forceinline__ float stg_norm2(const stg_chain_run &run, float s, float t0, float t1, float t2, float t3) {
-  const unsigned own = run.lane - run.first;  // wraps for earlier vectors, whose c is not 0
+  const unsigned own = run.lane - run.first;  // wraps for earlier vectors
   const float a = s * run.a;
-  const float c = own == 0 ? t0 : own == 1 ? t1 : own == 2 ? t2 : own == 3 ? t3 : s * run.c;
+  const float earlier = run.lane < run.first ? s * run.c : 0.0f;
+  const float c = own == 0 ? t0 : own == 1 ? t1 : own == 2 ? t2 : own == 3 ? t3 : earlier;
   if (__ballot_sync(STG_ALL, c != 0.0f) == 0) {
     return a * a * run.n0;
   }
@@ -314,7 +320,8 @@ struct stg_edit {
 __device__ __forceinline__ void stg_apply_edit(stg_chain_run &run, const stg_edit &edit) {
   if (edit.scales) {
     run.a *= edit.scale;
-    run.c *= edit.scale;
+    // later vectors have no part in the state yet: their 0 stays 0 where the scale is not finite
+    run.c = run.lane < run.first ? run.c * edit.scale : run.c;
     run.d *= edit.scale;
   }
 #pragma unroll
@@ -329,13 +336,13 @@ __device__ __forceinline__ void stg_apply_edit(stg_chain_run &run, const stg_edi
 
 // ---- the tile ----
 
-// What the warps of a block tell each other. Coefficient slot 32 is a; `used` has bit i where c_i is not 0.
+// What the warps of a block tell each other. Coefficient slot 32 is a; `used` has bit i where c_i is
+// not 0. The chains of the tile's rows stand behind it: [G::rows, chain_words].
 template <class G>
 struct stg_tile {
   float part[G::threads / STG_LANES][G::rows][STG_NORM_SLOT + 1];
   float coef[G::rows][STG_NORM_SLOT + 1];
   unsigned used[G::rows];
-  unsigned words[G::rows][STG_STAGED_WORDS];
 };
 
 // The rows of the tile: in registers where they fit, otherwise read again where they are needed.
@@ -347,7 +354,8 @@ struct stg_rows<G, true> {
   typename G::data::raw x[G::rows][G::chunks_per_thread];
   typename G::data::raw y[G::pair ? G::rows : 1][G::pair ? G::chunks_per_thread : 1];
 
-  __device__ __forceinline__ void load(const stg_steer_args &a, long long row0, unsigned mask, bool aligned) {
+  __device__ __forceinline__ void load(const stg_steer_args &a, long long row0, unsigned mask,
+                                       bool aligned) {
     typedef typename G::data::element element;
 #pragma unroll
     for (int r = 0; r < G::rows; r++) {
@@ -380,17 +388,48 @@ struct stg_rows<G, true> {
 template <class G>
 struct stg_rows<G, false> {
   __device__ __forceinline__ void load(const stg_steer_args &, long long, unsigned, bool) {}
-  __device__ __forceinline__ void hidden(const stg_steer_args &a, long long row0, bool aligned, int r, int i,
-                                         typename G::data::raw &raw) const {
+  __device__ __forceinline__ void hidden(const stg_steer_args &a, long long row0, bool aligned, int r,
+                                         int i, typename G::data::raw &raw) const {
     typedef typename G::data::element element;
     const long long at = (row0 + r) * a.row_stride;
     stg_load_chunk<G>((const element *)a.hidden + at, threadIdx.x + i * G::threads, aligned, raw);
   }
-  __device__ __forceinline__ void residual(const stg_steer_args &a, long long row0, bool aligned, int r, int i,
-                                           typename G::data::raw &raw) const {
+  __device__ __forceinline__ void residual(const stg_steer_args &a, long long row0, bool aligned, int r,
+                                           int i, typename G::data::raw &raw) const {
     typedef typename G::data::element element;
     const long long at = (row0 + r) * a.row_stride;
     stg_load_chunk<G>((const element *)a.residual + at, threadIdx.x + i * G::threads, aligned, raw);
+  }
+};
+
+// Up to G::group vectors whose chunks are asked for together: one wait instead of several.
+template <class G>
+struct stg_vector_group {
+  unsigned v[G::group];
+  unsigned count;
+
+  // Take the lowest bits of `left`.
+  __device__ __forceinline__ unsigned take(unsigned left) {
+    count = 0;
+#pragma unroll
+    for (int k = 0; k < G::group; k++) {
+      v[k] = 0;
+      if (left != 0) {
+        v[k] = __ffs(left) - 1;
+        left &= left - 1;
+        count = k + 1;
+      }
+    }
+    return left;
+  }
+  __device__ __forceinline__ void load(const stg_steer_args &a, const unsigned *words, int chunk,
+                                       typename G::bank::raw (&raw)[G::group]) const {
+#pragma unroll
+    for (int k = 0; k < G::group; k++) {
+      if (k < count) {
+        stg_bank_chunk<G>(a, words[4 + v[k]], chunk, raw[k]);
+      }
+    }
   }
 };
 
@@ -403,58 +442,72 @@ struct stg_steer_block {
 
   const stg_steer_args &a;
   stg_tile<G> &tile;
+  unsigned *staged;  // [G::rows, chain_words]
   stg_rows<G> rows;
   long long row0;
   int lane, warp;
   bool aligned;
-  const unsigned *chain;  // of row `lane`, null where it has none
+  int record;  // of row `lane`: in 16-byte units, -1 unsteered, -2 padding
 
-  __device__ __forceinline__ stg_steer_block(const stg_steer_args &args, stg_tile<G> &shared)
-      : a(args), tile(shared), row0((long long)blockIdx.x * G::rows), lane(threadIdx.x % STG_LANES),
-        warp(threadIdx.x / STG_LANES), aligned((args.flags & 2u) != 0), chain(0) {}
+  __device__ __forceinline__ stg_steer_block(const stg_steer_args &args, stg_tile<G> &shared,
+                                             unsigned *chains)
+      : a(args), tile(shared), staged(chains), row0((long long)blockIdx.x * G::rows),
+        lane(threadIdx.x % STG_LANES), warp(threadIdx.x / STG_LANES),
+        aligned((args.flags & 2u) != 0), record(-2) {}
 
-  // Stage 1. Every warp looks the rows up for itself, lane r for row r: no barrier. The rows' own loads start
-  // before the table is read: what a row's chain is does not matter to them.
-  __device__ __forceinline__ int look_up_slot() const {
-    return lane < G::rows && row0 + lane < a.rows ? a.row_map[row0 + lane] : -2;
-  }
-
-  __device__ __forceinline__ void look_up_chain(int slot) {
-    if (slot >= 0 && (unsigned)slot < a.slots) {
-      const unsigned offset = a.table[(unsigned long long)slot * a.layers + a.layer];
-      chain = offset != 0 ? (const unsigned *)(a.records + offset) : 0;
-    } else if ((slot >= 0 || slot < -2) && warp == 0) {
-      atomicAdd(a.report, 1u);
-      a.report[1] = (unsigned)slot;
+  // A map that was written on the device holds slots: translate, and report what is no slot.
+  __device__ __forceinline__ void translate() {
+    if (record >= 0 && (unsigned)record < a.slots) {
+      record = a.table[record];
+    } else if (record >= 0 || record < -2) {
+      if (warp == 0) {
+        atomicAdd(a.report, 1u);
+        a.report[1] = (unsigned)record;
+      }
+      record = -1;
     }
   }
 
-  // Bring the chains of this warp's rows to shared memory, while the rows are on their way.
+  // Stage 1. Every warp looks the rows up for itself, lane r for row r: no barrier.
+  __device__ __forceinline__ void look_up() {
+    const int holds_slots = a.row_map[0];
+    if (lane < G::rows && row0 + lane < a.rows) {
+      record = a.row_map[STG_MAP_HEADER + row0 + lane];
+    }
+    if (holds_slots) {
+      translate();
+    }
+  }
+
+  __device__ __forceinline__ unsigned *words_of(int r) const { return staged + r * a.chain_words; }
+
+  // Bring the chains of this warp's rows to shared memory: the first words at once, what they say
+  // is behind them after that.
   __device__ __forceinline__ void stage(unsigned steered) {
 #pragma unroll 1
     for (int r = warp; r < G::rows; r += G::threads / STG_LANES) {
-      if (steered >> r & 1u) {
-        const unsigned *from = (const unsigned *)__shfl_sync(STG_ALL, (unsigned long long)chain, r);
-        const unsigned n = __ldg(from + 3);
+      if (!(steered >> r & 1u)) {
+        continue;
+      }
+      const unsigned *from = (const unsigned *)(a.records + __shfl_sync(STG_ALL, record, r)) +
+                             (unsigned long long)a.layer * a.chain_words;
+      unsigned *to = words_of(r);
+      const unsigned word = lane < a.chain_words ? __ldg(from + lane) : 0;
+      const unsigned n = __shfl_sync(STG_ALL, word, 3);
+      if (lane < a.chain_words) {
+        to[lane] = word;
+      }
 #pragma unroll 1
-        for (unsigned w = lane; n <= STG_STAGED_WORDS && w < n; w += STG_LANES) {
-          tile.words[r][w] = __ldg(from + w);
-        }
+      for (unsigned w = STG_LANES + lane; w < n; w += STG_LANES) {
+        to[w] = __ldg(from + w);
       }
     }
-    __syncwarp();
   }
 
-  // The words of row r's chain: its staged copy, or where it lies.
-  __device__ __forceinline__ const unsigned *words_of(int r, const unsigned *from) const {
-    return __ldg(from + 3) <= STG_STAGED_WORDS ? tile.words[r] : from;
-  }
-
-  // The rows of `todo` that share the chain of its first row, and that chain.
-  __device__ __forceinline__ unsigned group(unsigned todo, const unsigned *&shared_chain) const {
-    const int lead = __ffs(todo) - 1;
-    shared_chain = (const unsigned *)__shfl_sync(STG_ALL, (unsigned long long)chain, lead);
-    return __ballot_sync(STG_ALL, chain == shared_chain) & todo;
+  // The rows of `todo` that share the record of its first row.
+  __device__ __forceinline__ unsigned group(unsigned todo) const {
+    const int first = __shfl_sync(STG_ALL, record, __ffs(todo) - 1);
+    return __ballot_sync(STG_ALL, record == first) & todo;
   }
 
   // State chunk i of row r as the ops see it.
@@ -473,13 +526,30 @@ struct stg_steer_block {
     }
   }
 
-  // Partial sums of state . v (or of state . state for `self`) for the rows in `mask`, into slot `v` of the tile.
-  template <bool self>
-  __device__ __forceinline__ void dot(unsigned mask, unsigned v, unsigned vector) {
-    float acc[G::rows];
+  // Sum acc[k][r] over the warp and put it into the tile, for vectors v[0..count) of rows in `mask`.
+  template <int N>
+  __device__ __forceinline__ void put_sums(float (&acc)[N * G::rows], unsigned mask, const unsigned *v,
+                                           unsigned count) {
+    const float total = stg_fold<N * G::rows>(acc, lane);
+    const int lanes_per_sum = STG_LANES / (N * G::rows);
+    const int sum = lane / lanes_per_sum, k = sum / G::rows, r = sum % G::rows;
+    if (lane % lanes_per_sum == 0 && k < count && (mask >> r & 1u)) {
+      unsigned slot = v[0];
 #pragma unroll
-    for (int r = 0; r < G::rows; r++) {
-      acc[r] = 0.0f;
+      for (int m = 1; m < N; m++) {
+        slot = k == m ? v[m] : slot;
+      }
+      tile.part[warp][r][slot] = total;
+    }
+  }
+
+  // Partial sums of state . v for the vectors of a group and the rows in `mask`.
+  __device__ __forceinline__ void dot(unsigned mask, const stg_vector_group<G> &vectors,
+                                      const unsigned *words) {
+    float acc[G::group * G::rows];
+#pragma unroll
+    for (int s = 0; s < G::group * G::rows; s++) {
+      acc[s] = 0.0f;
     }
 #pragma unroll(G::unroll_chunks)
     for (int i = 0; i < G::chunks_per_thread; i++) {
@@ -487,9 +557,41 @@ struct stg_steer_block {
       if (chunk >= G::chunks) {
         break;
       }
-      float w[8];
-      if (!self) {
-        stg_bank_chunk<G>(a, vector, chunk, w);
+      typename G::bank::raw w_raw[G::group];
+      vectors.load(a, words, chunk, w_raw);
+#pragma unroll
+      for (int k = 0; k < G::group; k++) {
+        if (k < vectors.count) {
+          float w[8];
+          stg_widen<typename G::bank>(w_raw[k], w);
+#pragma unroll
+          for (int r = 0; r < G::rows; r++) {
+            if (mask >> r & 1u) {
+              float f[8];
+              state(r, i, f);
+#pragma unroll
+              for (int j = 0; j < 8; j++) {
+                acc[k * G::rows + r] = __fmaf_rn(f[j], w[j], acc[k * G::rows + r]);
+              }
+            }
+          }
+        }
+      }
+    }
+    put_sums<G::group>(acc, mask, vectors.v, vectors.count);
+  }
+
+  // Partial sums of state . state for the rows in `mask`.
+  __device__ __forceinline__ void square(unsigned mask) {
+    float acc[G::rows];
+#pragma unroll
+    for (int r = 0; r < G::rows; r++) {
+      acc[r] = 0.0f;
+    }
+#pragma unroll(G::unroll_chunks)
+    for (int i = 0; i < G::chunks_per_thread; i++) {
+      if (threadIdx.x + i * G::threads >= G::chunks) {
+        break;
       }
 #pragma unroll
       for (int r = 0; r < G::rows; r++) {
@@ -498,33 +600,30 @@ struct stg_steer_block {
           state(r, i, f);
 #pragma unroll
           for (int j = 0; j < 8; j++) {
-            acc[r] = __fmaf_rn(f[j], self ? f[j] : w[j], acc[r]);
+            acc[r] = __fmaf_rn(f[j], f[j], acc[r]);
           }
         }
       }
     }
-    const float total = stg_fold<G::rows>(acc, lane);
-    const int lanes_per_row = STG_LANES / G::rows;
-    if (lane % lanes_per_row == 0 && (mask >> (lane / lanes_per_row) & 1u)) {
-      tile.part[warp][lane / lanes_per_row][v] = total;
-    }
+    const unsigned slot[1] = {STG_NORM_SLOT};
+    put_sums<1>(acc, mask, slot, 1);
   }
 
   // Stage 3: all dots that any chain of the tile reads.
   __device__ __forceinline__ void dots(unsigned steered) {
 #pragma unroll 1
     for (unsigned todo = steered; todo != 0;) {
-      const unsigned *shared_chain;
-      const unsigned mask = group(todo, shared_chain);
+      const unsigned *words = words_of(__ffs(todo) - 1);
+      const unsigned mask = group(todo);
       todo &= ~mask;
-      const unsigned head = __ldg(shared_chain);
 #pragma unroll 1
-      for (unsigned wanted = __ldg(shared_chain + 1); wanted != 0; wanted &= wanted - 1) {
-        const unsigned v = __ffs(wanted) - 1;
-        dot<false>(mask, v, __ldg(shared_chain + 4 + v));
+      for (unsigned wanted = words[1]; wanted != 0;) {
+        stg_vector_group<G> vectors;
+        wanted = vectors.take(wanted);
+        dot(mask, vectors, words);
       }
-      if (head >> 16 & 1u) {
-        dot<true>(mask, STG_NORM_SLOT, 0);
+      if (words[0] >> 16 & 1u) {
+        square(mask);
       }
     }
   }
@@ -539,7 +638,8 @@ struct stg_steer_block {
   }
 
   // Stage 4 for row r, by this warp.
-  __device__ __forceinline__ void run_chain(int r, const unsigned *words) {
+  __device__ __forceinline__ void run_chain(int r) {
+    const unsigned *words = words_of(r);
     const unsigned head = words[0], wanted = words[1], at = words[2];
     const unsigned n_ops = head & 0xffu;
     const unsigned *op = words + (at & 0xffffu);
@@ -583,92 +683,14 @@ struct stg_steer_block {
 #pragma unroll 1
     for (int r = warp; r < G::rows; r += G::threads / STG_LANES) {
       if (steered >> r & 1u) {
-        run_chain(r, words_of(r, (const unsigned *)__shfl_sync(STG_ALL, (unsigned long long)chain, r)));
+        run_chain(r);
       }
     }
     __syncthreads();
     const bool mine = lane < G::rows && (steered >> lane & 1u);
-    return __ballot_sync(STG_ALL, mine && (tile.used[mine ? lane : 0] != 0 ||
-                                           tile.coef[mine ? lane : 0][STG_NORM_SLOT] != 1.0f));
-  }
-
-  // Stage 5 for the rows of `mask`, which share a chain: rows by pairs, so that a vector's chunk serves two.
-  __device__ __forceinline__ void update_group(unsigned mask, unsigned used, const unsigned *words) {
-    const int width = G::rows > 1 ? 2 : 1;
-#pragma unroll(G::unroll_chunks)
-    for (int i = 0; i < G::chunks_per_thread; i++) {
-      const int chunk = threadIdx.x + i * G::threads;
-      if (chunk >= G::chunks) {
-        break;
-      }
-#pragma unroll
-      for (int r = 0; r < G::rows; r += width) {
-        if ((mask >> r & (width == 2 ? 3u : 1u)) == 0) {
-          continue;
-        }
-        float f[width][8];
-#pragma unroll
-        for (int k = 0; k < width; k++) {
-          if (mask >> (r + k) & 1u) {
-            start(r + k, i, f[k]);
-          }
-        }
-#pragma unroll 1
-        for (unsigned left = used; left != 0; left &= left - 1) {
-          const unsigned v = __ffs(left) - 1;
-          float w[8];
-          stg_bank_chunk<G>(a, words[4 + v], chunk, w);
-#pragma unroll
-          for (int k = 0; k < width; k++) {
-            const float c = mask >> (r + k) & 1u ? tile.coef[r + k][v] : 0.0f;
-            if (c != 0.0f) {
-#pragma unroll
-              for (int j = 0; j < 8; j++) {
-                f[k][j] = __fmaf_rn(c, w[j], f[k][j]);
-              }
-            }
-          }
-        }
-#pragma unroll
-        for (int k = 0; k < width; k++) {
-          if (mask >> (r + k) & 1u) {
-            finish(r + k, i, chunk, f[k]);
-          }
-        }
-      }
-    }
-  }
-
-  // Stage 5: update and store what chains change.
-  __device__ __forceinline__ void update(unsigned changed) {
-#pragma unroll 1
-    for (unsigned todo = changed; todo != 0;) {
-      const int lead = __ffs(todo) - 1;
-      const unsigned *shared_chain;
-      const unsigned mask = group(todo, shared_chain);
-      todo &= ~mask;
-      const unsigned mine = lane < G::rows && (mask >> lane & 1u) ? tile.used[lane] : 0;
-      update_group(mask, __reduce_or_sync(STG_ALL, mine), words_of(lead, shared_chain));
-    }
-  }
-
-  // Out of place: rows that nothing changes are stored as they are.
-  __device__ __forceinline__ void copy(unsigned mask) {
-#pragma unroll(G::unroll_chunks)
-    for (int i = 0; i < G::chunks_per_thread; i++) {
-      const int chunk = threadIdx.x + i * G::threads;
-      if (chunk >= G::chunks) {
-        break;
-      }
-#pragma unroll
-      for (int r = 0; r < G::rows; r++) {
-        if (mask >> r & 1u) {
-          raw x;
-          rows.hidden(a, row0, aligned, r, i, x);
-          stg_store_chunk<G>((element *)a.out + (row0 + r) * a.row_stride, chunk, aligned, x);
-        }
-      }
-    }
+    const int row = mine ? lane : 0;
+    return __ballot_sync(STG_ALL, mine && (tile.used[row] != 0 ||
+                                           tile.coef[row][STG_NORM_SLOT] != 1.0f));
   }
 
   // What the vectors are added to: a*h, or in pair mode (a-1)*(h + residual), which `finish` adds to h.
@@ -703,16 +725,125 @@ struct stg_steer_block {
     stg_store_chunk<G>((element *)a.out + (row0 + r) * a.row_stride, chunk, aligned, x);
   }
 
+  // f[k] += c_v v for rows r.. of `mask` and the vectors in `used`, in their order.
+  template <int W>
+  __device__ __forceinline__ void add_vectors(float (&f)[W][8], int r, int chunk, unsigned mask,
+                                              unsigned used, const unsigned *words) const {
+#pragma unroll 1
+    for (unsigned left = used; left != 0;) {
+      stg_vector_group<G> vectors;
+      typename G::bank::raw w_raw[G::group];
+      left = vectors.take(left);
+      vectors.load(a, words, chunk, w_raw);
+#pragma unroll
+      for (int m = 0; m < G::group; m++) {
+        if (m < vectors.count) {
+          float w[8];
+          stg_widen<typename G::bank>(w_raw[m], w);
+#pragma unroll
+          for (int k = 0; k < W; k++) {
+            const float c = mask >> (r + k) & 1u ? tile.coef[r + k][vectors.v[m]] : 0.0f;
+            if (c != 0.0f) {
+#pragma unroll
+              for (int j = 0; j < 8; j++) {
+                f[k][j] = __fmaf_rn(c, w[j], f[k][j]);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+
+  // Stage 5 for the rows of `mask`, which share a chain: rows by pairs, so that a vector serves two.
+  __device__ __forceinline__ void update_group(unsigned mask, unsigned used, const unsigned *words) {
+    const int width = G::rows > 1 ? 2 : 1;
+#pragma unroll(G::unroll_chunks)
+    for (int i = 0; i < G::chunks_per_thread; i++) {
+      const int chunk = threadIdx.x + i * G::threads;
+      if (chunk >= G::chunks) {
+        break;
+      }
+#pragma unroll
+      for (int r = 0; r < G::rows; r += width) {
+        if ((mask >> r & ((1u << width) - 1)) == 0) {
+          continue;
+        }
+        float f[width][8];
+#pragma unroll
+        for (int k = 0; k < width; k++) {
+          if (mask >> (r + k) & 1u) {
+            start(r + k, i, f[k]);
+          }
+        }
+        add_vectors(f, r, chunk, mask, used, words);
+#pragma unroll
+        for (int k = 0; k < width; k++) {
+          if (mask >> (r + k) & 1u) {
+            finish(r + k, i, chunk, f[k]);
+          }
+        }
+      }
+    }
+  }
+
+  // Stage 5: update and store what chains change.
+  __device__ __forceinline__ void update(unsigned changed) {
+#pragma unroll 1
+    for (unsigned todo = changed; todo != 0;) {
+      const unsigned *words = words_of(__ffs(todo) - 1);
+      const unsigned mask = group(todo);
+      todo &= ~mask;
+      const unsigned mine = lane < G::rows && (mask >> lane & 1u) ? tile.used[lane] : 0;
+      update_group(mask, __reduce_or_sync(STG_ALL, mine), words);
+    }
+  }
+
+  // Out of place: rows that nothing changes are stored as they are.
+  __device__ __forceinline__ void copy(unsigned mask) {
+#pragma unroll(G::unroll_chunks)
+    for (int i = 0; i < G::chunks_per_thread; i++) {
+      const int chunk = threadIdx.x + i * G::threads;
+      if (chunk >= G::chunks) {
+        break;
+      }
+#pragma unroll
+      for (int r = 0; r < G::rows; r++) {
+        if (mask >> r & 1u) {
+          raw x;
+          rows.hidden(a, row0, aligned, r, i, x);
+          stg_store_chunk<G>((element *)a.out + (row0 + r) * a.row_stride, chunk, aligned, x);
+        }
+      }
+    }
+  }
+
+  // A record without a chain for this layer steers nothing.
+  __device__ __forceinline__ unsigned drop_empty(unsigned steered) const {
+    const bool empty = lane < G::rows && (steered >> lane & 1u) && words_of(lane)[0] == 0;
+    return steered & ~__ballot_sync(STG_ALL, empty);
+  }
+
   __device__ __forceinline__ void run() {
-    const int slot = look_up_slot();
+    look_up();
     const bool in_place = (a.flags & 1u) != 0;
-    const unsigned live = __ballot_sync(STG_ALL, slot != -2);
-    rows.load(a, row0, in_place ? __ballot_sync(STG_ALL, slot >= 0) : live, aligned);
-    look_up_chain(slot);
-    const unsigned steered = __ballot_sync(STG_ALL, chain != 0);
+    const unsigned live = __ballot_sync(STG_ALL, record != -2);
+    unsigned steered = __ballot_sync(STG_ALL, record >= 0);
+    if ((in_place ? steered : live) == 0) {
+      return;
+    }
+    // one row: start its loads at once, needed or not; more: find out first, they are real traffic
+    if (G::rows == 1) {
+      rows.load(a, row0, in_place ? steered : live, aligned);
+    }
+    stage(steered);
+    __syncthreads();
+    steered = drop_empty(steered);
+    if (G::rows > 1) {
+      rows.load(a, row0, in_place ? steered : live, aligned);
+    }
     unsigned changed = 0;
     if (steered != 0) {
-      stage(steered);
       dots(steered);
       __syncthreads();
       changed = run_chains(steered);
@@ -726,7 +857,8 @@ struct stg_steer_block {
 
 template <class G>
 __device__ __forceinline__ void stg_steer_run(const stg_steer_args &a) {
+  extern __shared__ unsigned stg_chains[];
   __shared__ stg_tile<G> tile;
-  stg_steer_block<G> block(a, tile);
+  stg_steer_block<G> block(a, tile, stg_chains);
   block.run();
 }

@@ -9,7 +9,7 @@
 #include <math.h>
 
 #include "engine/cpu/lanes.h"
-#include "engine/cpu/math.h"
+#include "codegen/prelude/math.h"
 
 /* The largest ratio of absolute terms to result at which the Gram formula is trusted. */
 #define CANCELLATION_LIMIT 1024.0F
@@ -106,13 +106,13 @@ static float run_operator(enum stg_instr_kind kind, float x, float y, float z) {
   case STG_INSTR_SQRT:
     return sqrtf(x);
   case STG_INSTR_EXP:
-    return stg_cpu_exp(x);
+    return stg_math_exp(x);
   case STG_INSTR_LOG:
-    return stg_cpu_log(x);
+    return stg_math_log(x);
   case STG_INSTR_TANH:
-    return stg_cpu_tanh(x);
+    return stg_math_tanh(x);
   case STG_INSTR_SIGMOID:
-    return stg_cpu_sigmoid(x);
+    return stg_math_sigmoid(x);
   case STG_INSTR_LT:
     return truth(x < y);
   case STG_INSTR_LE:

@@ -1,5 +1,5 @@
 /*
- * test_cpu_math.c: the float32 functions of the CPU backend against libm in float64: their error
+ * test_prelude_math.c: the float32 functions of programs against libm in float64: their error
  * over a sample of all arguments, and the arguments where functions usually go wrong.
  */
 #include <math.h>
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "engine/cpu/math.h"
+#include "codegen/prelude/math.h"
 
 /* Prime, so that the sample hits every exponent and no pattern of mantissas. 1 checks everything.
  */
@@ -52,22 +52,22 @@ static double worst_error(float (*function)(float), double (*reference)(double))
 
 static void exp_is_within_1_03_units_everywhere(void **state) {
   (void)state;
-  assert_true(worst_error(stg_cpu_exp, exp) <= 1.03);
+  assert_true(worst_error(stg_math_exp, exp) <= 1.03);
 }
 
 static void log_is_within_0_84_units_everywhere(void **state) {
   (void)state;
-  assert_true(worst_error(stg_cpu_log, log) <= 0.84);
+  assert_true(worst_error(stg_math_log, log) <= 0.84);
 }
 
 static void tanh_is_within_1_48_units_everywhere(void **state) {
   (void)state;
-  assert_true(worst_error(stg_cpu_tanh, tanh) <= 1.48);
+  assert_true(worst_error(stg_math_tanh, tanh) <= 1.48);
 }
 
 static void sigmoid_is_within_2_42_units_everywhere(void **state) {
   (void)state;
-  assert_true(worst_error(stg_cpu_sigmoid, logistic) <= 2.42);
+  assert_true(worst_error(stg_math_sigmoid, logistic) <= 2.42);
 }
 
 static void assert_bits(float expected, float actual) {
@@ -76,62 +76,62 @@ static void assert_bits(float expected, float actual) {
 
 static void functions_are_exact_at_zero(void **state) {
   (void)state;
-  assert_bits(1.0F, stg_cpu_exp(0.0F));
-  assert_bits(1.0F, stg_cpu_exp(-0.0F));
-  assert_bits(0.0F, stg_cpu_log(1.0F));
-  assert_bits(0.0F, stg_cpu_tanh(0.0F));
-  assert_bits(-0.0F, stg_cpu_tanh(-0.0F));
-  assert_bits(0.5F, stg_cpu_sigmoid(0.0F));
-  assert_bits(0.5F, stg_cpu_sigmoid(-0.0F));
+  assert_bits(1.0F, stg_math_exp(0.0F));
+  assert_bits(1.0F, stg_math_exp(-0.0F));
+  assert_bits(0.0F, stg_math_log(1.0F));
+  assert_bits(0.0F, stg_math_tanh(0.0F));
+  assert_bits(-0.0F, stg_math_tanh(-0.0F));
+  assert_bits(0.5F, stg_math_sigmoid(0.0F));
+  assert_bits(0.5F, stg_math_sigmoid(-0.0F));
 }
 
 static void functions_take_infinities_to_their_limits(void **state) {
   (void)state;
-  assert_bits(INFINITY, stg_cpu_exp(INFINITY));
-  assert_bits(0.0F, stg_cpu_exp(-INFINITY));
-  assert_bits(INFINITY, stg_cpu_log(INFINITY));
-  assert_bits(1.0F, stg_cpu_tanh(INFINITY));
-  assert_bits(-1.0F, stg_cpu_tanh(-INFINITY));
-  assert_bits(1.0F, stg_cpu_sigmoid(INFINITY));
-  assert_bits(0.0F, stg_cpu_sigmoid(-INFINITY));
+  assert_bits(INFINITY, stg_math_exp(INFINITY));
+  assert_bits(0.0F, stg_math_exp(-INFINITY));
+  assert_bits(INFINITY, stg_math_log(INFINITY));
+  assert_bits(1.0F, stg_math_tanh(INFINITY));
+  assert_bits(-1.0F, stg_math_tanh(-INFINITY));
+  assert_bits(1.0F, stg_math_sigmoid(INFINITY));
+  assert_bits(0.0F, stg_math_sigmoid(-INFINITY));
 }
 
 static void functions_keep_nan(void **state) {
   (void)state;
   float nans[] = {NAN, -NAN, stg_f32_from_bits(0x7f800001U), stg_f32_from_bits(0xffffffffU)};
   for (size_t k = 0; k < sizeof nans / sizeof nans[0]; k++) {
-    assert_true(isnan(stg_cpu_exp(nans[k])));
-    assert_true(isnan(stg_cpu_log(nans[k])));
-    assert_true(isnan(stg_cpu_tanh(nans[k])));
-    assert_true(isnan(stg_cpu_sigmoid(nans[k])));
+    assert_true(isnan(stg_math_exp(nans[k])));
+    assert_true(isnan(stg_math_log(nans[k])));
+    assert_true(isnan(stg_math_tanh(nans[k])));
+    assert_true(isnan(stg_math_sigmoid(nans[k])));
   }
 }
 
 static void log_of_what_has_none_is_infinite_or_nan(void **state) {
   (void)state;
-  assert_bits(-INFINITY, stg_cpu_log(0.0F));
-  assert_bits(-INFINITY, stg_cpu_log(-0.0F));
-  assert_true(isnan(stg_cpu_log(-0x1p-149F)));
-  assert_true(isnan(stg_cpu_log(-1.0F)));
-  assert_true(isnan(stg_cpu_log(-INFINITY)));
+  assert_bits(-INFINITY, stg_math_log(0.0F));
+  assert_bits(-INFINITY, stg_math_log(-0.0F));
+  assert_true(isnan(stg_math_log(-0x1p-149F)));
+  assert_true(isnan(stg_math_log(-1.0F)));
+  assert_true(isnan(stg_math_log(-INFINITY)));
 }
 
 static void exp_reaches_both_ends_of_the_range(void **state) {
   (void)state;
   float last_finite = 0x1.62e42ep+6F;
-  assert_true(isfinite(stg_cpu_exp(last_finite)));
-  assert_bits(INFINITY, stg_cpu_exp(nextafterf(last_finite, INFINITY)));
+  assert_true(isfinite(stg_math_exp(last_finite)));
+  assert_bits(INFINITY, stg_math_exp(nextafterf(last_finite, INFINITY)));
   float last_positive = -0x1.9fe368p+6F;
-  assert_bits(0x1p-149F, stg_cpu_exp(last_positive));
-  assert_bits(0.0F, stg_cpu_exp(nextafterf(last_positive, -INFINITY)));
+  assert_bits(0x1p-149F, stg_math_exp(last_positive));
+  assert_bits(0.0F, stg_math_exp(nextafterf(last_positive, -INFINITY)));
 }
 
 static void subnormal_arguments_and_results_are_not_flushed(void **state) {
   (void)state;
-  assert_bits((float)log(0x1p-149), stg_cpu_log(0x1p-149F));
-  assert_bits(0x1p-149F, stg_cpu_tanh(0x1p-149F));
-  assert_true(stg_cpu_exp(-100.0F) > 0 && stg_cpu_exp(-100.0F) < 0x1p-126F);
-  assert_true(stg_cpu_sigmoid(-100.0F) > 0 && stg_cpu_sigmoid(-100.0F) < 0x1p-126F);
+  assert_bits((float)log(0x1p-149), stg_math_log(0x1p-149F));
+  assert_bits(0x1p-149F, stg_math_tanh(0x1p-149F));
+  assert_true(stg_math_exp(-100.0F) > 0 && stg_math_exp(-100.0F) < 0x1p-126F);
+  assert_true(stg_math_sigmoid(-100.0F) > 0 && stg_math_sigmoid(-100.0F) < 0x1p-126F);
 }
 
 int main(void) {

@@ -1,15 +1,15 @@
 /*
- * cpu/math.h: exp, log, tanh and sigmoid in float32, the same bits on every machine.
+ * prelude/math.h: exp, log, tanh and sigmoid in float32, the same bits on every machine.
  *
  * Only + - * /, a fused multiply-add and bit casts; no libm, whose last bits differ between
  * versions. The text is plain enough to be CUDA as well: a kernel that includes it computes what
  * the CPU computes, bit for bit, provided that neither side contracts or relaxes floating point.
  * Largest errors, in units in the last place of the result, over all 2^32 arguments: exp 1.02,
- * log 0.83, tanh 1.47, sigmoid 2.41 (tests/unit/test_cpu_math.c).
+ * log 0.83, tanh 1.47, sigmoid 2.41 (tests/unit/test_prelude_math.c).
  * It must not know of rows, ops or programs.
  */
-#ifndef STG_ENGINE_CPU_MATH_H
-#define STG_ENGINE_CPU_MATH_H
+#ifndef STG_CODEGEN_PRELUDE_MATH_H
+#define STG_CODEGEN_PRELUDE_MATH_H
 
 #ifdef __CUDACC__
 
@@ -32,7 +32,7 @@
 #endif
 
 /** e^x. Subnormal results are rounded, not flushed; +Inf from 88.7228394, 0 from -103.972084. */
-STG_MATH float stg_cpu_exp(float x) {
+STG_MATH float stg_math_exp(float x) {
   if (!(x == x)) {
     return x + x;
   }
@@ -59,7 +59,7 @@ STG_MATH float stg_cpu_exp(float x) {
 }
 
 /** Natural logarithm: -Inf at +-0, NaN below, subnormal arguments included. */
-STG_MATH float stg_cpu_log(float x) {
+STG_MATH float stg_math_log(float x) {
   if (!(x > 0.0f)) {
     return x == 0.0f ? STG_MATH_FLOAT(0xff800000u) : STG_MATH_FLOAT(0x7fc00000u);
   }
@@ -88,7 +88,7 @@ STG_MATH float stg_cpu_log(float x) {
 }
 
 /** Hyperbolic tangent: keeps -0, is exactly +-1 from 9.02 on. */
-STG_MATH float stg_cpu_tanh(float x) {
+STG_MATH float stg_math_tanh(float x) {
   unsigned sign = STG_MATH_BITS(x) & 0x80000000u;
   float a = STG_MATH_FLOAT(STG_MATH_BITS(x) & 0x7fffffffu);
   float y;
@@ -108,14 +108,14 @@ STG_MATH float stg_cpu_tanh(float x) {
     p = STG_MATH_FMA(p, z, -0.333333164f);
     y = STG_MATH_FMA(a * z, p, a);
   } else {
-    y = 1.0f - 2.0f / (stg_cpu_exp(2.0f * a) + 1.0f);
+    y = 1.0f - 2.0f / (stg_math_exp(2.0f * a) + 1.0f);
   }
   return STG_MATH_FLOAT(STG_MATH_BITS(y) | sign);
 }
 
 /** 1 / (1 + e^-x), with full relative precision down to the subnormals. */
-STG_MATH float stg_cpu_sigmoid(float x) {
-  float t = stg_cpu_exp(x > 0.0f ? -x : x);
+STG_MATH float stg_math_sigmoid(float x) {
+  float t = stg_math_exp(x > 0.0f ? -x : x);
   return (x > 0.0f ? 1.0f : t) / (1.0f + t);
 }
 
