@@ -51,7 +51,7 @@ static stg_stream new_stream(const struct steer_bed *bed) {
 static void parameters_changed_between_steps_never_tear_one_in_flight(void **state) {
   struct steer_env *env = *state;
   struct steer_bed *bed = bed_of(state, 8);
-  const stg_stream stream = new_stream(bed);
+  stg_stream stream = new_stream(bed);
   struct steer_batch *batches[AHEAD];
   const stg_op_call calls[] = {steer_add(steer_bed_direction(bed, 1, 1), 0),
                                steer_ablate(steer_bed_direction(bed, 2, 1), 0)};
@@ -76,7 +76,7 @@ static void parameters_changed_between_steps_never_tear_one_in_flight(void **sta
 static void vectors_replaced_between_steps_never_tear_one_in_flight(void **state) {
   struct steer_env *env = *state;
   struct steer_bed *bed = bed_of(state, 2);
-  const stg_stream stream = new_stream(bed);
+  stg_stream stream = new_stream(bed);
   struct steer_batch *batches[AHEAD];
   for (int round = 0; round < (env->quick ? 1 : 5); round++) {
     create_batches(bed, stream, batches);
@@ -95,7 +95,7 @@ static void vectors_replaced_between_steps_never_tear_one_in_flight(void **state
 static void row_maps_of_steps_issued_ahead_stay_apart(void **state) {
   struct steer_env *env = *state;
   struct steer_bed *bed = bed_of(state, 8);
-  const stg_stream stream = new_stream(bed);
+  stg_stream stream = new_stream(bed);
   struct steer_batch *batches[AHEAD];
   for (uint32_t slot = 0; slot < 4; slot++) {
     const stg_op_call call = steer_add(steer_bed_direction(bed, 10 + slot, 3), 1);
@@ -149,7 +149,7 @@ static void frames_on_two_streams_run_side_by_side(void **state) {
 static void a_frame_may_move_to_another_stream(void **state) {
   struct steer_env *env = *state;
   struct steer_bed *bed = bed_of(state, 8);
-  const stg_stream stream = new_stream(bed);
+  stg_stream stream = new_stream(bed);
   const stg_op_call call = steer_add(steer_bed_direction(bed, 30, 3), 1);
   struct steer_batch *batch = steer_batch_create(bed, &(struct steer_layout){.rows = 30});
   steer_bed_set(bed, 0, &call, 1);

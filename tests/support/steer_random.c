@@ -52,6 +52,13 @@ static void draw_cap(struct steer_draws *draws, stg_op_call *call) {
   call->params[1] = steer_draw_range(draws, 0, 2);
 }
 
+/* Of add, ablation and add_keep_norm: now and then the value that does nothing. */
+static void draw_scale(struct steer_draws *draws, stg_op_call *call) {
+  const float idle = strcmp(call->op, "ablation") == 0 ? 1 : 0;
+  call->params_given = 1;
+  call->params[0] = steer_draw_below(draws, 8) == 0 ? idle : steer_draw_range(draws, -2, 2);
+}
+
 /* Parameters of one op; the growth of a row over 16 ops stays within some powers of two. */
 static void draw_params(struct steer_draws *draws, stg_op_call *call) {
   if (strcmp(call->op, "projection_cap") == 0) {
@@ -74,10 +81,7 @@ static void draw_params(struct steer_draws *draws, stg_op_call *call) {
     call->params[0] = steer_draw_range(draws, -1, 1);
     call->params[1] = steer_draw_range(draws, 0.5F, 4);
   } else {
-    /* add, ablation, add_keep_norm: now and then the value that does nothing */
-    call->params_given = 1;
-    call->params[0] = steer_draw_below(draws, 8) == 0 ? (strcmp(call->op, "ablation") == 0 ? 1 : 0)
-                                                      : steer_draw_range(draws, -2, 2);
+    draw_scale(draws, call);
   }
 }
 

@@ -253,7 +253,7 @@ static void tensors_that_cannot_be_are_refused_and_nothing_is_written(void **sta
   bad = good;
   bad.out = hidden + 2;
   expect_apply_refused(batch, &bad, "overlap in part");
-  bad.out = hidden + 10 * HIDDEN * 2 - 2;
+  bad.out = hidden + 10 * batch->row_bytes - 2;
   expect_apply_refused(batch, &bad, "overlap in part");
   bad.out = hidden - 2;
   expect_apply_refused(batch, &bad, "overlap in part");

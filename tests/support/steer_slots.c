@@ -44,10 +44,10 @@ static void one_slot_more_than_declared_is_a_status_and_freeing_makes_room(void 
   steer_batch_expect_ok(batch);
   steer_bed_clear(bed, 3);
   steer_batch_expect_ok(batch);
-  assert_true(steer_batch_unchanged(batch, 3 * 8));
+  assert_true(steer_batch_unchanged(batch, 24));
   steer_bed_set(bed, 3, &call, 1);
   steer_batch_expect_ok(batch);
-  assert_false(steer_batch_unchanged(batch, 3 * 8));
+  assert_false(steer_batch_unchanged(batch, 24));
   steer_batch_destroy(batch);
   steer_bed_destroy(bed);
 }

@@ -117,14 +117,11 @@ static void sweep_geometry(struct steer_env *env, int64_t hidden_size, size_t ty
 static void every_size_dtype_state_and_alignment_meets_the_bound(void **state) {
   struct steer_env *env = *state;
   steer_register_lean(env->engine);
-  for (size_t s = 0; s < N_SIZES; s++) {
-    for (size_t t = 0; t < N_TYPES; t++) {
-      for (int pair = 0; pair < 2; pair++) {
-        /* quick: one geometry per size, its dtypes and state going round */
-        if (!env->quick || (t == s % N_TYPES && pair == (int)(s % 2))) {
-          sweep_geometry(env, sizes[s], t, pair != 0);
-        }
-      }
+  for (size_t k = 0; k < N_SIZES * N_TYPES * 2; k++) {
+    const size_t size = k / (N_TYPES * 2), type = k / 2 % N_TYPES, pair = k % 2;
+    /* quick: one geometry per size, its dtypes and state going round */
+    if (!env->quick || (type == size % N_TYPES && pair == size % 2)) {
+      sweep_geometry(env, sizes[size], type, pair != 0);
     }
   }
 }
@@ -169,7 +166,8 @@ static void chains_of_every_length_act_in_order(void **state) {
     for (uint32_t n = 1; n <= MAX_OPS; n++) {
       steer_random_chain(&draws, bed, &menu, n, calls);
       steer_bed_set(bed, n - 1, calls, n);
-      steer_batch_map(batch, (n - 1) * 4, n * 4, (int32_t)n - 1);
+      const int64_t first = (int64_t)(n - 1) * 4;
+      steer_batch_map(batch, first, first + 4, (int32_t)n - 1);
     }
     steer_batch_fill(batch, (uint64_t)round, 1);
     steer_batch_expect_ok(batch);
