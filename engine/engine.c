@@ -4,7 +4,6 @@
 #include "engine/engine.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/alloc.h"
@@ -34,22 +33,19 @@ static stg_status check_options(const stg_options *options, stg_error *reterr) {
 
 /* "model name" of the first processor, where the system says it. */
 static void read_processor_name(char *ret_name, size_t capacity) {
+  char line[256];
   snprintf(ret_name, capacity, "CPU");
-  char *text = NULL;
-  size_t size = 0;
   FILE *file = fopen("/proc/cpuinfo", "r");
-  if (file == NULL) {
-    return;
-  }
-  while (getline(&text, &size, file) > 0) {
-    const char *colon = strchr(text, ':');
-    if (strncmp(text, "model name", 10) == 0 && colon != NULL && colon[1] == ' ') {
+  while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+    const char *colon = strchr(line, ':');
+    if (strncmp(line, "model name", 10) == 0 && colon != NULL && colon[1] == ' ') {
       snprintf(ret_name, capacity, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
       break;
     }
   }
-  free(text); /* getline's own */
-  fclose(file);
+  if (file != NULL) {
+    fclose(file);
+  }
 }
 
 static void use_cpu(struct stg_engine *engine, const char *why) {

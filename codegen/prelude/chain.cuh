@@ -1,0 +1,130 @@
+// chain.cuh: one row's chain on scalars, run by one warp: lane i holds coefficient i and the dot of
+// the state with vector i. The generated switch over ops calls into this file.
+
+// A chain in progress.
+struct stg_chain_run {
+  const stg_steer_args *args;
+  const unsigned *words; // the chain, in shared memory
+  const float *gram;     // [n, n]
+  const void *hidden_row;
+  const void *residual_row;
+  unsigned n;             // vectors
+  unsigned first;         // first vector of the current op
+  const unsigned *params; // of the current op
+  unsigned lane;
+  float a;  // state = a*h + sum c_i v_i
+  float c;  // c_lane
+  float d;  // state . v_lane
+  float d0; // h . v_lane
+  float n0; // h . h
+};
+
+__device__ __forceinline__ float stg_param(const stg_chain_run &run, unsigned k) {
+  return __uint_as_float(run.params[k]);
+}
+
+__device__ __forceinline__ float stg_dot(const stg_chain_run &run, unsigned k) {
+  return __shfl_sync(STG_ALL, run.d, run.first + k);
+}
+
+__device__ __forceinline__ float stg_gram(const stg_chain_run &run, unsigned i, unsigned j) {
+  return run.gram[(run.first + i) * run.n + run.first + j];
+}
+
+// The norm taken from the updated row itself: the warp walks the row again. Rare: only where the
+// Gram form cancels.
+template <class G>
+__device__ __noinline__ float stg_norm2_from_row(const void *bank, const void *hidden_row,
+                                                 const void *residual_row, const unsigned *vectors,
+                                                 unsigned n, float a, float c) {
+  typedef typename G::data::element element;
+  typedef typename G::bank::element bank_element;
+  float sum = 0.0f;
+#pragma unroll 1
+  for (int base = 0; base < G::hidden; base += STG_LANES) {
+    const int e = base + threadIdx.x % STG_LANES;
+    const bool inside = e < G::hidden;
+    float h = inside ? G::data::widen(((const element *)hidden_row)[e]) : 0.0f;
+    if (G::pair && inside) {
+      h += G::data::widen(((const element *)residual_row)[e]);
+    }
+    float f = a * h;
+#pragma unroll 1
+    for (unsigned i = 0; i < n; i++) {
+      const float ci = __shfl_sync(STG_ALL, c, i);
+      const unsigned long long at = (unsigned long long)vectors[i] * G::padded + e;
+      const float v = inside ? G::bank::widen(((const bank_element *)bank)[at]) : 0.0f;
+      f = __fmaf_rn(ci, v, f);
+    }
+    sum = __fmaf_rn(f, f, sum);
+  }
+  return stg_warp_sum(sum);
+}
+
+// Squared norm of a*h + sum c_i v_i: a^2 n + 2a sum c_i d_i + sum c_i c_j G_ij, floored at 0. When
+// the terms cancel so far that fewer than 14 of float's bits could be left, the row itself is
+// asked.
+template <class G>
+__device__ __noinline__ float stg_norm2_of(const void *bank, const void *hidden_row,
+                                           const void *residual_row, const unsigned *words, float a,
+                                           float c, float d0, float n0) {
+  const unsigned lane = threadIdx.x % STG_LANES;
+  const unsigned n = words[0] >> 8 & 0xffu;
+  const float *gram = (const float *)(words + (words[2] >> 16));
+  const float base = a * a * n0;
+  float q = 0.0f, abs_q = 0.0f;
+#pragma unroll 1
+  for (unsigned i = 0; i < n; i++) {
+    const float ci = __shfl_sync(STG_ALL, c, i);
+    const float g = lane < n ? gram[i * n + lane] : 0.0f;
+    q = __fmaf_rn(ci, g, q);
+    abs_q += fabsf(ci * g);
+  }
+  const float ad = 2.0f * a * d0;
+  const float sum = base + stg_warp_sum(c * (ad + q));
+  const float terms = base + stg_warp_sum(fabsf(c) * (fabsf(ad) + abs_q));
+  if (!(terms <= 1024.0f * sum)) { // NaN too
+    return stg_norm2_from_row<G>(bank, hidden_row, residual_row, words + 4, n, a, c);
+  }
+  return sum;
+}
+
+// The same of s*state + sum t_m v_(first+m), for the op at hand.
+template <class G>
+__device__ __forceinline__ float stg_norm2(const stg_chain_run &run, float s, float t0, float t1,
+                                           float t2, float t3) {
+  const unsigned own = run.lane - run.first; // wraps for earlier vectors
+  const float a = s * run.a;
+  const float earlier = run.lane < run.first ? s * run.c : 0.0f;
+  const float c = own == 0 ? t0 : own == 1 ? t1 : own == 2 ? t2 : own == 3 ? t3 : earlier;
+  if (__ballot_sync(STG_ALL, c != 0.0f) == 0) {
+    return a * a * run.n0;
+  }
+  return stg_norm2_of<G>(run.args->bank, run.hidden_row, run.residual_row, run.words, a, c, run.d0,
+                         run.n0);
+}
+
+// What an op does to the state: h = scale*h + sum t_m v_m. The generated switch fills it.
+struct stg_edit {
+  bool scales;
+  unsigned mask; // bit m: t[m] is set
+  float scale;
+  float t[4];
+};
+
+__device__ __forceinline__ void stg_apply_edit(stg_chain_run &run, const stg_edit &edit) {
+  if (edit.scales) {
+    run.a *= edit.scale;
+    // later vectors have no part in the state yet: their 0 stays 0 where the scale is not finite
+    run.c = run.lane < run.first ? run.c * edit.scale : run.c;
+    run.d *= edit.scale;
+  }
+#pragma unroll
+  for (unsigned m = 0; m < 4; m++) {
+    if (edit.mask >> m & 1u) {
+      const float g = run.lane < run.n ? run.gram[(run.first + m) * run.n + run.lane] : 0.0f;
+      run.d = __fmaf_rn(edit.t[m], g, run.d);
+      run.c = run.lane == run.first + m ? edit.t[m] : run.c;
+    }
+  }
+}
