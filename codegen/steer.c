@@ -30,6 +30,9 @@ extern const size_t stg_embedded_prelude_count;
 /* Threads that a multiprocessor is to hold at once: 1024 leave each 64 registers, 512 leave 128. */
 #define RESIDENT_THREADS 1024
 #define RESIDENT_THREADS_WIDE 512
+/* Layout of the text: where comments begin, and how far the second line of run_op's head goes. */
+#define NOTE_COLUMN 48
+#define RUN_OP_INDENT 46
 
 void stg_steer_prelude(struct stg_strbuf *out) {
   for (size_t i = 0; i < stg_embedded_prelude_count; i++) {
@@ -164,26 +167,47 @@ static void put_instr(struct stg_strbuf *out, const struct stg_program *program,
   }
 }
 
-/* What a reader wants to know of an instruction beside its spelling. */
-static void put_note(struct stg_strbuf *out, const struct stg_instr *in) {
-  stg_strbuf_printf(out, "  // %s", stg_instr_name(in->kind));
+/* What a reader wants to know of an instruction beside its spelling. A built-in op's own names say
+ * it best; `names` is NULL for a user's op. */
+static void put_note(struct stg_strbuf *out, const struct stg_instr *in,
+                     const struct stg_op *names) {
+  stg_strbuf_str(out, stg_instr_name(in->kind));
   if (in->kind == STG_INSTR_CONST) {
     stg_strbuf_char(out, ' ');
     stg_strbuf_float(out, in->imm);
+  } else if (in->kind == STG_INSTR_PARAM && names != NULL) {
+    stg_strbuf_printf(out, " %s", names->params[in->j].name);
+  } else if (in->kind == STG_INSTR_DOT && names != NULL) {
+    stg_strbuf_printf(out, " h %s", names->vector_names[in->i]);
   }
 }
 
-static void write_instrs(struct stg_writer *w, const struct stg_program *program) {
+/* Begin a comment behind a line, in a column of its own where the line leaves room. */
+static void begin_note(struct stg_strbuf *line) {
+  do {
+    stg_strbuf_char(line, ' ');
+  } while (line->len < NOTE_COLUMN && !line->failed);
+  stg_strbuf_str(line, "// ");
+}
+
+/* Write a line that was put together in a buffer, and finish the buffer. */
+static void write_buffer(struct stg_writer *w, struct stg_strbuf *line) {
+  stg_write_line(w, "%s", stg_strbuf_text(line));
+  w->out->failed = w->out->failed || line->failed;
+  stg_strbuf_finish(line);
+}
+
+static void write_instrs(struct stg_writer *w, const struct stg_program *program,
+                         const struct stg_op *names) {
   for (uint32_t k = 0; k < program->n_instrs; k++) {
     const struct stg_instr *in = &program->instrs[k];
-    struct stg_strbuf rhs = {0};
-    put_instr(&rhs, program, in);
-    stg_strbuf_char(&rhs, ';');
-    put_note(&rhs, in);
-    const char *type = stg_instr_is_bool(in->kind) ? "bool" : "float";
-    stg_write_line(w, "const %s v%u = %s", type, k, stg_strbuf_text(&rhs));
-    w->out->failed = w->out->failed || rhs.failed;
-    stg_strbuf_finish(&rhs);
+    struct stg_strbuf line = {0};
+    stg_strbuf_printf(&line, "const %s v%u = ", stg_instr_is_bool(in->kind) ? "bool" : "float", k);
+    put_instr(&line, program, in);
+    stg_strbuf_char(&line, ';');
+    begin_note(&line);
+    put_note(&line, in, names);
+    write_buffer(w, &line);
   }
 }
 
@@ -194,7 +218,7 @@ static void write_op(struct stg_writer *w, const struct stg_op *op) {
   stg_write_open(w, "case 0x%08xu:", op->code);
   /* a user's name is not part of the text: equal bodies must give equal kernels */
   stg_write_line(w, "// %s", builtin ? op->name : "user-defined");
-  write_instrs(w, program);
+  write_instrs(w, program, builtin ? op : NULL);
   if (program->scale != STG_NO_VALUE) {
     stg_write_line(w, "edit.scales = true;");
     stg_write_line(w, "edit.scale = v%u;", program->scale);
@@ -211,31 +235,44 @@ static void write_op(struct stg_writer *w, const struct stg_op *op) {
   stg_write_close(w, "");
 }
 
+static void write_int(struct stg_writer *w, const char *name, int64_t value, const char *note) {
+  struct stg_strbuf line = {0};
+  stg_strbuf_printf(&line, "static constexpr int %s = %lld;", name, (long long)value);
+  begin_note(&line);
+  stg_strbuf_str(&line, note);
+  write_buffer(w, &line);
+}
+
+static void write_bool(struct stg_writer *w, const char *name, bool value, const char *note) {
+  struct stg_strbuf line = {0};
+  stg_strbuf_printf(&line, "static constexpr bool %s = %s;", name, value ? "true" : "false");
+  begin_note(&line);
+  stg_strbuf_str(&line, note);
+  write_buffer(w, &line);
+}
+
+/* Vectors whose loads a thread has in flight: many for one row, whose sums are few. */
+static int vector_group(uint32_t tile_rows) {
+  return tile_rows == 1 ? 4 : tile_rows == 2 ? 2 : 1;
+}
+
 static void write_constants(struct stg_writer *w, const struct stg_steer_geometry *g) {
   const int64_t hidden = g->hidden_size;
   const int64_t per_thread = chunks_per_thread(hidden);
   const bool held = g->tile_rows * registers_per_row(hidden, g->dtype, g->pair) <= HELD_REGISTERS;
   stg_write_line(w, "typedef %s data;", device_type(g->dtype));
   stg_write_line(w, "typedef %s bank;", device_type(g->bank_dtype));
-  stg_write_line(w, "static constexpr bool pair = %s;", g->pair ? "true" : "false");
-  stg_write_line(w, "static constexpr int hidden = %lld;  // elements of a row", (long long)hidden);
-  stg_write_line(w, "static constexpr int padded = %lld;  // elements of a bank vector",
-                 (long long)stg_steer_padded(hidden));
-  stg_write_line(w, "static constexpr int chunks = %lld;  // of 8 elements",
-                 (long long)chunks_of(hidden));
-  stg_write_line(w, "static constexpr int tail = %lld;  // elements of the last chunk, 0: whole",
-                 (long long)(hidden % CHUNK_ELEMS));
-  stg_write_line(w, "static constexpr int threads = %u;", stg_steer_threads(hidden));
-  stg_write_line(w, "static constexpr int rows = %u;  // of the tile", g->tile_rows);
-  stg_write_line(w, "static constexpr int chunks_per_thread = %lld;", (long long)per_thread);
-  stg_write_line(w, "static constexpr bool held = %s;  // rows stay in registers",
-                 held ? "true" : "false");
-  stg_write_line(w, "static constexpr int group = %d;  // vectors loaded together",
-                 g->tile_rows == 1   ? 4
-                 : g->tile_rows == 2 ? 2
-                                     : 1);
-  stg_write_line(w, "static constexpr int unroll_chunks = %lld;",
-                 held ? (long long)per_thread : 1LL);
+  write_bool(w, "pair", g->pair, "state = hidden + residual");
+  write_int(w, "hidden", hidden, "elements of a row");
+  write_int(w, "padded", stg_steer_padded(hidden), "elements of a bank vector");
+  write_int(w, "chunks", chunks_of(hidden), "of 8 elements");
+  write_int(w, "tail", hidden % CHUNK_ELEMS, "elements of the last chunk, 0: whole");
+  write_int(w, "threads", stg_steer_threads(hidden), "that share every row");
+  write_int(w, "rows", g->tile_rows, "of the tile");
+  write_int(w, "chunks_per_thread", per_thread, "of one row");
+  write_bool(w, "held", held, "rows stay in registers");
+  write_int(w, "group", vector_group(g->tile_rows), "vectors loaded together");
+  write_int(w, "unroll_chunks", held ? per_thread : 1, "of the loops over a row");
 }
 
 /* Blocks that a multiprocessor is to hold: rows that take many registers leave room for fewer. */
@@ -255,9 +292,9 @@ static void write_kernel(struct stg_writer *w, const struct stg_steer_geometry *
   write_constants(w, g);
   stg_write_blank(w);
   stg_write_line(w, "// h = scale*h + sum t_m v_m, for the op that a record names by `code`");
-  stg_write_open(
-      w, "static __device__ __forceinline__ void run_op(unsigned code, const stg_chain_run &run, "
-         "stg_edit &edit)");
+  stg_write_line(w, "static __device__ __forceinline__ void run_op(unsigned code, "
+                    "const stg_chain_run &run,");
+  stg_write_open(w, "%*sstg_edit &edit)", RUN_OP_INDENT, "");
   stg_write_open(w, "switch (code)");
   for (size_t i = 0; i < g->n_ops; i++) {
     write_op(w, g->ops[i]);

@@ -1,0 +1,45 @@
+// launch: threads 256, rows_per_block 1
+
+// steer: hidden [rows, 4096] bf16, bank [vectors, 4096] bf16, state hidden
+struct stg_geometry {
+  typedef stg_bf16 data;
+  typedef stg_bf16 bank;
+  static constexpr bool pair = false;             // state = hidden + residual
+  static constexpr int hidden = 4096;             // elements of a row
+  static constexpr int padded = 4096;             // elements of a bank vector
+  static constexpr int chunks = 512;              // of 8 elements
+  static constexpr int tail = 0;                  // elements of the last chunk, 0: whole
+  static constexpr int threads = 256;             // that share every row
+  static constexpr int rows = 1;                  // of the tile
+  static constexpr int chunks_per_thread = 2;     // of one row
+  static constexpr bool held = true;              // rows stay in registers
+  static constexpr int group = 4;                 // vectors loaded together
+  static constexpr int unroll_chunks = 2;         // of the loops over a row
+
+  // h = scale*h + sum t_m v_m, for the op that a record names by `code`
+  static __device__ __forceinline__ void run_op(unsigned code, const stg_chain_run &run,
+                                                stg_edit &edit) {
+    switch (code) {
+      case 0xb9097493u: {
+        // user-defined
+        const float v0 = stg_dot(run, 0);               // dot
+        const float v1 = fabsf(v0);                     // abs
+        const float v2 = stg_param(run, 0);             // param
+        const bool v3 = v1 > v2;                        // gt
+        const float v4 = v0 / v2;                       // div
+        const float v5 = stg_math_tanh(v4);             // tanh
+        const float v6 = v2 * v5;                       // mul
+        const float v7 = v3 ? v6 : v0;                  // select
+        const float v8 = v7 - v0;                       // sub
+        edit.t[0] = v8;
+        edit.mask = 0x1u;
+        break;
+      }
+    }
+  }
+};
+
+extern "C" __global__ void __launch_bounds__(256, 4)
+stg_steer(const __grid_constant__ stg_steer_args args) {
+  stg_steer_run<stg_geometry>(args);
+}

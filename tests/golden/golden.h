@@ -1,0 +1,32 @@
+/*
+ * golden.h: the kinds of text that golden.c prints, and the ops that their names list.
+ *
+ * A kind appends its text to `out`; a name that says nothing is an error that quotes it.
+ */
+#ifndef STG_TESTS_GOLDEN_GOLDEN_H
+#define STG_TESTS_GOLDEN_GOLDEN_H
+
+#include "codegen/op.h"
+
+/**
+ * Split "add+swap" and compile each op: a built-in, or one of the user ops that golden_ops.c holds.
+ * "all" is every built-in. Up to STG_CHAIN_MAX_OPS, in the order of the name, alive as long as
+ * `arena`.
+ */
+STG_NODISCARD stg_status golden_ops(struct stg_arena *arena, const char *name,
+                                    const struct stg_op *ret_ops[STG_CHAIN_MAX_OPS],
+                                    size_t *ret_n_ops, stg_error *reterr);
+
+/** Kind `program`: the scalar program of the chain that NAME lists. */
+STG_NODISCARD stg_status golden_program(struct stg_arena *arena, const char *name,
+                                        struct stg_strbuf *out, stg_error *reterr);
+
+/**
+ * Kind `cuda`: the steer kernel of a geometry and a set of ops, without the prelude, after a
+ * comment that gives its launch rule. NAME is hHIDDEN-DTYPE-BANK-STATE-rROWS-OPS, as in
+ * "h4096-bf16-f32-pair-r2-add+swap"; STATE is `hidden` or `pair`.
+ */
+STG_NODISCARD stg_status golden_cuda(struct stg_arena *arena, const char *name,
+                                     struct stg_strbuf *out, stg_error *reterr);
+
+#endif
