@@ -17,7 +17,11 @@
 /* 0: off. n: the n-th allocation from now fails; stays at 1 so that all later ones fail too. */
 static _Thread_local size_t allocations_left;
 
-static bool must_fail(void) {
+/* True for more bytes than an object can have, and where the test hook says so. */
+static bool must_fail(size_t bytes) {
+  if (bytes > PTRDIFF_MAX) {
+    return true;
+  }
   if (allocations_left > 1) {
     allocations_left--;
     return false;
@@ -27,18 +31,18 @@ static bool must_fail(void) {
 
 void *stg_calloc(size_t count, size_t size) {
   size_t bytes;
-  if (must_fail() || !stg_mul_size(count, size, &bytes)) {
+  if (!stg_mul_size(count, size, &bytes) || must_fail(bytes)) {
     return NULL;
   }
   return calloc(1, bytes != 0 ? bytes : 1);
 }
 
 void *stg_malloc(size_t size) {
-  return must_fail() ? NULL : malloc(size != 0 ? size : 1);
+  return must_fail(size) ? NULL : malloc(size != 0 ? size : 1);
 }
 
 void *stg_realloc(void *ptr, size_t size) {
-  return must_fail() ? NULL : realloc(ptr, size != 0 ? size : 1);
+  return must_fail(size) ? NULL : realloc(ptr, size != 0 ? size : 1);
 }
 
 char *stg_strdup(const char *text) {
@@ -52,7 +56,7 @@ char *stg_strdup(const char *text) {
 
 void *stg_malloc_aligned(size_t size) {
   void *ptr = NULL;
-  if (must_fail() || posix_memalign(&ptr, CACHE_LINE_BYTES, size != 0 ? size : 1) != 0) {
+  if (must_fail(size) || posix_memalign(&ptr, CACHE_LINE_BYTES, size != 0 ? size : 1) != 0) {
     return NULL;
   }
   return ptr;
