@@ -32,7 +32,7 @@ class Empty(Case):
         self.environment["STEERGRAPH_CACHE_DIR"] = ""
         outcome = self.run_command("build", "--arch", "sm_80", spec)
         self.assertEqual(outcome.code, FAILED, outcome)
-        self.assertRegex(outcome.err, "cache|NVRTC")
+        self.assertRegex(outcome.err, "cache|NVRTC|CUDA headers")
 
     def test_build_checks_every_spec_before_it_compiles_one(self):
         good = self.write("good.json", small_workload())
