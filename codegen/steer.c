@@ -311,14 +311,21 @@ static void write_kernel(struct stg_writer *w, const struct stg_steer_geometry *
   stg_write_close(w, "");
 }
 
+static stg_status refuse_dtype(const char *what, stg_dtype dtype, stg_error *reterr) {
+  return stg_error_set(reterr, STG_E_INVALID, "%s: %d is none of bf16 (1), f16 (2), f32 (3)", what,
+                       (int)dtype);
+}
+
 static stg_status check_geometry(const struct stg_steer_geometry *g, stg_error *reterr) {
   if (g->hidden_size < 1 || g->hidden_size > STG_STEER_MAX_HIDDEN) {
     return stg_error_set(reterr, STG_E_INVALID, "hidden_size: %lld is not in 1..%lld",
                          (long long)g->hidden_size, (long long)STG_STEER_MAX_HIDDEN);
   }
-  if (stg_dtype_bytes(g->dtype) == 0 || stg_dtype_bytes(g->bank_dtype) == 0) {
-    return stg_error_set(reterr, STG_E_INVALID, "dtype: %d or bank_dtype: %d is unknown",
-                         (int)g->dtype, (int)g->bank_dtype);
+  if (stg_dtype_bytes(g->dtype) == 0) {
+    return refuse_dtype("dtype", g->dtype, reterr);
+  }
+  if (stg_dtype_bytes(g->bank_dtype) == 0) {
+    return refuse_dtype("bank_dtype", g->bank_dtype, reterr);
   }
   if (g->tile_rows < 1 || g->tile_rows > MAX_TILE_ROWS || !stg_is_pow2(g->tile_rows)) {
     return stg_error_set(reterr, STG_E_INVALID, "tile_rows: %u is not a power of two up to %d",
