@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""tools/bench/table.py in small trees: what it renders, what it refuses, that check can fail."""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+TABLE = pathlib.Path(__file__).resolve().parents[2] / "tools" / "bench" / "table.py"
+BEGIN = "<!-- measured: begin, written by tools/bench/table.py -->"
+END = "<!-- measured: end -->"
+README = f"# x\n\n{BEGIN}\n{END}\n\nafter\n"
+ROW = {
+    "suite": "steer", "name": "specs/steer_mixed.json", "kernel": "tier0", "card": "Card 1",
+    "driver": 13000, "rows": 2048, "median_us": 13.456, "min_us": 13, "max_us": 14.5,
+    "floor_us": 12.0, "ratio": 1.12, "tile_rows": 2, "registers": 64, "local_bytes": 0,
+    "compile_ms": 300, "source": "compiled",
+}
+LINE = "| `steer_mixed` | 2048 | every built-in op | 13.46 | 13.00 to 14.50 | 12.00 | 1.12 | 64 |"
+
+# name, what a result file holds, what must be said
+REFUSED = [
+    ("no JSON", "[", "tools/bench/results/a.json: Expecting value"),
+    ("no rows", "[]", "tools/bench/results/a.json: expected rows of the bench"),
+    ("a member that is missing", [{**ROW, "card": None}], "rows[0].card: None is no value"),
+    ("a time that is no number", [ROW, {**ROW, "ratio": "inf"}], "rows[1].ratio: 'inf' is no"),
+    ("a suite without a table", [{**ROW, "suite": "rope"}], "suite 'rope'"),
+    ("two cards in one run", [ROW, {**ROW, "card": "Card 2"}], "rows of 2 cards"),
+]
+good = True
+
+
+def report(ok: bool, name: str, said: str) -> None:
+    global good
+    good = good and ok
+    print(f"{'ok' if ok else 'not ok'} - {name}")
+    if not ok:
+        print(said)
+
+
+def tree(folder: str, readme: str, results: dict) -> pathlib.Path:
+    root = pathlib.Path(folder)
+    (root / "README.md").write_text(readme)
+    for name, value in results.items():
+        path = root / "tools" / "bench" / "results" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(value if isinstance(value, str) else json.dumps(value))
+    return root
+
+
+def table(root: pathlib.Path, *words: str, text: str = "") -> tuple[int, str]:
+    command = [sys.executable, TABLE, "--root", root, *words]
+    done = subprocess.run(command, input=text, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        root = tree(folder, README, {})
+        status, said = table(root, "check")
+        report(status == 1 and "table.py write" in said, "check fails on a table not written", said)
+        table(root, "write")
+        text = (root / "README.md").read_text()
+        report("No results yet" in text and text.endswith(f"{END}\n\nafter\n"),
+               "no results are said to be none, and the rest of the file stays", text)
+        report(table(root, "check")[0] == 0, "check passes after write", text)
+        words = ["record", "b", "--commit", "c0ffee", "--date", "2026-01-02"]
+        status, said = table(root, *words, text=json.dumps([ROW]))
+        report(status == 0, "record takes what the bench prints", said)
+        report(table(root, "check")[0] == 1, "check fails when a result was added", said)
+        table(root, "write")
+        text = (root / "README.md").read_text()
+        head = "**Card 1**, CUDA driver 13.0, commit `c0ffee`, 2026-01-02:"
+        report(LINE in text and head in text and "No results" not in text, "renders a run", text)
+        (root / "README.md").write_text(text.replace("1.12", "1.02"))
+        report(table(root, "check")[0] == 1, "check fails on a number changed by hand", text)
+    for name, value, expected in REFUSED:
+        with tempfile.TemporaryDirectory() as folder:
+            status, said = table(tree(folder, README, {"a.json": value}), "check")
+            ok = status == 1 and expected in said and said.count("\n") == 1
+            report(ok, f"refuses {name}", said)
+    with tempfile.TemporaryDirectory() as folder:
+        status, said = table(tree(folder, "# no markers\n", {"a.json": [ROW]}), "write")
+        ok = status == 1 and "README.md: needs one line" in said
+        report(ok, "refuses a README without a place for it", said)
+    return 0 if good else 1
+
+
+raise SystemExit(main())
