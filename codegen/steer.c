@@ -69,7 +69,7 @@ uint32_t stg_steer_prefill_rows(int64_t hidden_size, stg_dtype dtype, bool pair)
   int64_t per_row = registers_per_row(hidden_size, dtype, pair);
   uint32_t rows = 1;
   const int64_t room = pair ? TILE_REGISTERS_PAIR : TILE_REGISTERS;
-  while (rows < MAX_TILE_ROWS && 2 * rows * per_row <= room) {
+  while (rows < MAX_TILE_ROWS && 2 * (int64_t)rows * per_row <= room) {
     rows *= 2;
   }
   return rows;
