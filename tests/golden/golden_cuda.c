@@ -43,7 +43,7 @@ static stg_status parse_geometry(struct stg_arena *arena, const char *name,
   if (!split(arena, name, parts) || !parse_number(parts[PART_HIDDEN], 'h', &geometry.hidden_size) ||
       !stg_dtype_parse(parts[PART_DTYPE], &geometry.dtype) ||
       !stg_dtype_parse(parts[PART_BANK], &geometry.bank_dtype) ||
-      !parse_number(parts[PART_ROWS], 'r', &rows)) {
+      !parse_number(parts[PART_ROWS], 'r', &rows) || rows > UINT32_MAX) {
     return stg_error_set(reterr, STG_E_INVALID,
                          "'%s' is not of the form h4096-bf16-f32-pair-r2-add+swap", name);
   }
