@@ -61,8 +61,7 @@ stg_status stg_explain_kernel(stg_engine *engine, const stg_steer_desc *desc, en
  */
 static stg_status print_graph(const struct stg_steer_kernel *kernel,
                               const struct stg_graph_shape *shape, struct stg_arena *arena,
-                              const char **ret_signature, char ret_graph_key[33],
-                              stg_error *reterr) {
+                              struct stg_explained_graph *ret, stg_error *reterr) {
   struct stg_strbuf text = {0};
   stg_strbuf_str(&text, stg_strbuf_text(&kernel->signature));
   stg_graph_shape_print(shape, &text);
@@ -73,36 +72,36 @@ static stg_status print_graph(const struct stg_steer_kernel *kernel,
   }
   if (status == STG_OK) {
     const bool cpu = kernel->request.source == NULL;
+    ret->signature = signature;
     stg_key_hex(cpu ? stg_key_of(text.data, text.len) : stg_graph_key(kernel->key, shape),
-                ret_graph_key);
-    *ret_signature = signature;
+                ret->graph_key);
   }
   stg_strbuf_finish(&text);
   return status;
 }
 
 stg_status stg_explain_graph(stg_engine *engine, const stg_steer_desc *desc, const char *arch,
-                             int64_t rows, uint32_t requests, uint32_t longest,
-                             struct stg_arena *arena, const char **ret_signature,
-                             char ret_graph_key[33], enum stg_tile *ret_tile, stg_error *reterr) {
+                             const struct stg_batch_sizes *batch, struct stg_arena *arena,
+                             struct stg_explained_graph *ret, stg_error *reterr) {
   struct stg_steer_decl decl;
   struct stg_steer_kernel kernel;
   struct stg_graph_shape shape;
-  enum stg_tile tile;
+  struct stg_explained_graph graph = {0};
   stg_status status = stg_steer_decl_init(desc, engine->ops, &decl, reterr);
   if (status != STG_OK) {
     return status;
   }
-  status = stg_steer_shape(&decl, rows, requests, longest, &shape, &tile, reterr);
+  status = stg_steer_shape(&decl, batch->rows, batch->requests, batch->longest, &shape, &graph.tile,
+                           reterr);
   if (status == STG_OK) {
-    status = stg_steer_kernel_init(&decl, tile, arch, engine->nvrtc_options, &kernel, reterr);
+    status = stg_steer_kernel_init(&decl, graph.tile, arch, engine->nvrtc_options, &kernel, reterr);
   }
   if (status == STG_OK) {
-    status = print_graph(&kernel, &shape, arena, ret_signature, ret_graph_key, reterr);
+    status = print_graph(&kernel, &shape, arena, &graph, reterr);
     stg_steer_kernel_finish(&kernel);
   }
   if (status == STG_OK) {
-    *ret_tile = tile;
+    *ret = graph;
   }
   stg_steer_decl_finish(&decl);
   return status;

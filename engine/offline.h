@@ -35,16 +35,25 @@ STG_NODISCARD stg_status stg_explain_kernel(stg_engine *engine, const stg_steer_
                                             struct stg_arena *arena, struct stg_explained *ret,
                                             stg_error *reterr);
 
-/**
- * The graph text and key of a batch: "<kernel text> | batch<=32 seq<=64 rows<=2048"; `requests`,
- * `longest` and `rows` are rounded up to the desc's buckets. STG_E_CAPACITY when beyond the largest
- * one.
- */
+/* A batch as a user thinks of it: sizes before they are rounded up to buckets. */
+struct stg_batch_sizes {
+  int64_t rows;
+  uint32_t requests;
+  uint32_t longest; /* rows of the longest request */
+};
+
+/* The graph of a batch. Text lives in the arena given. */
+struct stg_explained_graph {
+  const char *signature; /* "<kernel text> | batch<=32 seq<=64 rows<=2048" */
+  char graph_key[33];
+  enum stg_tile tile;
+};
+
+/** Resolve the graph of a batch. STG_E_CAPACITY when it is beyond the largest bucket. */
 STG_NODISCARD stg_status stg_explain_graph(stg_engine *engine, const stg_steer_desc *desc,
-                                           const char *arch, int64_t rows, uint32_t requests,
-                                           uint32_t longest, struct stg_arena *arena,
-                                           const char **ret_signature, char ret_graph_key[33],
-                                           enum stg_tile *ret_tile, stg_error *reterr);
+                                           const char *arch, const struct stg_batch_sizes *batch,
+                                           struct stg_arena *arena, struct stg_explained_graph *ret,
+                                           stg_error *reterr);
 
 /** The printed scalar program of a chain of op names, in the arena. */
 STG_NODISCARD stg_status stg_explain_chain(stg_engine *engine, const char *const *ops, size_t n_ops,

@@ -5,6 +5,7 @@
 
 #include "engine/steer.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/dtype.h"
 
 /* What the call works with. `slots[i]` is the slot of request i, or -1. */
 struct once_job {
@@ -51,11 +52,21 @@ static stg_status check_once(const stg_steer *steer, const stg_once *once, stg_e
   return STG_OK;
 }
 
+/* Equal to the last bit: 0 and -0 are different parameters, a NaN is equal to itself. */
+static bool same_params(const float *a, const float *b) {
+  for (size_t i = 0; i < STG_MAX_CALL_PARAMS; i++) {
+    if (stg_f32_bits(a[i]) != stg_f32_bits(b[i])) {
+      return false;
+    }
+  }
+  return true;
+}
+
 static bool same_call(const stg_op_call *a, const stg_op_call *b) {
   return a->op != NULL && b->op != NULL && strcmp(a->op, b->op) == 0 &&
          a->params_given == b->params_given &&
          memcmp(a->vectors, b->vectors, sizeof a->vectors) == 0 &&
-         memcmp(a->params, b->params, sizeof a->params) == 0;
+         same_params(a->params, b->params);
 }
 
 static bool same_chain(const stg_chain *a, const stg_chain *b) {

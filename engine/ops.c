@@ -3,6 +3,7 @@
  */
 #include "engine/ops.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -120,6 +121,7 @@ void stg_op_table_destroy(struct stg_op_table *table) {
 /* Refuse a name that means another op, and a code that two different bodies share. */
 static stg_status check_new(const struct stg_op_table *table, const struct stg_op *op,
                             const char *file, bool *ret_known, stg_error *reterr) {
+  assert(op != NULL);
   const struct stg_op *same_name = find(table, op->name);
   if (same_name != NULL) {
     if (!stg_key_equal(same_name->body_hash, op->body_hash)) {

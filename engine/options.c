@@ -1,6 +1,7 @@
 /*
  * options.c: defaults and the environment, which is read here and nowhere else.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,11 +63,13 @@ static const char *default_cache_path(void) {
                      : home != NULL && home[0] == '/' ? home
                                                       : NULL;
   const char *tail = base == xdg && base != NULL ? "/steergraph" : "/.cache/steergraph";
-  if (base == NULL || strlen(base) + strlen(tail) >= sizeof path) {
+  if (base == NULL) {
     return NULL;
   }
-  memcpy(path, base, strlen(base));
-  memcpy(path + strlen(base), tail, strlen(tail) + 1);
+  int len = snprintf(path, sizeof path, "%s%s", base, tail);
+  if (len < 0 || (size_t)len >= sizeof path) {
+    return NULL;
+  }
   return path;
 }
 

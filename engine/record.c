@@ -15,9 +15,9 @@
 #define WORDS_PER_GRANULE 4 /* a chain starts at a multiple of 16 bytes */
 
 static const struct stg_op *find_declared(const struct stg_steer_decl *decl, const char *name) {
-  for (size_t i = 0; i < decl->n_ops; i++) {
-    if (strcmp(decl->ops[i]->name, name) == 0) {
-      return decl->ops[i];
+  for (size_t i = 0; i < decl->n_named; i++) {
+    if (strcmp(decl->named[i]->name, name) == 0) {
+      return decl->named[i];
     }
   }
   return NULL;

@@ -30,26 +30,31 @@ static stg_status upload_row(stg_steer *steer, uint32_t row, stg_error *reterr) 
   return status;
 }
 
+/* Send the vectors of a chain that the device does not have yet. */
+static stg_status upload_vectors(stg_steer *steer, const struct stg_record_chain *chain,
+                                 stg_error *reterr) {
+  stg_status status = STG_OK;
+  for (uint32_t v = 0; v < chain->n_vectors && status == STG_OK; v++) {
+    if (!steer->bank.rows[chain->rows[v]].uploaded) {
+      status = upload_row(steer, chain->rows[v], reterr);
+    }
+  }
+  return status;
+}
+
 static stg_status upload_record(stg_steer *steer, const struct stg_record *record,
                                 stg_error *reterr) {
   struct stg_engine *engine = steer->engine;
   struct stg_record_store store = stg_steer_store(steer);
-  for (size_t i = 0; i < record->n_chains; i++) {
-    for (uint32_t v = 0; v < record->chains[i].n_vectors; v++) {
-      uint32_t row = record->chains[i].rows[v];
-      if (!steer->bank.rows[row].uploaded) {
-        stg_status status = upload_row(steer, row, reterr);
-        if (status != STG_OK) {
-          return status;
-        }
-      }
-    }
-  }
-  if (record->words == 0) {
-    return STG_OK;
-  }
   struct stg_staging_buffer *buffer = NULL;
-  stg_status status = stg_staging_acquire(&steer->uploads, &store, &buffer, reterr);
+  stg_status status = STG_OK;
+  for (size_t i = 0; i < record->n_chains && status == STG_OK; i++) {
+    status = upload_vectors(steer, &record->chains[i], reterr);
+  }
+  if (status != STG_OK || record->words == 0) {
+    return status;
+  }
+  status = stg_staging_acquire(&steer->uploads, &store, &buffer, reterr);
   if (status != STG_OK) {
     return status;
   }

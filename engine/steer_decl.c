@@ -88,7 +88,33 @@ static stg_status take_types(const stg_steer_desc *desc, struct stg_steer_decl *
   return STG_OK;
 }
 
-/* Resolve names, or take all built-ins; sort and drop repeats. */
+/* Op `index` of the list, or of the built-ins when there is no list; NULL for a user op then. */
+static stg_status pick_op(const stg_steer_desc *desc, struct stg_op_table *ops, size_t index,
+                          const struct stg_op **ret_op, stg_error *reterr) {
+  if (desc->ops == NULL) {
+    const struct stg_op *op = stg_op_table_at(ops, index);
+    *ret_op = stg_op_is_builtin(op) ? op : NULL;
+    return STG_OK;
+  }
+  if (desc->ops[index] == NULL) {
+    return stg_error_set(reterr, STG_E_INVALID, "ops[%zu]: is NULL", index);
+  }
+  stg_status status = stg_op_table_find(ops, desc->ops[index], ret_op, reterr);
+  if (status != STG_OK) {
+    stg_error_prefix(reterr, "ops[%zu]: ", index);
+  }
+  return status;
+}
+
+static size_t count_builtins(struct stg_op_table *ops) {
+  size_t count = 0;
+  for (size_t i = 0; i < stg_op_table_count(ops); i++) {
+    count += stg_op_is_builtin(stg_op_table_at(ops, i)) ? 1 : 0;
+  }
+  return count;
+}
+
+/* Resolve names, or take all built-ins; sort, and drop repeats of a body. */
 static stg_status take_ops(const stg_steer_desc *desc, struct stg_op_table *ops,
                            struct stg_steer_decl *decl, stg_error *reterr) {
   size_t wanted = desc->ops != NULL ? desc->n_ops : stg_op_table_count(ops);
@@ -96,40 +122,30 @@ static stg_status take_ops(const stg_steer_desc *desc, struct stg_op_table *ops,
     return stg_error_set(reterr, STG_E_INVALID,
                          "ops: an empty list; leave it NULL for all built-ins");
   }
-  decl->ops = stg_arena_alloc(&decl->arena, wanted, sizeof *decl->ops);
-  if (decl->ops == NULL) {
+  decl->named = stg_arena_alloc(&decl->arena, wanted, sizeof(struct stg_op *));
+  decl->ops = stg_arena_alloc(&decl->arena, wanted, sizeof(struct stg_op *));
+  if (decl->named == NULL || decl->ops == NULL) {
     return stg_arena_status(&decl->arena, reterr);
   }
-  size_t count = 0, builtins = 0;
   for (size_t i = 0; i < wanted; i++) {
     const struct stg_op *op = NULL;
-    if (desc->ops == NULL) {
-      op = stg_op_table_at(ops, i);
-    } else if (desc->ops[i] == NULL) {
-      return stg_error_set(reterr, STG_E_INVALID, "ops[%zu]: is NULL", i);
-    } else {
-      stg_status status = stg_op_table_find(ops, desc->ops[i], &op, reterr);
-      if (status != STG_OK) {
-        stg_error_prefix(reterr, "ops[%zu]: ", i);
-        return status;
-      }
+    stg_status status = pick_op(desc, ops, i, &op, reterr);
+    if (status != STG_OK) {
+      return status;
     }
-    if (desc->ops != NULL || stg_op_is_builtin(op)) {
-      decl->ops[count++] = op;
+    if (op != NULL) {
+      decl->named[decl->n_named++] = op;
     }
   }
-  qsort(decl->ops, count, sizeof *decl->ops, stg_op_compare);
-  for (size_t i = 0; i < count; i++) {
-    if (decl->n_ops == 0 || stg_op_compare(&decl->ops[decl->n_ops - 1], &decl->ops[i]) != 0) {
-      decl->ops[decl->n_ops++] = decl->ops[i];
-      builtins += stg_op_is_builtin(decl->ops[i]) ? 1 : 0;
+  qsort(decl->named, decl->n_named, sizeof(struct stg_op *), stg_op_compare);
+  size_t builtins = 0;
+  for (size_t i = 0; i < decl->n_named; i++) {
+    if (i == 0 || stg_op_compare(&decl->named[i - 1], &decl->named[i]) != 0) {
+      decl->ops[decl->n_ops++] = decl->named[i];
+      builtins += stg_op_is_builtin(decl->named[i]) ? 1 : 0;
     }
   }
-  size_t known_builtins = 0;
-  for (size_t i = 0; i < stg_op_table_count(ops); i++) {
-    known_builtins += stg_op_is_builtin(stg_op_table_at(ops, i)) ? 1 : 0;
-  }
-  decl->tier0 = builtins == decl->n_ops && builtins == known_builtins;
+  decl->tier0 = builtins == decl->n_ops && builtins == count_builtins(ops);
   return STG_OK;
 }
 

@@ -25,6 +25,8 @@ struct stg_steer_decl {
   uint32_t max_rows, max_slots, max_vectors, max_chain;
   const struct stg_op **ops; /* sorted by stg_op_compare */
   size_t n_ops;
+  const struct stg_op **named; /* the same with repeats: two names may share one body */
+  size_t n_named;
   bool tier0; /* exactly the built-ins */
   struct stg_buckets row_buckets, batch_buckets;
   struct stg_arena arena;

@@ -118,13 +118,15 @@ static stg_status explain(struct stg_job *job, const struct explain_options *opt
     result.arch_is_guess = info.backend != STG_BACKEND_CUDA;
     result.arch = result.arch_is_guess ? USUAL_ARCH : info.arch;
   }
-  char graph_key[33];
   struct stg_explained kernel = {0};
   struct stg_miss miss = {0};
   struct stg_explain_program *programs = NULL;
-  stg_status status = stg_explain_graph(job->engine, &job->desc, result.arch, job->workload.rows,
-                                        job->requests, job->longest, &job->arena, &result.signature,
-                                        graph_key, &result.tile, reterr);
+  const struct stg_batch_sizes batch = {job->workload.rows, job->requests, job->longest};
+  struct stg_explained_graph graph = {0};
+  stg_status status =
+      stg_explain_graph(job->engine, &job->desc, result.arch, &batch, &job->arena, &graph, reterr);
+  result.signature = graph.signature;
+  result.tile = graph.tile;
   if (status == STG_OK) {
     status = stg_explain_kernel(job->engine, &job->desc, result.tile, result.arch, &job->arena,
                                 &kernel, reterr);
@@ -134,7 +136,7 @@ static stg_status explain(struct stg_job *job, const struct explain_options *opt
     return status;
   }
   result.kernel = &kernel;
-  result.graph_key = graph_key;
+  result.graph_key = graph.graph_key;
   if (options->why_miss) {
     status = look_in_cache(options, &kernel, &job->arena, &miss, reterr);
     result.miss = &miss;
