@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/ops.h"
@@ -355,6 +356,27 @@ static void names_in_a_user_op_do_not_move_the_kernel_key(void **state) {
   stg_steer_decl_finish(&decl);
 }
 
+/* One body under two names is one case of the kernel, and both names work. */
+static void two_names_may_share_one_body(void **state) {
+  static const char *const names[] = {"mine", "yours"};
+  const char *body = "\"vectors\": [\"v\"], \"params\": {\"s\": {\"default\": 1}}, "
+                     "\"body\": [\"h += s * v\"]}";
+  for (int i = 0; i < 2; i++) {
+    char json[256];
+    snprintf(json, sizeof json, "{\"op\": \"%s\", %s", names[i], body);
+    assert_int_equal(STG_OK, register_op(*state, json));
+  }
+  stg_steer_desc desc = plain_desc();
+  desc.ops = names;
+  desc.n_ops = 2;
+  struct stg_steer_decl decl;
+  init(*state, &desc, &decl);
+  assert_int_equal(1, decl.n_ops);
+  assert_int_equal(2, decl.n_named);
+  assert_string_not_equal(decl.named[0]->name, decl.named[1]->name);
+  stg_steer_decl_finish(&decl);
+}
+
 static void the_cpu_has_a_text_and_no_source(void **state) {
   struct stg_steer_decl decl;
   struct stg_steer_kernel kernel;
@@ -389,6 +411,7 @@ int main(void) {
       OPS_TEST(every_factor_moves_the_kernel_key),
       OPS_TEST(what_only_sizes_tables_does_not_move_the_kernel_key),
       OPS_TEST(names_in_a_user_op_do_not_move_the_kernel_key),
+      OPS_TEST(two_names_may_share_one_body),
       OPS_TEST(the_cpu_has_a_text_and_no_source),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
