@@ -5,10 +5,7 @@
  */
 #include "specs/workload.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +15,6 @@
 #include <cmocka.h>
 
 #include "runtime/base/alloc.h"
-#include "tests/support/temp_folder.h"
 
 static const char base[] =
     "{ \"steergraph\": 1, \"family\": \"steer\",\n"
@@ -411,92 +407,6 @@ static void refuses_what_this_version_does_not_support(void **state) {
   ASSERT_REFUSED(cases, STG_E_UNSUPPORTED);
 }
 
-/* A spec file in a folder of its own, written as text. */
-static void write_file(const char *path, const char *text) {
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
-  assert_int_equal(fclose(file), 0);
-}
-
-static stg_status load_in(void **state, const char *ops, bool allow_outside, stg_error *err) {
-  struct stg_workload workload = {0};
-  const struct stg_workload_options options = {.allow_outside = allow_outside};
-  struct stg_strbuf insert = {0};
-  stg_strbuf_printf(&insert, "\"ops\": [%s], \"geometry\"", ops);
-  char *text = edit("\"geometry\"", stg_strbuf_text(&insert));
-  write_file(temp_path(state, "w.json"), text);
-  stg_status status = stg_workload_load(temp_path(state, "w.json"), &options, &workload, err);
-  stg_workload_finish(&workload);
-  stg_strbuf_finish(&insert);
-  stg_free(text);
-  return status;
-}
-
-static void assert_ends_with(const char *text, const char *end) {
-  size_t n = strlen(text);
-  size_t m = strlen(end);
-  assert_true(n >= m);
-  assert_string_equal(text + n - m, end);
-}
-
-static void reads_user_ops_beside_the_spec(void **state) {
-  stg_error err = STG_ERROR_INIT;
-  write_file(temp_path(state, "mine.json"), "{\"op\": \"mine\", \"body\": [\"h = 2 * h\"]}");
-  assert_int_equal(load_in(state, "\"mine.json\"", false, &err), STG_OK);
-}
-
-static void refuses_user_ops_that_clash(void **state) {
-  stg_error err = STG_ERROR_INIT;
-  write_file(temp_path(state, "a.json"), "{\"op\": \"mine\", \"body\": [\"h = 2 * h\"]}");
-  write_file(temp_path(state, "b.json"), "{\"op\": \"mine\", \"body\": [\"h = 3 * h\"]}");
-  write_file(temp_path(state, "c.json"), "{\"op\": \"add\", \"body\": [\"h = 3 * h\"]}");
-  write_file(temp_path(state, "d.json"), "{\"op\": \"probe\", \"body\": [\"h = 3 * h\"]}");
-  assert_int_equal(load_in(state, "\"a.json\", \"b.json\"", false, &err), STG_E_FORMAT);
-  assert_non_null(strstr(err.message, ": ops[1]: op 'mine' is defined in '"));
-  assert_ends_with(err.message, "a.json' already; rename one");
-  assert_int_equal(load_in(state, "\"c.json\"", false, &err), STG_E_FORMAT);
-  assert_ends_with(err.message, "c.json' defines the built-in op 'add'; choose another name");
-  assert_int_equal(load_in(state, "\"d.json\"", false, &err), STG_E_FORMAT);
-  assert_ends_with(err.message, "d.json' defines the built-in op 'probe'; choose another name");
-}
-
-static void names_a_file_that_is_missing(void **state) {
-  stg_error err = STG_ERROR_INIT;
-  assert_int_equal(load_in(state, "\"none.json\"", false, &err), STG_E_NOT_FOUND);
-  assert_non_null(strstr(err.message, "w.json: ops[0]: cannot open '"));
-  assert_ends_with(err.message, "none.json': No such file or directory");
-  assert_int_equal(load_in(state, "\"\"", false, &err), STG_E_FORMAT);
-  assert_ends_with(err.message, ": ops[0]: empty path; name a file");
-}
-
-static void keeps_paths_inside_the_folder_unless_allowed(void **state) {
-  stg_error err = STG_ERROR_INIT;
-  char outside[] = "/tmp/stg_outside_XXXXXX";
-  int fd = mkstemp(outside);
-  static const char op[] = "{\"op\": \"mine\", \"body\": [\"h = 2 * h\"]}";
-  assert_true(fd >= 0);
-  assert_int_equal(write(fd, op, sizeof op - 1), sizeof op - 1);
-  close(fd);
-  char quoted[64];
-  snprintf(quoted, sizeof quoted, "\"%s\"", outside);
-  assert_int_equal(load_in(state, quoted, false, &err), STG_E_FORMAT);
-  assert_ends_with(err.message, "' is outside the spec's folder; --allow-outside allows it");
-  assert_int_equal(load_in(state, "\"../x.json\"", false, &err), STG_E_FORMAT);
-  assert_ends_with(err.message, ": ops[0]: '../x.json' is outside the spec's folder; "
-                                "--allow-outside allows it");
-  assert_int_equal(load_in(state, quoted, true, &err), STG_OK);
-  assert_int_equal(symlink(outside, temp_path(state, "link.json")), 0);
-  assert_int_equal(load_in(state, "\"link.json\"", false, &err), STG_E_FORMAT);
-  assert_ends_with(err.message,
-                   "link.json' links out of the spec's folder; --allow-outside allows it");
-  assert_int_equal(load_in(state, "\"link.json\"", true, &err), STG_OK);
-  write_file(temp_path(state, "mine.json"), op);
-  assert_int_equal(symlink("mine.json", temp_path(state, "inner.json")), 0);
-  assert_int_equal(load_in(state, "\"inner.json\"", false, &err), STG_OK);
-  unlink(outside);
-}
-
 /* References are looked up in a sorted table: 2e4 vectors and as many calls, each used once. */
 static void stays_fast_on_many_vectors_and_references(void **state) {
   (void)state;
@@ -522,28 +432,6 @@ static void stays_fast_on_many_vectors_and_references(void **state) {
   stg_strbuf_finish(&text);
 }
 
-static void reports_every_failed_allocation_and_leaks_nothing(void **state) {
-  write_file(temp_path(state, "mine.json"), "{\"op\": \"mine\", \"body\": [\"h = 2 * h\"]}");
-  char *text = edit("\"geometry\"", "\"ops\": [\"mine.json\"], \"geometry\"");
-  write_file(temp_path(state, "w.json"), text);
-  stg_free(text);
-  stg_status status = STG_E_NO_MEMORY;
-  size_t failures = 0;
-  while (status != STG_OK) {
-    struct stg_workload workload = {0};
-    stg_error err = STG_ERROR_INIT;
-    const char *path = temp_path(state, "w.json");
-    stg_alloc_fail_at(failures + 1);
-    status = stg_workload_load(path, NULL, &workload, &err);
-    stg_alloc_fail_at(0);
-    assert_true(status == STG_OK || status == STG_E_NO_MEMORY);
-    assert_int_equal(err.code, status);
-    failures += status != STG_OK;
-    stg_workload_finish(&workload);
-  }
-  assert_true(failures >= 10);
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reads_everything_a_workload_says),
@@ -558,17 +446,7 @@ int main(void) {
       cmocka_unit_test(refuses_a_wrong_slot),
       cmocka_unit_test(refuses_a_wrong_batch),
       cmocka_unit_test(refuses_what_this_version_does_not_support),
-      cmocka_unit_test_setup_teardown(reads_user_ops_beside_the_spec, temp_folder_setup,
-                                      temp_folder_teardown),
-      cmocka_unit_test_setup_teardown(refuses_user_ops_that_clash, temp_folder_setup,
-                                      temp_folder_teardown),
-      cmocka_unit_test_setup_teardown(names_a_file_that_is_missing, temp_folder_setup,
-                                      temp_folder_teardown),
-      cmocka_unit_test_setup_teardown(keeps_paths_inside_the_folder_unless_allowed,
-                                      temp_folder_setup, temp_folder_teardown),
       cmocka_unit_test(stays_fast_on_many_vectors_and_references),
-      cmocka_unit_test_setup_teardown(reports_every_failed_allocation_and_leaks_nothing,
-                                      temp_folder_setup, temp_folder_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
