@@ -7,25 +7,22 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/intmath.h"
 
-stg_status stg_steer_bytes(const stg_steer_desc *desc, size_t *ret_bytes, stg_error *reterr) {
-  if (ret_bytes == NULL) {
-    return stg_error_set(reterr, STG_E_INVALID, "stg_steer_bytes: ret_bytes is NULL");
+stg_status stg_steer_bytes(stg_engine *engine, const stg_steer_desc *desc, size_t *ret_bytes,
+                           stg_error *reterr) {
+  if (engine == NULL || ret_bytes == NULL) {
+    return stg_error_set(reterr, STG_E_INVALID, "stg_steer_bytes: engine or ret_bytes is NULL");
   }
-  struct stg_op_table *ops = NULL;
-  struct stg_steer_decl decl = {0};
+  struct stg_steer_decl decl;
   struct stg_steer_limits limits;
-  stg_status status = stg_op_table_create(&ops, reterr);
-  if (status == STG_OK) {
-    status = stg_steer_decl_init(desc, ops, &decl, reterr);
+  stg_status status = stg_steer_decl_init(desc, engine->ops, &decl, reterr);
+  if (status != STG_OK) {
+    return status;
   }
-  if (status == STG_OK) {
-    status = stg_steer_limits(&decl, &limits, reterr);
-  }
+  status = stg_steer_limits(&decl, &limits, reterr);
   if (status == STG_OK) {
     *ret_bytes = limits.pool_bytes + limits.bank_row_bytes * decl.max_vectors;
   }
   stg_steer_decl_finish(&decl);
-  stg_op_table_destroy(ops);
   return status;
 }
 
@@ -156,32 +153,24 @@ stg_status stg_steer_destroy(stg_steer *steer, stg_error *reterr) {
   return STG_OK;
 }
 
-stg_status stg_steer_take_words(stg_steer *steer, stg_device_report *ret_report,
-                                stg_error *reterr) {
-  if (steer->words == NULL) {
-    return STG_OK;
-  }
+stg_status stg_steer_check_slots(stg_steer *steer, stg_device_report *ret_report,
+                                 stg_error *reterr) {
   /* the device adds while we look: take what is there, leave what comes after */
   volatile struct stg_device_words *words = steer->words;
-  const struct stg_device_words seen = {words->bad_slot_rows, words->bad_slot,
-                                        words->non_finite_rows, 0};
-  if (seen.bad_slot_rows == 0 && seen.non_finite_rows == 0) {
+  if (words == NULL || words->bad_slot_rows == 0) {
     return STG_OK;
   }
+  const uint32_t rows = words->bad_slot_rows;
+  const int32_t slot = words->bad_slot;
   words->bad_slot_rows = 0;
-  words->non_finite_rows = 0;
   if (ret_report != NULL) {
-    ret_report->bad_slot_rows = seen.bad_slot_rows;
-    ret_report->bad_slot = seen.bad_slot;
-    ret_report->non_finite_rows = seen.non_finite_rows;
+    ret_report->bad_slot_rows = rows;
+    ret_report->bad_slot = slot;
   }
-  if (seen.bad_slot_rows > 0) {
-    return stg_error_set(
-        reterr, STG_E_BAD_SLOT,
-        "a row map on the device held slot %d in one of %u rows; the table has slots 0..%u",
-        seen.bad_slot, seen.bad_slot_rows, steer->decl.max_slots - 1);
-  }
-  return STG_OK;
+  return stg_error_set(
+      reterr, STG_E_BAD_SLOT,
+      "a row map on the device held slot %d in one of %u rows; the table has slots 0..%u", slot,
+      rows, steer->decl.max_slots - 1);
 }
 
 stg_status stg_device_status(stg_steer *steer, stg_stream stream, stg_device_report *ret_report,
@@ -200,7 +189,11 @@ stg_status stg_device_status(stg_steer *steer, stg_stream stream, stg_device_rep
     return status;
   }
   pthread_mutex_lock(&steer->lock);
-  status = stg_steer_take_words(steer, ret_report, reterr);
+  status =
+      stg_steer_check_slots(steer, ret_report, NULL); /* a report, not a failure of this call */
+  volatile struct stg_device_words *words = steer->words;
+  ret_report->non_finite_rows = words->non_finite_rows;
+  words->non_finite_rows = 0;
   pthread_mutex_unlock(&steer->lock);
   return status == STG_E_BAD_SLOT ? STG_OK : status;
 }

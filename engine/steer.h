@@ -94,8 +94,11 @@ STG_NODISCARD stg_status stg_steer_build(stg_steer *steer, const stg_chain *chai
 void stg_steer_show(stg_steer *steer, uint32_t slot, struct stg_record *record);
 /** Free a frame that the table no longer lists. Lock held. */
 void stg_frame_free(stg_frame *frame);
-/** Report and clear what the device wrote; STG_E_BAD_SLOT when it met a wrong row map. */
-STG_NODISCARD stg_status stg_steer_take_words(stg_steer *steer, stg_device_report *ret_report,
-                                              stg_error *reterr);
+/**
+ * STG_E_BAD_SLOT when the device met a row map entry that is no slot since the last call; clears
+ * the report and copies it to `ret_report` (may be NULL). Lock held.
+ */
+STG_NODISCARD stg_status stg_steer_check_slots(stg_steer *steer, stg_device_report *ret_report,
+                                               stg_error *reterr);
 
 #endif

@@ -174,7 +174,7 @@ static stg_status locked_step(stg_frame *frame, const stg_step *step,
                               stg_stream stream, stg_error *reterr) {
   stg_steer *steer = frame->steer;
   const struct stg_plan *plan = NULL;
-  stg_status status = stg_steer_take_words(steer, NULL, reterr);
+  stg_status status = stg_steer_check_slots(steer, NULL, reterr);
   if (status == STG_OK) {
     status = stg_plan_find(&steer->plans, shape, tile, &plan, reterr);
   }

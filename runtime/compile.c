@@ -89,9 +89,9 @@ static nvrtcResult run_compiler(const struct compilation *c,
   snprintf(arch, sizeof arch, "--gpu-architecture=%s", request->arch);
   int n = 0;
   options[n++] = arch;
-  options[n++] = "--std=c++17";
-  options[n++] = "--fmad=false";               /* a contracted a*b+c has other bits */
-  options[n++] = "--modify-stack-limit=false"; /* a library leaves its process's limits alone */
+  for (size_t i = 0; i < STG_FIXED_OPTION_COUNT; i++) {
+    options[n++] = stg_fixed_options[i];
+  }
   if (stg_nvrtc_since(c->nvrtc, 12, 9)) {
     options[n++] = "--no-cache"; /* its own cache loads libcuda and writes to the home folder */
   }

@@ -8,6 +8,11 @@
 
 #include "runtime/base/alloc.h"
 
+const char *const stg_fixed_options[STG_FIXED_OPTION_COUNT] = {
+    "--std=c++17", "--fmad=false", /* a contracted a*b+c has other bits */
+    "--modify-stack-limit=false",  /* a library leaves its process's limits alone */
+};
+
 void stg_kernel_material(const struct stg_kernel_request *request,
                          struct stg_strbuf *ret_material) {
   stg_material_text(ret_material, STG_FIELD_FORMAT, STG_MATERIAL_FORMAT);
@@ -15,6 +20,9 @@ void stg_kernel_material(const struct stg_kernel_request *request,
   stg_material_text(ret_material, STG_FIELD_KERNEL, request->name);
   stg_material_text(ret_material, STG_FIELD_PRELUDE, request->prelude);
   stg_material_text(ret_material, STG_FIELD_SOURCE, request->source);
+  for (size_t i = 0; i < STG_FIXED_OPTION_COUNT; i++) {
+    stg_material_text(ret_material, STG_FIELD_OPTION, stg_fixed_options[i]);
+  }
   for (size_t i = 0; i < request->n_options; i++) {
     stg_material_text(ret_material, STG_FIELD_OPTION, request->options[i]);
   }

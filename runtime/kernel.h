@@ -35,6 +35,10 @@ struct stg_kernel_request {
 #define STG_FIELD_OPTION "option"
 #define STG_FIELD_ARCH "arch"
 
+/* Options of every compile, before the request's own: a part of every key like them. */
+#define STG_FIXED_OPTION_COUNT 3
+extern const char *const stg_fixed_options[STG_FIXED_OPTION_COUNT];
+
 /**
  * Append the request's key material: format version, signature, kernel name, prelude, source,
  * options, architecture. The launch rule is a function of these and is left out.

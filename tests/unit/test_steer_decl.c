@@ -198,27 +198,44 @@ static void records_beyond_what_offsets_reach_are_refused(void **state) {
   stg_steer_decl_finish(&decl);
 }
 
+/* User ops count too: an op with more vectors makes longer chains. */
 static void bytes_are_said_without_a_device(void **state) {
   (void)state;
+  static const char wide[] = "{\"op\": \"wide\", \"vectors\": [\"a\", \"b\", \"c\", \"d\"], "
+                             "\"body\": [\"h += a + b + c + d\"]}";
+  static const char *const names[] = {"wide"};
+  stg_engine *engine = NULL;
+  stg_options options;
+  stg_options_init(&options);
+  options.backend = STG_BACKEND_CPU;
+  assert_int_equal(STG_OK, stg_engine_create(&options, &engine, NULL));
+  assert_int_equal(STG_OK, stg_op_register(engine, "wide.json", wide, sizeof wide - 1, NULL));
   size_t small = 0, large = 77;
   stg_error error = STG_ERROR_INIT;
   stg_steer_desc desc = plain_desc();
   desc.max_slots = 8;
   desc.max_vectors = 16;
-  assert_int_equal(STG_OK, stg_steer_bytes(&desc, &small, &error));
+  assert_int_equal(STG_OK, stg_steer_bytes(engine, &desc, &small, &error));
   assert_true(small >= (size_t)16 * 4096 * 2);
   desc.max_vectors = 17;
-  assert_int_equal(STG_OK, stg_steer_bytes(&desc, &large, &error));
+  assert_int_equal(STG_OK, stg_steer_bytes(engine, &desc, &large, &error));
   assert_int_equal(small + (size_t)4096 * 2, large);
   desc.max_vectors = 16;
   desc.layers = 2;
-  assert_int_equal(STG_OK, stg_steer_bytes(&desc, &large, &error));
+  assert_int_equal(STG_OK, stg_steer_bytes(engine, &desc, &large, &error));
+  assert_true(large > small);
+  desc.layers = 1;
+  desc.ops = names;
+  desc.n_ops = 1;
+  assert_int_equal(STG_OK, stg_steer_bytes(engine, &desc, &large, &error));
   assert_true(large > small);
   desc.hidden_size = 0;
   large = 77;
-  assert_int_equal(STG_E_INVALID, stg_steer_bytes(&desc, &large, &error));
+  assert_int_equal(STG_E_INVALID, stg_steer_bytes(engine, &desc, &large, &error));
   assert_int_equal(77, large);
-  assert_int_equal(STG_E_INVALID, stg_steer_bytes(&desc, NULL, &error));
+  assert_int_equal(STG_E_INVALID, stg_steer_bytes(engine, &desc, NULL, &error));
+  assert_int_equal(STG_E_INVALID, stg_steer_bytes(NULL, &desc, &large, &error));
+  assert_int_equal(STG_OK, stg_engine_destroy(engine, NULL));
 }
 
 static void the_longest_request_picks_the_tile(void **state) {

@@ -39,22 +39,21 @@ struct steer_launch {
   stg_apply apply;
 };
 
-static stg_status launch_steer(void *user, void *buffer, stg_stream stream, stg_error *reterr) {
+static stg_status launch_steer(void *user, const struct stg_bench_buffers *buffers, size_t index,
+                               stg_stream stream, stg_error *reterr) {
   struct steer_launch *launch = user;
-  launch->apply.hidden = buffer;
+  launch->apply.hidden = buffers->memory[index];
+  launch->apply.residual = buffers->read_only[index];
   return stg_steer_apply(launch->frame, &launch->apply, stream, reterr);
 }
 
 static stg_status time_job(struct stg_job *job, struct stg_job_table *table,
-                           const struct stg_bench_buffers *buffers, void *residual, struct row *row,
+                           const struct stg_bench_buffers *buffers, struct row *row,
                            stg_error *reterr) {
   const struct stg_workload *w = &job->workload;
   struct steer_launch launch = {
       .frame = table->frame,
-      .apply = {.struct_size = sizeof launch.apply,
-                .layer = w->layer,
-                .residual = residual,
-                .row_stride = w->row_stride},
+      .apply = {.struct_size = sizeof launch.apply, .layer = w->layer, .row_stride = w->row_stride},
   };
   stg_status status =
       stg_bench_time(job->engine, buffers, launch_steer, &launch, &row->time, reterr);
@@ -75,30 +74,26 @@ static stg_status with_tensors(struct stg_job *job, struct stg_job_table *table,
   const struct stg_workload *w = &job->workload;
   const size_t bytes = (size_t)w->rows * (size_t)w->row_stride * stg_dtype_bytes(w->dtype);
   struct stg_bench_buffers buffers = {0};
-  void *host = stg_calloc(bytes, 1);
-  void *residual = NULL;
-  stg_status status = host != NULL ? STG_OK : stg_error_memory(reterr, "the batch's rows", bytes);
+  void *hidden = stg_calloc(bytes, 1);
+  void *residual = w->pair ? stg_calloc(bytes, 1) : NULL;
+  stg_status status = hidden != NULL && (residual != NULL || !w->pair)
+                          ? STG_OK
+                          : stg_error_memory(reterr, "the batch's rows", bytes);
+  if (status == STG_OK) {
+    status = stg_workload_fill(w, &w->hidden, hidden, reterr);
+  }
   if (status == STG_OK && w->pair) {
-    status = stg_workload_fill(w, &w->residual, host, reterr);
-    if (status == STG_OK) {
-      status = stg_mem_alloc(job->engine, bytes, &residual, reterr);
-    }
-    if (status == STG_OK) {
-      status = stg_mem_upload(job->engine, residual, host, bytes, reterr);
-    }
+    status = stg_workload_fill(w, &w->residual, residual, reterr);
   }
   if (status == STG_OK) {
-    status = stg_workload_fill(w, &w->hidden, host, reterr);
+    status = stg_bench_buffers_init(job->engine, bytes, hidden, residual, &buffers, reterr);
   }
   if (status == STG_OK) {
-    status = stg_bench_buffers_init(job->engine, bytes, host, &buffers, reterr);
-  }
-  if (status == STG_OK) {
-    status = time_job(job, table, &buffers, residual, row, reterr);
+    status = time_job(job, table, &buffers, row, reterr);
   }
   stg_bench_buffers_finish(job->engine, &buffers);
-  stg_mem_free(job->engine, residual);
-  stg_free(host);
+  stg_free(hidden);
+  stg_free(residual);
   return status;
 }
 

@@ -8,16 +8,21 @@
 #include "engine/hostmem.h"
 #include "runtime/compile.h"
 
-/* Each thread reads V words of 16 bytes, then writes them; `flip` is 0, which the compiler cannot
- * know. */
+/* Each thread reads V words of 16 bytes, then writes them; in a pair it reads as many of `q` too.
+ * `flip` is 0, which the compiler cannot know. */
 static const char copy_source[] =
-    "template <int V> __device__ void stg_copy_words(uint4 *p, long long words, unsigned flip) {\n"
+    "template <int V> __device__ void stg_copy_words(uint4 *p, const uint4 *q, long long words,\n"
+    "                                                unsigned flip) {\n"
     "  uint4 x[V];\n"
     "  const long long first = (long long)blockIdx.x * blockDim.x * V + threadIdx.x;\n"
     "#pragma unroll\n"
     "  for (int i = 0; i < V; i++) {\n"
     "    const long long at = first + (long long)i * blockDim.x;\n"
     "    if (at < words) x[i] = p[at];\n"
+    "    if (at < words && q != 0) {\n"
+    "      const uint4 y = q[at];\n"
+    "      x[i].x ^= (y.x ^ y.y ^ y.z ^ y.w) & flip;\n"
+    "    }\n"
     "  }\n"
     "#pragma unroll\n"
     "  for (int i = 0; i < V; i++) {\n"
@@ -26,8 +31,9 @@ static const char copy_source[] =
     "    if (at < words) p[at] = x[i];\n"
     "  }\n"
     "}\n"
-    "extern \"C\" __global__ void stg_copy(uint4 *p, long long words, unsigned flip) {\n"
-    "  stg_copy_words<STG_COPY_WORDS>(p, words, flip);\n"
+    "extern \"C\" __global__ void stg_copy(uint4 *p, const uint4 *q, long long words, unsigned "
+    "flip) {\n"
+    "  stg_copy_words<STG_COPY_WORDS>(p, q, words, flip);\n"
     "}\n";
 
 struct copy_job {
@@ -37,11 +43,14 @@ struct copy_job {
   int64_t words;
 };
 
-static stg_status launch_copy(void *user, void *buffer, stg_stream stream, stg_error *reterr) {
+static stg_status launch_copy(void *user, const struct stg_bench_buffers *buffers, size_t index,
+                              stg_stream stream, stg_error *reterr) {
   const struct copy_job *job = user;
+  void *rows = buffers->memory[index];
+  void *read_only = buffers->read_only[index];
   int64_t words = job->words;
   uint32_t flip = 0;
-  void *args[] = {&buffer, &words, &flip};
+  void *args[] = {&rows, &read_only, &words, &flip};
   const int64_t per_block = (int64_t)job->threads * job->words_per_thread;
   const struct stg_launch_dims dims = {
       .grid_x = (uint32_t)((words + per_block - 1) / per_block),

@@ -13,19 +13,28 @@
 #define WARMUP 10
 #define REPEATS 100
 
+static stg_status fill_one(stg_engine *engine, size_t bytes, const void *content, void **ret_memory,
+                           stg_error *reterr) {
+  stg_status status = stg_mem_alloc(engine, bytes, ret_memory, reterr);
+  return status == STG_OK ? stg_mem_upload(engine, *ret_memory, content, bytes, reterr) : status;
+}
+
 stg_status stg_bench_buffers_init(stg_engine *engine, size_t bytes, const void *content,
-                                  struct stg_bench_buffers *ret, stg_error *reterr) {
+                                  const void *read_only, struct stg_bench_buffers *ret,
+                                  stg_error *reterr) {
   const struct stg_device_info *info = stg_device_get_info(stg_mem_device(engine));
   size_t count = 2 * (size_t)info->l2_bytes / bytes + 1;
   count = count < MIN_BUFFERS ? MIN_BUFFERS : count > MAX_BUFFERS ? MAX_BUFFERS : count;
-  struct stg_bench_buffers buffers = {.bytes = bytes, .memory = stg_calloc(count, sizeof(void *))};
-  stg_status status = buffers.memory != NULL
+  struct stg_bench_buffers buffers = {.bytes = bytes,
+                                      .memory = stg_calloc(count, sizeof(void *)),
+                                      .read_only = stg_calloc(count, sizeof(void *))};
+  stg_status status = buffers.memory != NULL && buffers.read_only != NULL
                           ? STG_OK
                           : stg_error_memory(reterr, "the list of buffers", count * sizeof(void *));
   for (; status == STG_OK && buffers.count < count; buffers.count++) {
-    status = stg_mem_alloc(engine, bytes, &buffers.memory[buffers.count], reterr);
-    if (status == STG_OK) {
-      status = stg_mem_upload(engine, buffers.memory[buffers.count], content, bytes, reterr);
+    status = fill_one(engine, bytes, content, &buffers.memory[buffers.count], reterr);
+    if (status == STG_OK && read_only != NULL) {
+      status = fill_one(engine, bytes, read_only, &buffers.read_only[buffers.count], reterr);
     }
   }
   if (status != STG_OK) {
@@ -39,8 +48,10 @@ stg_status stg_bench_buffers_init(stg_engine *engine, size_t bytes, const void *
 void stg_bench_buffers_finish(stg_engine *engine, struct stg_bench_buffers *buffers) {
   for (size_t i = 0; i < buffers->count; i++) {
     stg_mem_free(engine, buffers->memory[i]);
+    stg_mem_free(engine, buffers->read_only[i]);
   }
   stg_free(buffers->memory);
+  stg_free(buffers->read_only);
   *buffers = (struct stg_bench_buffers){0};
 }
 
@@ -54,7 +65,7 @@ static stg_status capture(stg_engine *engine, const struct stg_bench_buffers *bu
     return status;
   }
   for (size_t i = 0; status == STG_OK && i < buffers->count; i++) {
-    status = launch(user, buffers->memory[i], stream, reterr);
+    status = launch(user, buffers, i, stream, reterr);
   }
   size_t nodes = 0;
   struct stg_graph *graph = NULL;

@@ -56,11 +56,11 @@ typedef struct stg_steer_desc {
 } stg_steer_desc;
 
 /**
- * Device bytes (host bytes on the CPU) that stg_steer_create will take for tables, without frames
- * and without vectors. Needs no device.
+ * Device bytes that stg_steer_create will take on cuda for records and the vector bank; frames come
+ * on top. `engine` supplies registered ops; any backend will do, and no device is touched.
  */
-STG_API STG_NODISCARD stg_status stg_steer_bytes(const stg_steer_desc *desc, size_t *ret_bytes,
-                                                 stg_error *reterr);
+STG_API STG_NODISCARD stg_status stg_steer_bytes(stg_engine *engine, const stg_steer_desc *desc,
+                                                 size_t *ret_bytes, stg_error *reterr);
 
 /**
  * Allocate all tables and load or compile the kernels (decode and prefill tile) of the declared
@@ -136,8 +136,9 @@ typedef struct stg_step {
 } stg_step;
 
 /**
- * Fill the frame: translate slots to records, resolve the plan for this signature. May load or
- * compile (never on the path of a signature seen before). Rows past `rows` act as padding.
+ * Fill the frame: translate slots to records, resolve the plan for this signature. Compiles
+ * nothing: kernels came with the table. Rows past `rows` act as padding. A frame's steps and
+ * applies go on one stream, or the host orders the streams.
  * @return STG_E_BAD_SLOT with the row and the value when a host row map names a slot outside the
  * table; STG_E_CAPACITY for more rows than max_rows or than the largest bucket; STG_E_CAPTURING.
  *         Also reports what the device saw since the last step: STG_E_BAD_SLOT.
@@ -158,7 +159,8 @@ typedef struct stg_apply {
 } stg_apply;
 
 /**
- * Apply the frame's chains of one layer: one launch. Allocates nothing, hashes nothing.
+ * Apply the frame's chains of one layer. On cuda one launch, nothing allocated and nothing hashed;
+ * on the CPU room for one row is taken from the heap.
  * On a capturing stream it adds one kernel node for the frame's row bucket; the frame, its steer
  * table and the engine must outlive the host's graph. In place, rows that no op changes are not
  * stored; out of place they are copied.
