@@ -55,6 +55,7 @@ install_missing() {
     $missing >/dev/null
 }
 
+# build [TARGET]
 build() {
   if [ ! -f build/build.ninja ]; then
     say 'configuring build/'
@@ -66,11 +67,11 @@ build() {
     rm -f build-setup.log
   fi
   say 'building'
-  ninja -C build || die 'the build failed; after a change of compiler or system: rm -r build'
+  ninja -C build "$@" || die 'the build failed; after a change of compiler or system: rm -r build'
 }
 
 run_job() {
-  say "running build/tools/steergraph run specs/steer_mixed.json $*"
+  say "running build/tools/steergraph run specs/steer_mixed.json${*:+ $*}"
   build/tools/steergraph run specs/steer_mixed.json "$@"
 }
 
@@ -90,7 +91,7 @@ command=${1:-}
 case $command in
 run)
   install_missing $build_packages
-  build
+  build tools/steergraph
   run_job "$@"
   ;;
 test)
