@@ -8,8 +8,8 @@
 
 #include <math.h>
 
-#include "engine/cpu/lanes.h"
 #include "codegen/prelude/math.h"
+#include "engine/cpu/lanes.h"
 
 /* The largest ratio of absolute terms to result at which the Gram formula is trusted. */
 #define CANCELLATION_LIMIT 1024.0F
