@@ -135,21 +135,25 @@ stg_status stg_plan_launch(struct stg_engine *engine, const struct stg_plan *pla
   struct stg_steer_args copy = *args;
   void *pointers[] = {&copy};
   const struct stg_launch_dims dims = dims_of(plan->kernel, args->rows, args->chain_words);
+  stg_error error = STG_ERROR_INIT;
   pthread_mutex_lock(&exec->lock);
-  stg_status status = stg_graph_set(engine->device, exec->graph, 0, &dims, pointers, reterr);
-  bool updated = status == STG_OK;
-  if (updated) {
-    status = stg_graph_launch(engine->device, exec->graph, stream, reterr);
+  stg_status status = stg_graph_set(engine->device, exec->graph, 0, &dims, pointers, &error);
+  const bool refused = status == STG_E_CUDA;
+  if (status == STG_OK) {
+    status = stg_graph_launch(engine->device, exec->graph, stream, &error);
   }
   pthread_mutex_unlock(&exec->lock);
-  if (!updated && status == STG_E_CUDA) {
+  if (refused) {
     /* the driver refused the update: the plain launch gives the same result */
     atomic_fetch_add(&engine->counters.graph_fallbacks, 1);
     return launch_plain(engine, plan->kernel, args->rows, args, stream, reterr);
   }
+  if (status != STG_OK) {
+    return stg_error_set(reterr, status, "%s", error.message);
+  }
   atomic_fetch_add_explicit(&engine->counters.graph_updates, 1, memory_order_relaxed);
   atomic_fetch_add_explicit(&engine->counters.graph_launches, 1, memory_order_relaxed);
-  return status;
+  return STG_OK;
 }
 
 stg_status stg_plan_capture(struct stg_engine *engine, const struct stg_plan *plan,
