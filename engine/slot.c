@@ -163,7 +163,8 @@ struct change {
 static void copy_call(const struct stg_record_op *from, const struct change *change,
                       stg_op_call *to) {
   to->op = from->op->name;
-  to->params_given = (1u << from->op->n_params) - 1;
+  /* bits past the op's parameters stay: a record refuses them */
+  to->params_given = ((1u << from->op->n_params) - 1) | (change != NULL ? change->given : 0);
   memcpy(to->vectors, from->vectors, sizeof to->vectors);
   memcpy(to->params, from->params, sizeof to->params);
   for (size_t i = 0; change != NULL && i < from->op->n_params; i++) {

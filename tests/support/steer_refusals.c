@@ -176,6 +176,9 @@ static void parameters_of_ops_that_are_not_there_are_refused(void **state) {
                stg_steer_set_params(bed->steer, 0, 0, 0, NULL, 1, &error), &error);
   expect_error(STG_E_INVALID, "'scale'",
                stg_steer_set_params(bed->steer, 0, 0, 0, &value, 1, &error), &error);
+  const float two[] = {1, 1};
+  expect_error(STG_E_INVALID, "params_given is 0x3",
+               stg_steer_set_params(bed->steer, 0, 0, 0, two, 3, &error), &error);
   steer_batch_expect_ok(batch);
   steer_batch_destroy(batch);
   steer_bed_destroy(bed);
