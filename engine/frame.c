@@ -99,6 +99,7 @@ void stg_frame_free(stg_frame *frame) {
     stg_record_unref(&store, frame->snapshot[s]);
   }
   if (device != NULL) {
+    stg_event_destroy(device, frame->used);
     stg_device_free(device, frame->row_map);
     stg_device_free(device, frame->table);
   }
@@ -109,13 +110,20 @@ void stg_frame_free(stg_frame *frame) {
   stg_free(frame);
 }
 
+/* The stream of a stg_steer_once may be gone by now; its event is ours. */
+static stg_status wait_for_last_use(const stg_frame *frame) {
+  struct stg_device *device = frame->steer->engine->device;
+  return frame->used != NULL ? stg_event_synchronize(device, frame->used, NULL)
+                             : stg_stream_synchronize(device, frame->stream, NULL);
+}
+
 void stg_frame_destroy(stg_frame *frame) {
   if (frame == NULL) {
     return;
   }
   stg_steer *steer = frame->steer;
-  if (frame->stepped && stg_engine_is_cuda(steer->engine)) {
-    stg_status status = stg_stream_synchronize(steer->engine->device, frame->stream, NULL);
+  if (frame->plan != NULL && stg_engine_is_cuda(steer->engine)) {
+    stg_status status = wait_for_last_use(frame);
     (void)status; /* a lost device has no work in flight; the frame goes either way */
   }
   pthread_mutex_lock(&steer->lock);

@@ -38,6 +38,11 @@ static stg_status check_once(const stg_steer *steer, const stg_once *once, stg_e
                            (long long)once->lengths[i], (long long)once->rows);
     }
     sum += once->lengths[i];
+    if (once->chains[i].n_ops > 0 && once->chains[i].ops == NULL) {
+      return stg_error_set(reterr, STG_E_INVALID,
+                           "stg_steer_once: chains[%zu].ops is NULL with a count of %zu", i,
+                           once->chains[i].n_ops);
+    }
     if (once->chains[i].n_ops > 0 && once->chains[i].layer != once->apply.layer) {
       return stg_error_set(reterr, STG_E_INVALID,
                            "stg_steer_once: chains[%zu].layer is %u, apply.layer is %u", i,
@@ -143,13 +148,23 @@ static uint32_t fill_map(const stg_once *once, struct once_job *job) {
   return (uint32_t)longest;
 }
 
+/* The frame of all calls, made by the first. Calls on different streams follow each other by its
+ * event: the host sees no frame that it could order. */
 static stg_status once_frame(stg_steer *steer, stg_frame **ret_frame, stg_error *reterr) {
-  stg_status status = STG_OK;
   if (steer->once == NULL) {
-    status = stg_frame_create(steer, &steer->once, reterr);
+    stg_status status = stg_frame_create(steer, &steer->once, reterr);
+    if (status != STG_OK) {
+      return status;
+    }
+  }
+  if (stg_engine_is_cuda(steer->engine) && steer->once->used == NULL) {
+    stg_status status = stg_event_create(steer->engine->device, false, &steer->once->used, reterr);
+    if (status != STG_OK) {
+      return status;
+    }
   }
   *ret_frame = steer->once;
-  return status;
+  return STG_OK;
 }
 
 /* Step and apply with the slots borrowed. */
@@ -168,7 +183,17 @@ static stg_status run(stg_steer *steer, const stg_once *once, struct once_job *j
       .requests = (uint32_t)once->n_requests,
   };
   status = stg_steer_step(frame, &step, stream, reterr);
-  return status == STG_OK ? stg_steer_apply(frame, &once->apply, stream, reterr) : status;
+  if (status != STG_OK) {
+    return status;
+  }
+  status = stg_steer_apply(frame, &once->apply, stream, reterr);
+  if (frame->used == NULL) {
+    return status;
+  }
+  /* also after an apply that failed: the step was queued */
+  stg_status recorded = stg_event_record(steer->engine->device, frame->used, stream,
+                                         status == STG_OK ? reterr : NULL);
+  return status != STG_OK ? status : recorded;
 }
 
 stg_status stg_steer_once(stg_steer *steer, const stg_once *once, stg_stream stream,

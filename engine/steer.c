@@ -155,14 +155,14 @@ stg_status stg_steer_destroy(stg_steer *steer, stg_error *reterr) {
 
 stg_status stg_steer_check_slots(stg_steer *steer, stg_device_report *ret_report,
                                  stg_error *reterr) {
-  /* the device adds while we look: take what is there, leave what comes after */
-  volatile struct stg_device_words *words = steer->words;
-  if (words == NULL || words->bad_slot_rows == 0) {
+  const volatile struct stg_device_words *words = steer->words;
+  const uint32_t rows =
+      words != NULL ? words->bad_slot_rows - steer->reported.bad_slot_rows : 0; /* may wrap */
+  if (rows == 0) {
     return STG_OK;
   }
-  const uint32_t rows = words->bad_slot_rows;
   const int32_t slot = words->bad_slot;
-  words->bad_slot_rows = 0;
+  steer->reported.bad_slot_rows += rows;
   if (ret_report != NULL) {
     ret_report->bad_slot_rows = rows;
     ret_report->bad_slot = slot;
@@ -191,9 +191,9 @@ stg_status stg_device_status(stg_steer *steer, stg_stream stream, stg_device_rep
   pthread_mutex_lock(&steer->lock);
   status =
       stg_steer_check_slots(steer, ret_report, NULL); /* a report, not a failure of this call */
-  volatile struct stg_device_words *words = steer->words;
-  ret_report->non_finite_rows = words->non_finite_rows;
-  words->non_finite_rows = 0;
+  const volatile struct stg_device_words *words = steer->words;
+  ret_report->non_finite_rows = words->non_finite_rows - steer->reported.non_finite_rows;
+  steer->reported.non_finite_rows += ret_report->non_finite_rows;
   pthread_mutex_unlock(&steer->lock);
   return status == STG_E_BAD_SLOT ? STG_OK : status;
 }

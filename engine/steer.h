@@ -1,13 +1,13 @@
 /*
  * steer.h: the steer family's host side as its own files see it.
  *
- *   kernel.c   declaration -> signature, source, request          (steer_kernel.h)
- *   plan.c     kernel + graph shape -> launchable plan            (plan.h)
- *   bank.c     vectors on the device;  pool.c record memory;  staging.c pinned uploads
- *   record.c   chains -> an immutable record, on the device or the CPU
- *   steer.c    the table: create, destroy, slots
- *   frame.c    row maps;  step.c one scheduling step;  apply.c the launch;  once.c the one-shot
- * form
+ *   steer_decl.c   what was declared, checked;  steer_kernel.c  the kernels that follow from it
+ *   plan.c         kernel + graph shape -> launchable plan;  exec.c  its graphs, and the launch
+ *   bank.c         vectors on the device;  pool.c  record memory;  staging.c  pinned uploads
+ *   record.c       chains -> an immutable record, on the device or the CPU
+ *   steer.c        the table: create, destroy, report;  slot.c  what slots show
+ *   frame.c        row maps;  step.c  one scheduling step;  apply.c  one layer
+ *   once.c         the one-shot form
  *
  * Locking: `lock` of the table guards slots, records, bank, pool and plans. A frame belongs to one
  * thread; apply takes no table lock but the exec's.
@@ -33,7 +33,11 @@ struct stg_slot {
   struct stg_record *record;
 };
 
-/* What the device writes when a row map is wrong; pinned host memory on cuda. See the prelude. */
+/*
+ * What the device counts when a row map or a coefficient is wrong; pinned host memory on cuda. See
+ * the prelude. The device's adds are not atomic to the host, so the host never writes here: it
+ * remembers what it has reported.
+ */
 struct stg_device_words {
   uint32_t bad_slot_rows;
   int32_t bad_slot;
@@ -55,6 +59,7 @@ struct stg_steer {
   struct stg_staging uploads; /* cuda: to the engine's stream */
   struct stg_event *uploaded; /* cuda: after the last upload */
   struct stg_device_words *words;
+  struct stg_device_words reported; /* of `words`, so far */
   struct stg_plan_table plans;
   stg_frame *frames; /* alive, linked */
   stg_frame *once;   /* made by the first stg_steer_once */
@@ -79,7 +84,8 @@ struct stg_frame {
   struct stg_cpu_chain *cpu_chains; /* CPU: [max_slots] scratch of apply */
   int32_t *cpu_rows;                /* CPU: [capacity] scratch of apply */
   stg_stream stream;                /* of the last step */
-  bool stepped;
+  struct stg_event *used;           /* cuda: after the last stg_steer_once, else NULL */
+  bool stepped;                     /* all of the last step is queued, so apply may follow */
 };
 
 /** The records' store, as record.h and staging.h want it. */
@@ -95,8 +101,8 @@ void stg_steer_show(stg_steer *steer, uint32_t slot, struct stg_record *record);
 /** Free a frame that the table no longer lists. Lock held. */
 void stg_frame_free(stg_frame *frame);
 /**
- * STG_E_BAD_SLOT when the device met a row map entry that is no slot since the last call; clears
- * the report and copies it to `ret_report` (may be NULL). Lock held.
+ * STG_E_BAD_SLOT when the device met a row map entry that is no slot since the last call; copies
+ * the report to `ret_report` (may be NULL), and does not give it again. Lock held.
  */
 STG_NODISCARD stg_status stg_steer_check_slots(stg_steer *steer, stg_device_report *ret_report,
                                                stg_error *reterr);

@@ -145,16 +145,20 @@ static stg_status upload(stg_frame *frame, const stg_step *step, stg_stream stre
   if (status == STG_OK && frame->serial != steer->serial) {
     status = stg_event_wait(steer->engine->device, steer->uploaded, stream, reterr);
   }
+  if (status == STG_OK && frame->used != NULL) {
+    status = stg_event_wait(steer->engine->device, frame->used, stream, reterr);
+  }
   if (status != STG_OK) {
     return status;
   }
+  /* from here on a failure leaves half a step, which must not be applied, and rows that it may have
+   * written must be overwritten by the next */
+  frame->stepped = false;
+  frame->high_rows = step->rows > frame->high_rows ? step->rows : frame->high_rows;
   take_snapshot(frame, buffer);
-  const int64_t until = step->rows > frame->high_rows ? step->rows : frame->high_rows;
+  const int64_t until = frame->high_rows;
   status = step->on_device ? upload_device_map(frame, step, buffer->host, until, stream, reterr)
                            : upload_host_map(frame, step, buffer->host, until, stream, reterr);
-  if (status == STG_OK) {
-    frame->high_rows = until;
-  }
   /* also after a failure: what was queued before it still reads the buffer */
   stg_status committed =
       stg_staging_commit(&frame->staging, buffer, stream, status == STG_OK ? reterr : NULL);

@@ -175,6 +175,45 @@ static void a_frame_may_move_to_another_stream(void **state) {
   stg_stream_destroy(stg_mem_device(env->engine), stream);
 }
 
+static void steer_once_with(const struct steer_batch *batch, const stg_chain *chain) {
+  const int64_t rows = ROWS;
+  const stg_once once = {.struct_size = sizeof once,
+                         .apply = steer_batch_args(batch),
+                         .rows = ROWS,
+                         .n_requests = 1,
+                         .lengths = &rows,
+                         .chains = chain};
+  stg_error error = STG_ERROR_INIT;
+  check_ok(stg_steer_once(batch->bed->steer, &once, batch->stream, &error), &error);
+}
+
+/* The calls share one frame, whose map a later call must not overwrite before it has been read. */
+static void one_shots_on_different_streams_follow_each_other(void **state) {
+  struct steer_env *env = *state;
+  struct steer_bed *bed = bed_of(state, 8);
+  struct stg_device *device = stg_mem_device(env->engine);
+  const stg_op_call call = steer_add(steer_bed_direction(bed, 35, 3), 1);
+  const stg_chain chains[2] = {{.ops = &call, .n_ops = 1}, {0}};
+  const stg_stream streams[2] = {new_stream(bed), new_stream(bed)};
+  struct steer_batch *batches[AHEAD];
+  for (int round = 0; round < (env->quick ? 4 : 20); round++) {
+    create_batches(bed, streams[0], batches);
+    for (size_t k = 0; k < AHEAD; k++) {
+      batches[k]->stream = streams[k % 2];
+      batches[k]->chains[0] = steer_bed_chain(bed, &call, 1);
+      steer_batch_map(batches[k], 0, ROWS, k % 2 == 0 ? 0 : STG_ROW_UNSTEERED);
+    }
+    for (size_t k = 0; k < AHEAD; k++) {
+      steer_once_with(batches[k], &chains[k % 2]);
+    }
+    check_and_destroy(batches);
+  }
+  /* before the table: it must not need the stream of its last one-shot */
+  stg_stream_destroy(device, streams[0]);
+  stg_stream_destroy(device, streams[1]);
+  steer_bed_destroy(bed);
+}
+
 /* A host thread that sets slots while another steps and applies. */
 struct changer {
   struct steer_bed *bed;
@@ -250,6 +289,7 @@ int main(void) {
       cmocka_unit_test(row_maps_of_steps_issued_ahead_stay_apart),
       cmocka_unit_test(frames_on_two_streams_run_side_by_side),
       cmocka_unit_test(a_frame_may_move_to_another_stream),
+      cmocka_unit_test(one_shots_on_different_streams_follow_each_other),
       cmocka_unit_test(slots_set_by_another_thread_do_not_disturb_this_one),
   };
   return cmocka_run_group_tests_name("steer streams", tests, steer_env_cuda, steer_env_close);

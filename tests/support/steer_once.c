@@ -114,6 +114,9 @@ static void lengths_beyond_the_rows_are_an_error_and_nothing_is_written(void **s
   once.lengths = (const int64_t[]){5, INT64_MAX};
   expect_refused(batch, &once, STG_E_INVALID, "lengths[1] is 9223372036854775807");
   once.lengths = (const int64_t[]){6, 4};
+  once.chains = (const stg_chain[]){chains[0], {.n_ops = 1}};
+  expect_refused(batch, &once, STG_E_INVALID, "chains[1].ops is NULL with a count of 1");
+  once.chains = chains;
   once.rows = 65;
   expect_refused(batch, &once, STG_E_CAPACITY, "65 rows, the table declares max_rows 64");
   expect_once(batch, (const int64_t[]){6, 4}, chains, 2);
