@@ -61,9 +61,9 @@ __device__ __noinline__ float stg_norm2_from_row(const void *bank, const void *h
   return stg_warp_sum(sum);
 }
 
-// Squared norm of a*h + sum c_i v_i: a^2 n + 2a sum c_i d_i + sum c_i c_j G_ij, floored at 0. When
-// the terms cancel so far that fewer than 14 of float's bits could be left, the row itself is
-// asked.
+// Squared norm of a*h + sum c_i v_i: a^2 n + 2a sum c_i d_i + sum c_i c_j G_ij. When the terms
+// cancel so far that fewer than 14 of float's bits could be left, or below 0, the row itself is
+// asked; so the result is never negative.
 template <class G>
 __device__ __noinline__ float stg_norm2_of(const void *bank, const void *hidden_row,
                                            const void *residual_row, const unsigned *words, float a,

@@ -111,7 +111,7 @@ __device__ __forceinline__ void stg_load_chunk(const void *row, int chunk, bool 
     stg_load_wide((const uint4 *)((const element *)row + first), r);
     return;
   }
-  element e[8];
+  alignas(16) element e[8]; // read as whole words below
 #pragma unroll
   for (int j = 0; j < 8; j++) {
     e[j] = first + j < G::hidden ? ((const element *)row)[first + j] : (element)0;
