@@ -1,14 +1,20 @@
 /*
  * gram.c: a hash table from unordered pairs of ids to float32 dots.
+ *
+ * Pairs of forgotten vectors go many at once: a walk over the table for each vector would make the
+ * release of n vectors take n^2. Ids are not reused, so a pair that stays a while is never wrong.
  */
 #include "engine/gram.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/dtype.h"
 
 #define INITIAL_CELLS 256
+/* A sweep is worth its walk when the forgotten are this part of the cells. */
+#define CELLS_PER_FORGOTTEN 8
 
 struct cell {
   uint64_t low, high; /* ids, low <= high; low 0: empty */
@@ -20,6 +26,9 @@ struct stg_gram_memo {
   size_t n_cells;
   size_t used;
   uint64_t hits;
+  uint64_t *forgotten; /* ids whose pairs the next sweep drops */
+  size_t n_forgotten;
+  size_t forgotten_capacity;
 };
 
 stg_status stg_gram_memo_create(struct stg_gram_memo **ret_memo, stg_error *reterr) {
@@ -39,6 +48,7 @@ stg_status stg_gram_memo_create(struct stg_gram_memo **ret_memo, stg_error *rete
 void stg_gram_memo_destroy(struct stg_gram_memo *memo) {
   if (memo != NULL) {
     stg_free(memo->cells);
+    stg_free(memo->forgotten);
     stg_free(memo);
   }
 }
@@ -57,25 +67,63 @@ static struct cell *find_cell(struct cell *cells, size_t n_cells, uint64_t low, 
   return &cells[i];
 }
 
-/* Move every pair that is not of `without` into a table of n_cells. */
-static stg_status rehash(struct stg_gram_memo *memo, size_t n_cells, uint64_t without,
-                         stg_error *reterr) {
+static stg_status grow(struct stg_gram_memo *memo, stg_error *reterr) {
+  size_t n_cells = 2 * memo->n_cells;
   struct cell *cells = stg_calloc(n_cells, sizeof *cells);
   if (cells == NULL) {
     return stg_error_memory(reterr, "the gram memo", n_cells * sizeof *cells);
   }
-  memo->used = 0;
   for (size_t i = 0; i < memo->n_cells; i++) {
     const struct cell *c = &memo->cells[i];
-    if (c->low != 0 && c->low != without && c->high != without) {
+    if (c->low != 0) {
       *find_cell(cells, n_cells, c->low, c->high) = *c;
-      memo->used++;
     }
   }
   stg_free(memo->cells);
   memo->cells = cells;
   memo->n_cells = n_cells;
   return STG_OK;
+}
+
+/* Empty a cell, moving later ones up so that no search ends too early. */
+static void remove_at(struct stg_gram_memo *memo, size_t at) {
+  struct cell *cells = memo->cells;
+  size_t mask = memo->n_cells - 1;
+  size_t hole = at;
+  for (size_t i = (at + 1) & mask; cells[i].low != 0; i = (i + 1) & mask) {
+    size_t home = hash_pair(cells[i].low, cells[i].high) & mask;
+    if (((i - home) & mask) >= ((i - hole) & mask)) {
+      cells[hole] = cells[i];
+      hole = i;
+    }
+  }
+  cells[hole] = (struct cell){0};
+  memo->used--;
+}
+
+static int compare_ids(const void *a, const void *b) {
+  const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+  return (x > y) - (x < y);
+}
+
+static bool is_forgotten(const struct stg_gram_memo *memo, uint64_t id) {
+  return bsearch(&id, memo->forgotten, memo->n_forgotten, sizeof id, compare_ids) != NULL;
+}
+
+/* Drop the pairs of all that was forgotten. */
+static void sweep(struct stg_gram_memo *memo) {
+  if (memo->n_forgotten == 0) {
+    return;
+  }
+  qsort(memo->forgotten, memo->n_forgotten, sizeof *memo->forgotten, compare_ids);
+  for (size_t i = 0; i < memo->n_cells; i++) {
+    /* again at the same place: a removal moves others up */
+    const struct cell *c = &memo->cells[i];
+    while (c->low != 0 && (is_forgotten(memo, c->low) || is_forgotten(memo, c->high))) {
+      remove_at(memo, i);
+    }
+  }
+  memo->n_forgotten = 0;
 }
 
 /* Four partial sums in one fixed order: exact products (24 bits by 24 bits) in float64. */
@@ -100,9 +148,12 @@ stg_status stg_gram_memo_get(struct stg_gram_memo *memo, const struct stg_gram_s
     return STG_OK;
   }
   if (2 * (memo->used + 1) > memo->n_cells) {
-    stg_status status = rehash(memo, 2 * memo->n_cells, 0, reterr);
-    if (status != STG_OK) {
-      return status;
+    sweep(memo);
+    if (2 * (memo->used + 1) > memo->n_cells) {
+      stg_status status = grow(memo, reterr);
+      if (status != STG_OK) {
+        return status;
+      }
     }
     cell = find_cell(memo->cells, memo->n_cells, low, high);
   }
@@ -113,19 +164,23 @@ stg_status stg_gram_memo_get(struct stg_gram_memo *memo, const struct stg_gram_s
 }
 
 void stg_gram_memo_forget(struct stg_gram_memo *memo, uint64_t id) {
-  bool present = false;
-  for (size_t i = 0; i < memo->n_cells && !present; i++) {
-    present = memo->cells[i].low != 0 && (memo->cells[i].low == id || memo->cells[i].high == id);
+  if (memo->n_forgotten == memo->forgotten_capacity) {
+    size_t capacity = memo->forgotten_capacity == 0 ? 64 : 2 * memo->forgotten_capacity;
+    uint64_t *forgotten = stg_realloc(memo->forgotten, capacity * sizeof *forgotten);
+    if (forgotten == NULL) {
+      return; /* pairs that stay are dead weight, not wrong */
+    }
+    memo->forgotten = forgotten;
+    memo->forgotten_capacity = capacity;
   }
-  if (present) {
-    /* ids are not reused, so pairs that stay when memory is short are dead weight, not wrong */
-    stg_status status = rehash(memo, memo->n_cells, id, NULL);
-    (void)status;
+  memo->forgotten[memo->n_forgotten++] = id;
+  if (memo->n_forgotten > memo->n_cells / CELLS_PER_FORGOTTEN) {
+    sweep(memo);
   }
 }
 
-void stg_gram_memo_counters(const struct stg_gram_memo *memo, uint64_t *ret_pairs,
-                            uint64_t *ret_hits) {
+void stg_gram_memo_counters(struct stg_gram_memo *memo, uint64_t *ret_pairs, uint64_t *ret_hits) {
+  sweep(memo);
   *ret_pairs = memo->used;
   *ret_hits = memo->hits;
 }

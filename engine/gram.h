@@ -26,9 +26,8 @@ STG_NODISCARD stg_status stg_gram_memo_get(struct stg_gram_memo *memo,
                                            const struct stg_gram_side *a,
                                            const struct stg_gram_side *b, size_t length,
                                            float *ret_dot, stg_error *reterr);
-/** Drop every pair of a vector that is gone. */
+/** Drop every pair of a vector that is gone, in constant time on average. */
 void stg_gram_memo_forget(struct stg_gram_memo *memo, uint64_t id);
-void stg_gram_memo_counters(const struct stg_gram_memo *memo, uint64_t *ret_pairs,
-                            uint64_t *ret_hits);
+void stg_gram_memo_counters(struct stg_gram_memo *memo, uint64_t *ret_pairs, uint64_t *ret_hits);
 
 #endif

@@ -36,7 +36,7 @@ static float dot_of(struct stg_gram_memo *memo, const struct stg_gram_side *a,
   return dot;
 }
 
-static void expect_counters(const struct stg_gram_memo *memo, uint64_t pairs, uint64_t hits) {
+static void expect_counters(struct stg_gram_memo *memo, uint64_t pairs, uint64_t hits) {
   uint64_t seen_pairs, seen_hits;
   stg_gram_memo_counters(memo, &seen_pairs, &seen_hits);
   assert_int_equal(pairs, seen_pairs);
@@ -114,6 +114,32 @@ static void thousands_of_pairs_are_found_again(void **state) {
   }
 }
 
+/* Vectors come and go beside some that stay: as many pairs as vectors alive, each found again. */
+static void many_vectors_are_forgotten_beside_those_that_stay(void **state) {
+  enum { STAY = 40, COME_AND_GO = 20000 };
+  const float two[] = {2}, three[] = {3};
+  for (uint64_t id = 1; id <= STAY; id++) {
+    const struct stg_gram_side side = {id, STG_F32, two};
+    assert_true(dot_of(*state, &side, &side, 1) == 4);
+  }
+  for (uint64_t k = 0; k < COME_AND_GO; k++) {
+    const struct stg_gram_side stays = {1 + k % STAY, STG_F32, two};
+    const struct stg_gram_side goes = {STAY + 1 + k, STG_F32, three};
+    assert_true(dot_of(*state, &goes, &stays, 1) == 6);
+    assert_true(dot_of(*state, &stays, &stays, 1) == 4);
+    if (k >= 300) {
+      stg_gram_memo_forget(*state, goes.id - 300);
+    }
+  }
+  expect_counters(*state, STAY + 300, COME_AND_GO);
+  for (uint64_t k = COME_AND_GO - 300; k < COME_AND_GO; k++) {
+    const struct stg_gram_side stays = {1 + k % STAY, STG_F32, two};
+    const struct stg_gram_side goes = {STAY + 1 + k, STG_F32, three};
+    assert_true(dot_of(*state, &stays, &goes, 1) == 6);
+  }
+  expect_counters(*state, STAY + 300, COME_AND_GO + 300);
+}
+
 static void a_memo_that_cannot_grow_says_so_and_stays_right(void **state) {
   const float one[] = {1};
   float dot = 77;
@@ -145,6 +171,7 @@ int main(void) {
       MEMO_TEST(both_orders_are_one_pair),
       MEMO_TEST(a_vector_is_forgotten_with_all_its_pairs),
       MEMO_TEST(thousands_of_pairs_are_found_again),
+      MEMO_TEST(many_vectors_are_forgotten_beside_those_that_stay),
       MEMO_TEST(a_memo_that_cannot_grow_says_so_and_stays_right),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
