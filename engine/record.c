@@ -255,6 +255,11 @@ static stg_status order_chains(struct stg_record *record, stg_error *reterr) {
 
 stg_status stg_record_create(struct stg_record_store *store, const stg_chain *chains,
                              size_t n_chains, struct stg_record **ret_record, stg_error *reterr) {
+  if (n_chains > store->decl->layers) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "%zu chains, more than the %u layers declared; give one per layer",
+                         n_chains, store->decl->layers);
+  }
   struct stg_record *record = stg_calloc(1, sizeof *record);
   if (record == NULL) {
     return stg_error_memory(reterr, "a record", sizeof *record);

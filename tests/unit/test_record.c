@@ -279,6 +279,24 @@ static void a_record_that_fails_gives_everything_back(void **state) {
   close_fixture(&f);
 }
 
+/* Said before the first is read or anything is taken: a count may be far beyond its array. */
+static void more_chains_than_layers_are_refused_by_their_count(void **state) {
+  (void)state;
+  struct fixture f;
+  open_fixture(&f, false);
+  struct stg_record *record = NULL;
+  stg_error error = STG_ERROR_INIT;
+  const stg_op_call call = add_call(&f, 0, 1);
+  const stg_chain chain = {.ops = &call, .n_ops = 1};
+  assert_int_equal(STG_E_INVALID, stg_record_create(&f.store, &chain, SIZE_MAX, &record, &error));
+  assert_string_equal("18446744073709551615 chains, more than the 4 layers declared; give one per "
+                      "layer",
+                      error.message);
+  assert_int_equal(STG_E_INVALID, stg_record_create(&f.store, &chain, 5, &record, &error));
+  assert_null(record);
+  close_fixture(&f);
+}
+
 static void a_full_pool_is_a_status_and_gives_everything_back(void **state) {
   (void)state;
   struct fixture f;
@@ -353,6 +371,7 @@ int main(void) {
       cmocka_unit_test(the_digest_does_not_depend_on_the_order_of_layers),
       cmocka_unit_test(a_reference_keeps_a_record),
       cmocka_unit_test(a_record_that_fails_gives_everything_back),
+      cmocka_unit_test(more_chains_than_layers_are_refused_by_their_count),
       cmocka_unit_test(a_full_pool_is_a_status_and_gives_everything_back),
       cmocka_unit_test(a_lack_of_memory_gives_everything_back),
   };
