@@ -7,7 +7,9 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "codegen/lang/emit.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/dtype.h"
 #include "specs/op_file.h"
 
 #define USER_CODE_BIT 0x80000000u
@@ -118,6 +120,38 @@ void stg_op_table_destroy(struct stg_op_table *table) {
   stg_free(table);
 }
 
+/* What a definition says beside its body, as text: names, defaults to the last bit, requirements.
+ */
+static void print_interface(const struct stg_op *op, struct stg_strbuf *out) {
+  for (size_t i = 0; i < op->n_vectors; i++) {
+    stg_strbuf_printf(out, "vector %s\n", op->vector_names[i]);
+  }
+  for (size_t i = 0; i < op->n_params; i++) {
+    const struct stg_op_param *param = &op->params[i];
+    stg_strbuf_printf(out, "param %s %d %08x\n", param->name, param->has_default,
+                      param->has_default ? stg_f32_bits(param->default_value) : 0);
+  }
+  for (uint16_t i = 0; i < op->ast.n_require; i++) {
+    stg_emit_expression(&op->ast, op->ast.require[i], NULL, out);
+    stg_strbuf_str(out, "\n");
+  }
+}
+
+static stg_status has_same_interface(const struct stg_op *a, const struct stg_op *b, bool *ret_same,
+                                     stg_error *reterr) {
+  struct stg_strbuf texts[2] = {{0}, {0}};
+  print_interface(a, &texts[0]);
+  print_interface(b, &texts[1]);
+  stg_status status = stg_strbuf_status(&texts[0], reterr);
+  if (status == STG_OK) {
+    status = stg_strbuf_status(&texts[1], reterr);
+  }
+  *ret_same = strcmp(stg_strbuf_text(&texts[0]), stg_strbuf_text(&texts[1])) == 0;
+  stg_strbuf_finish(&texts[0]);
+  stg_strbuf_finish(&texts[1]);
+  return status;
+}
+
 /* Refuse a name that means another op, and a code that two different bodies share. */
 static stg_status check_new(const struct stg_op_table *table, const struct stg_op *op,
                             const char *file, bool *ret_known, stg_error *reterr) {
@@ -129,8 +163,16 @@ static stg_status check_new(const struct stg_op_table *table, const struct stg_o
                            "%s: op: '%s' is registered with another body; use another name", file,
                            op->name);
     }
+    bool same = false;
+    stg_status status = has_same_interface(same_name, op, &same, reterr);
+    if (status == STG_OK && !same) {
+      status = stg_error_set(reterr, STG_E_INVALID,
+                             "%s: op: '%s' is registered with other vectors, parameters or "
+                             "requirements; use another name",
+                             file, op->name);
+    }
     *ret_known = true;
-    return STG_OK;
+    return status;
   }
   for (size_t i = 0; i < table->count; i++) {
     const struct stg_op *other = table->ops[i];

@@ -394,6 +394,51 @@ static void two_names_may_share_one_body(void **state) {
   stg_steer_decl_finish(&decl);
 }
 
+/* Whatever is said differently, the caller of the second would get the first. */
+static void a_used_name_takes_its_own_definition_only(void **state) {
+  static const char head[] = "{\"op\": \"mine\", ";
+  static const struct {
+    const char *rest;
+    stg_status wanted;
+    const char *part;
+  } cases[] = {
+      {"\"vectors\": [\"v\"], \"params\": {\"s\": {\"default\": 1}}, \"require\": [\"s > 0\"], "
+       "\"body\": [\"h += s * v\"]}",
+       STG_OK, ""},
+      {"\"vectors\": [\"v\"], \"params\": {\"s\": {\"default\": 1.0}}, \"require\": [\"(s) > 0\"], "
+       "\"body\": [\"h += (s)*v\"], \"note\": \"the same\"}",
+       STG_OK, ""},
+      {"\"vectors\": [\"v\"], \"params\": {\"s\": {\"default\": 2}}, \"require\": [\"s > 0\"], "
+       "\"body\": [\"h += s * v\"]}",
+       STG_E_INVALID, "other vectors, parameters or requirements"},
+      {"\"vectors\": [\"v\"], \"params\": {\"s\": {}}, \"require\": [\"s > 0\"], "
+       "\"body\": [\"h += s * v\"]}",
+       STG_E_INVALID, "other vectors, parameters or requirements"},
+      {"\"vectors\": [\"v\"], \"params\": {\"t\": {\"default\": 1}}, \"require\": [\"t > 0\"], "
+       "\"body\": [\"h += t * v\"]}",
+       STG_E_INVALID, "other vectors, parameters or requirements"},
+      {"\"vectors\": [\"w\"], \"params\": {\"s\": {\"default\": 1}}, \"require\": [\"s > 0\"], "
+       "\"body\": [\"h += s * w\"]}",
+       STG_E_INVALID, "other vectors, parameters or requirements"},
+      {"\"vectors\": [\"v\"], \"params\": {\"s\": {\"default\": 1}}, \"require\": [\"s >= 0\"], "
+       "\"body\": [\"h += s * v\"]}",
+       STG_E_INVALID, "other vectors, parameters or requirements"},
+      {"\"vectors\": [\"v\"], \"params\": {\"s\": {\"default\": 1}}, \"require\": [\"s > 0\"], "
+       "\"body\": [\"h += 2 * s * v\"]}",
+       STG_E_INVALID, "registered with another body"},
+  };
+  const size_t builtins = stg_op_table_count(*state);
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    char json[256];
+    stg_error error = STG_ERROR_INIT;
+    snprintf(json, sizeof json, "%s%s", head, cases[i].rest);
+    assert_int_equal(cases[i].wanted,
+                     stg_op_table_add(*state, "test.json", json, strlen(json), &error));
+    assert_non_null(strstr(error.message, cases[i].part));
+    assert_int_equal(builtins + 1, stg_op_table_count(*state));
+  }
+}
+
 static void the_cpu_has_a_text_and_no_source(void **state) {
   struct stg_steer_decl decl;
   struct stg_steer_kernel kernel;
@@ -429,6 +474,7 @@ int main(void) {
       OPS_TEST(what_only_sizes_tables_does_not_move_the_kernel_key),
       OPS_TEST(names_in_a_user_op_do_not_move_the_kernel_key),
       OPS_TEST(two_names_may_share_one_body),
+      OPS_TEST(a_used_name_takes_its_own_definition_only),
       OPS_TEST(the_cpu_has_a_text_and_no_source),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -111,7 +111,7 @@ STG_API void stg_engine_get_info(const stg_engine *engine, stg_engine_info *info
 
 /**
  * Register an op from the text of its JSON definition (specs/README.md). `file` names it in
- * messages. The same definition twice is success; another body under a used name is STG_E_INVALID,
+ * messages. The same definition twice is success; another one under a used name is STG_E_INVALID,
  * a malformed one STG_E_FORMAT with file, statement and column.
  */
 STG_API STG_NODISCARD stg_status stg_op_register(stg_engine *engine, const char *file,
