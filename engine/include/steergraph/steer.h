@@ -29,7 +29,11 @@ extern "C" {
 #define STG_ROW_PADDING (-2)   /* never loaded, never stored */
 
 typedef struct stg_steer stg_steer; /* any thread */
-typedef struct stg_frame stg_frame; /* one thread at a time */
+/*
+ * One thread at a time, and one stream: a host that moves a frame to another stream orders the new
+ * stream after the frame's last use on the old one.
+ */
+typedef struct stg_frame stg_frame;
 
 /* What an op sees of a row. */
 typedef enum stg_state { STG_STATE_HIDDEN = 0, STG_STATE_HIDDEN_PLUS_RESIDUAL = 1 } stg_state;
@@ -69,7 +73,10 @@ STG_API STG_NODISCARD stg_status stg_steer_bytes(stg_engine *engine, const stg_s
  */
 STG_API STG_NODISCARD stg_status stg_steer_create(stg_engine *engine, const stg_steer_desc *desc,
                                                   stg_steer **ret_steer, stg_error *reterr);
-/** Free everything. Waits for steps in flight. STG_E_BUSY while a frame is alive. */
+/**
+ * Free everything. Waits for uploads and one-shot calls in flight; frames waited for theirs.
+ * @return STG_E_BUSY while a frame is alive. No other thread may be in a call on the table.
+ */
 STG_API STG_NODISCARD stg_status stg_steer_destroy(stg_steer *steer, stg_error *reterr);
 
 /* One op with its arguments, in the order in which the op declares them. */
@@ -90,20 +97,26 @@ typedef struct stg_chain {
 /**
  * Put chains into a slot, replacing what it held. At most one chain per layer; layers without one
  * are not steered. Takes its own references to vectors. Steps already issued keep the old chains.
- * @return STG_E_INVALID (slot, layer, op name, vector width or parameter, with the values),
- *         STG_E_NOT_DECLARED (an op or a chain longer than declared), STG_E_CAPACITY,
- * STG_E_NOT_FOUND (vector). The slot is unchanged on failure. Any thread; does not synchronise
- * unless the record pool is full of records still in use.
+ * @return STG_E_INVALID (layer, vector width or parameter, with the values), STG_E_NOT_DECLARED (an
+ * op or a chain longer than declared), STG_E_CAPACITY (slot, vectors or records),
+ * STG_E_NOT_FOUND (vector). The slot is unchanged on failure. Any thread. Waits for the device only
+ * where more than four of its uploads are in flight, or the record pool is full of records still in
+ * use.
  */
 STG_API STG_NODISCARD stg_status stg_steer_slot_set(stg_steer *steer, uint32_t slot,
                                                     const stg_chain *chains, size_t n_chains,
                                                     stg_error *reterr);
-/** Empty a slot: its rows are then not steered. An empty slot may be cleared again. */
+/**
+ * Empty a slot: its rows are then not steered, from the next step on. An empty slot may be cleared
+ * again.
+ * @return STG_E_CAPACITY for a slot outside the table. Any thread; does not synchronise.
+ */
 STG_API STG_NODISCARD stg_status stg_steer_slot_clear(stg_steer *steer, uint32_t slot,
                                                       stg_error *reterr);
 /**
  * Change parameters of op `op_index` of the slot's chain at `layer`; `given` as in stg_op_call, the
- * others keep their value. Visible from the next step on.
+ * others keep their value. Visible from the next step on; the slot is unchanged on failure.
+ * @return STG_E_NOT_FOUND when the slot has no such op, else as stg_steer_slot_set. Any thread.
  */
 STG_API STG_NODISCARD stg_status stg_steer_set_params(stg_steer *steer, uint32_t slot,
                                                       uint32_t layer, size_t op_index,
@@ -113,14 +126,22 @@ STG_API STG_NODISCARD stg_status stg_steer_set_params(stg_steer *steer, uint32_t
  * 16 bytes that identify what the slot does (ops, parameters, vector contents, layers): part of a
  * host's prefix-cache key, since steered and unsteered prompts must not share KV. An empty slot
  * gives zeros.
+ * @return STG_E_CAPACITY for a slot outside the table. Any thread; touches no stream.
  */
 STG_API STG_NODISCARD stg_status stg_steer_digest(const stg_steer *steer, uint32_t slot,
                                                   unsigned char ret_digest[16], stg_error *reterr);
 
-/** One row map at fixed device addresses, for up to max_rows of the steer table. */
+/**
+ * One row map at fixed device addresses, for up to max_rows of the steer table; the caller's, to be
+ * destroyed before the table. Any thread; synchronises the engine's own stream.
+ * @return STG_E_NO_MEMORY, STG_E_CUDA.
+ */
 STG_API STG_NODISCARD stg_status stg_frame_create(stg_steer *steer, stg_frame **ret_frame,
                                                   stg_error *reterr);
-/** Waits for the frame's last use. NULL is fine. */
+/**
+ * Waits for the stream of the frame's last step, which must still exist: uses on other streams, and
+ * replays of graphs that name the frame, are the host's to end before. NULL is fine.
+ */
 STG_API void stg_frame_destroy(stg_frame *frame);
 
 /* One scheduling step. */
@@ -142,7 +163,8 @@ typedef struct stg_step {
  * @return STG_E_BAD_SLOT with the row and the value when a host row map names a slot outside the
  * table; STG_E_CAPACITY for more rows than max_rows or than the largest bucket; STG_E_CAPTURING.
  *         Also reports what the device saw since the last step: STG_E_BAD_SLOT.
- * Does not synchronise.
+ * A refused step leaves the frame as the last one made it; after a failed CUDA call it needs a new
+ * step. Does not synchronise, unless four steps are ahead of the device.
  */
 STG_API STG_NODISCARD stg_status stg_steer_step(stg_frame *frame, const stg_step *step,
                                                 stg_stream stream, stg_error *reterr);
@@ -164,6 +186,8 @@ typedef struct stg_apply {
  * On a capturing stream it adds one kernel node for the frame's row bucket; the frame, its steer
  * table and the engine must outlive the host's graph. In place, rows that no op changes are not
  * stored; out of place they are copied.
+ * @return STG_E_INVALID for a layer, stride, pointer or overlap that cannot be, with the values,
+ * and before the first step; nothing is written then. Does not synchronise.
  */
 STG_API STG_NODISCARD stg_status stg_steer_apply(stg_frame *frame, const stg_apply *apply,
                                                  stg_stream stream, stg_error *reterr);
@@ -181,7 +205,8 @@ typedef struct stg_once {
 
 /**
  * Register, step, apply, and give the slots back. Requests with equal chains share a slot; needs as
- * many free slots as there are distinct chains.
+ * many free slots as there are distinct chains. Any thread; calls on different streams follow each
+ * other on the device.
  * @return STG_E_INVALID when lengths sum to more than rows (both numbers), nothing written.
  * Does not synchronise.
  */
@@ -195,7 +220,10 @@ typedef struct stg_device_report {
   int32_t bad_slot;       /* one such entry */
   uint32_t non_finite_rows; /* rows whose coefficients became NaN or Inf, since the last report */
 } stg_device_report;
-/** Read and clear the device error word. Synchronises `stream`. */
+/**
+ * What the device reported since the last report; all zeros on the CPU. A wrong row map is in the
+ * report, not in the status. Any thread. Synchronises `stream`.
+ */
 STG_API STG_NODISCARD stg_status stg_device_status(stg_steer *steer, stg_stream stream,
                                                    stg_device_report *ret_report,
                                                    stg_error *reterr);
@@ -212,6 +240,7 @@ typedef struct stg_plan_info {
   uint32_t tile_rows, threads, registers, local_bytes, shared_bytes;
   int64_t row_bucket, batch_bucket, seq_bucket;
 } stg_plan_info;
+/** STG_E_NOT_FOUND before the frame's first step. Touches no stream. */
 STG_API STG_NODISCARD stg_status stg_frame_plan(const stg_frame *frame, stg_plan_info *ret_info,
                                                 stg_error *reterr);
 
