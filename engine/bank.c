@@ -90,7 +90,7 @@ stg_status stg_bank_acquire(struct stg_bank *bank, stg_vector vector, uint32_t *
                          bank->capacity);
   }
   struct stg_vector_view view;
-  stg_status status = stg_vector_table_retain(bank->vectors, vector, &view, reterr);
+  stg_status status = stg_vector_table_hold(bank->vectors, vector, &view, reterr);
   if (status != STG_OK) {
     return status;
   }
@@ -109,8 +109,7 @@ void stg_bank_release(struct stg_bank *bank, uint32_t row) {
     return;
   }
   remove_at(bank, find(bank, r->vector));
-  stg_status status = stg_vector_table_release(bank->vectors, r->vector, NULL);
-  (void)status; /* the bank held a reference, so the vector is there */
+  stg_vector_table_unhold(bank->vectors, r->vector);
   *r = (struct stg_bank_row){.next_free = bank->free_head};
   bank->free_head = row;
   bank->used--;

@@ -5,6 +5,7 @@
  */
 #include "engine/vectors.h"
 
+#include <assert.h>
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
@@ -24,7 +25,8 @@ struct entry {
   size_t size_bytes;
   void *data;
   struct stg_key content;
-  uint32_t refs;
+  uint32_t refs;  /* the host's: one per intern */
+  uint32_t holds; /* of banks; apart, so that a host that releases too often takes none of these */
   uint32_t generation;
   uint32_t next; /* in its bucket, or in the free list */
 };
@@ -246,26 +248,36 @@ stg_status stg_vector_table_release(struct stg_vector_table *table, stg_vector v
                                     stg_error *reterr) {
   pthread_mutex_lock(&table->lock);
   struct entry *e = find_id(table, vector);
-  stg_status status = e != NULL ? STG_OK : unknown(vector, reterr);
-  if (e != NULL && --e->refs == 0) {
+  stg_status status = e != NULL && e->refs > 0 ? STG_OK : unknown(vector, reterr);
+  if (status == STG_OK && --e->refs == 0 && e->holds == 0) {
     remove_entry(table, e);
   }
   pthread_mutex_unlock(&table->lock);
   return status;
 }
 
-stg_status stg_vector_table_retain(struct stg_vector_table *table, stg_vector vector,
-                                   struct stg_vector_view *ret_view, stg_error *reterr) {
+stg_status stg_vector_table_hold(struct stg_vector_table *table, stg_vector vector,
+                                 struct stg_vector_view *ret_view, stg_error *reterr) {
   pthread_mutex_lock(&table->lock);
   struct entry *e = find_id(table, vector);
   stg_status status = e != NULL ? STG_OK : unknown(vector, reterr);
   if (e != NULL) {
-    e->refs++;
+    e->holds++;
     *ret_view = (struct stg_vector_view){
         .dtype = e->dtype, .length = e->length, .data = e->data, .content = e->content};
   }
   pthread_mutex_unlock(&table->lock);
   return status;
+}
+
+void stg_vector_table_unhold(struct stg_vector_table *table, stg_vector vector) {
+  pthread_mutex_lock(&table->lock);
+  struct entry *e = find_id(table, vector);
+  assert(e != NULL && e->holds > 0);
+  if (--e->holds == 0 && e->refs == 0) {
+    remove_entry(table, e);
+  }
+  pthread_mutex_unlock(&table->lock);
 }
 
 stg_status stg_vector_table_gram(struct stg_vector_table *table, stg_vector a, stg_vector b,

@@ -16,7 +16,7 @@ STG_NODISCARD stg_status stg_vector_table_create(struct stg_vector_table **ret_t
                                                  stg_error *reterr);
 void stg_vector_table_destroy(struct stg_vector_table *table);
 
-/* A live vector. `data` stays as long as a reference is held. */
+/* A live vector. `data` stays as long as it is referenced or held. */
 struct stg_vector_view {
   stg_dtype dtype;
   size_t length;
@@ -27,15 +27,17 @@ struct stg_vector_view {
 STG_NODISCARD stg_status stg_vector_table_intern(struct stg_vector_table *table, stg_dtype dtype,
                                                  const void *data, size_t length,
                                                  stg_vector *ret_vector, stg_error *reterr);
+/** Drop one reference of those that stg_vector_table_intern gave; STG_E_NOT_FOUND when all are. */
 STG_NODISCARD stg_status stg_vector_table_release(struct stg_vector_table *table, stg_vector vector,
                                                   stg_error *reterr);
-/** Take one more reference and look at the vector; STG_E_NOT_FOUND with the id. */
-STG_NODISCARD stg_status stg_vector_table_retain(struct stg_vector_table *table, stg_vector vector,
-                                                 struct stg_vector_view *ret_view,
-                                                 stg_error *reterr);
+/** Keep a vector whatever its host releases, and look at it; STG_E_NOT_FOUND with the id. */
+STG_NODISCARD stg_status stg_vector_table_hold(struct stg_vector_table *table, stg_vector vector,
+                                               struct stg_vector_view *ret_view, stg_error *reterr);
+/** End one hold. */
+void stg_vector_table_unhold(struct stg_vector_table *table, stg_vector vector);
 /**
  * v_a . v_b as stored: a float64 sum in one fixed order, rounded once to float32, memoised per
- * pair. Both vectors must be referenced and of one length.
+ * pair. Both vectors must be referenced or held, and of one length.
  */
 STG_NODISCARD stg_status stg_vector_table_gram(struct stg_vector_table *table, stg_vector a,
                                                stg_vector b, float *ret_dot, stg_error *reterr);

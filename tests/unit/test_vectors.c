@@ -98,12 +98,30 @@ static void the_vector_keeps_its_own_copy(void **state) {
   stg_error error = STG_ERROR_INIT;
   stg_vector id = intern(*state, STG_F32, values, 2);
   values[0] = 99;
-  assert_int_equal(STG_OK, stg_vector_table_retain(*state, id, &view, &error));
+  assert_int_equal(STG_OK, stg_vector_table_hold(*state, id, &view, &error));
   assert_int_equal(STG_F32, view.dtype);
   assert_int_equal(2, view.length);
   assert_true(((const float *)view.data)[0] == 4);
   release(*state, id);
+  stg_vector_table_unhold(*state, id);
+}
+
+/* A host that releases too often is told so, and takes the vector from nobody who holds it. */
+static void a_release_too_many_takes_nobodys_vector(void **state) {
+  const float values[] = {4, 5};
+  struct stg_vector_view view;
+  stg_error error = STG_ERROR_INIT;
+  stg_vector id = intern(*state, STG_F32, values, 2);
+  assert_int_equal(STG_OK, stg_vector_table_hold(*state, id, &view, &error));
   release(*state, id);
+  assert_int_equal(STG_E_NOT_FOUND, stg_vector_table_release(*state, id, &error));
+  assert_non_null(strstr(error.message, "is not interned, or was released"));
+  assert_true(((const float *)view.data)[1] == 5);
+  assert_true(id == intern(*state, STG_F32, values, 2)); /* still there to be found */
+  stg_vector_table_unhold(*state, id);
+  assert_int_equal(1, counters_of(*state).live);
+  release(*state, id);
+  assert_int_equal(0, counters_of(*state).live);
 }
 
 static void an_id_is_not_used_again(void **state) {
@@ -117,9 +135,9 @@ static void an_id_is_not_used_again(void **state) {
   assert_true(other != old && again != old);
   assert_int_equal(STG_E_NOT_FOUND, stg_vector_table_release(*state, old, &error));
   assert_non_null(strstr(error.message, "is not interned, or was released"));
-  assert_int_equal(STG_E_NOT_FOUND, stg_vector_table_retain(*state, old, &view, &error));
-  assert_int_equal(STG_E_NOT_FOUND, stg_vector_table_retain(*state, 0, &view, &error));
-  assert_int_equal(STG_E_NOT_FOUND, stg_vector_table_retain(*state, UINT64_MAX, &view, &error));
+  assert_int_equal(STG_E_NOT_FOUND, stg_vector_table_hold(*state, old, &view, &error));
+  assert_int_equal(STG_E_NOT_FOUND, stg_vector_table_hold(*state, 0, &view, &error));
+  assert_int_equal(STG_E_NOT_FOUND, stg_vector_table_hold(*state, UINT64_MAX, &view, &error));
   float dot = 77;
   assert_int_equal(STG_E_NOT_FOUND, stg_vector_table_gram(*state, old, other, &dot, &error));
   assert_int_equal(STG_E_NOT_FOUND, stg_vector_table_gram(*state, other, old, &dot, &error));
@@ -259,6 +277,7 @@ int main(void) {
       TABLE_TEST(equal_bytes_of_another_dtype_or_length_are_another_vector),
       TABLE_TEST(a_last_bit_makes_another_vector),
       TABLE_TEST(the_vector_keeps_its_own_copy),
+      TABLE_TEST(a_release_too_many_takes_nobodys_vector),
       TABLE_TEST(an_id_is_not_used_again),
       TABLE_TEST(what_is_no_direction_is_refused),
       TABLE_TEST(the_smallest_subnormal_is_a_direction),
