@@ -89,6 +89,30 @@ stg_status stg_frame_create(stg_steer *steer, stg_frame **ret_frame, stg_error *
   return status;
 }
 
+void stg_frame_let_go(stg_frame *frame, stg_stream stream) {
+  stg_steer *steer = frame->steer;
+  struct stg_record_store store = stg_steer_store(steer);
+  struct stg_staging_buffer *buffer = NULL;
+  if (stg_engine_is_cuda(steer->engine) &&
+      stg_staging_acquire(&frame->staging, &store, &buffer, NULL) != STG_OK) {
+    return; /* they stay until the next step */
+  }
+  for (uint32_t s = 0; s < steer->decl.max_slots; s++) {
+    if (buffer != NULL && frame->snapshot[s] != NULL) {
+      buffer->held[buffer->n_held++] = frame->snapshot[s];
+    } else {
+      stg_record_unref(&store, frame->snapshot[s]);
+    }
+    frame->snapshot[s] = NULL;
+  }
+  frame->stepped = false;
+  frame->serial = STG_NO_SERIAL;
+  if (buffer != NULL) {
+    stg_status status = stg_staging_commit(&frame->staging, buffer, stream, NULL);
+    (void)status; /* without its event the buffer lets go when it is taken next */
+  }
+}
+
 void stg_frame_free(stg_frame *frame) {
   stg_steer *steer = frame->steer;
   struct stg_device *device = steer->engine->device;

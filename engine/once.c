@@ -167,32 +167,48 @@ static stg_status once_frame(stg_steer *steer, stg_frame **ret_frame, stg_error 
   return STG_OK;
 }
 
-/* Step and apply with the slots borrowed. */
-static stg_status run(stg_steer *steer, const stg_once *once, struct once_job *job,
-                      stg_stream stream, stg_error *reterr) {
-  stg_frame *frame = NULL;
-  stg_status status = once_frame(steer, &frame, reterr);
-  if (status != STG_OK) {
-    return status;
+/*
+ * Borrow slots, step, and give the slots back, all under the table's lock: no other thread sees
+ * them borrowed, or takes one meanwhile. The frame's snapshot holds the records until the apply is
+ * over.
+ */
+static stg_status step_once(stg_steer *steer, const stg_once *once, struct once_job *job,
+                            stg_frame *frame, stg_stream stream, stg_error *reterr) {
+  pthread_mutex_lock(&steer->lock);
+  stg_status status = borrow_slots(steer, once, job, reterr);
+  if (status == STG_OK) {
+    const stg_step step = {
+        .struct_size = sizeof step,
+        .rows = once->rows,
+        .row_map = job->row_map,
+        .longest = fill_map(once, job),
+        .requests = (uint32_t)once->n_requests,
+    };
+    status = stg_steer_step_held(frame, &step, stream, reterr);
   }
-  const stg_step step = {
-      .struct_size = sizeof step,
-      .rows = once->rows,
-      .row_map = job->row_map,
-      .longest = fill_map(once, job),
-      .requests = (uint32_t)once->n_requests,
-  };
-  status = stg_steer_step(frame, &step, stream, reterr);
-  if (status != STG_OK) {
-    return status;
+  for (size_t i = 0; i < job->n_borrowed; i++) {
+    stg_steer_show(steer, job->borrowed[i], NULL);
   }
-  status = stg_steer_apply(frame, &once->apply, stream, reterr);
-  if (frame->used == NULL) {
-    return status;
+  pthread_mutex_unlock(&steer->lock);
+  return status;
+}
+
+/* The apply, and after it what the next call must wait for. */
+static stg_status apply_once(stg_frame *frame, const stg_once *once, stg_stream stream,
+                             stg_error *reterr) {
+  stg_steer *steer = frame->steer;
+  stg_status status = stg_steer_apply(frame, &once->apply, stream, reterr);
+  stg_status recorded = STG_OK;
+  pthread_mutex_lock(&steer->lock);
+  if (frame->used != NULL) {
+    /* also after an apply that failed: the step was queued */
+    recorded = stg_event_record(steer->engine->device, frame->used, stream,
+                                status == STG_OK ? reterr : NULL);
   }
-  /* also after an apply that failed: the step was queued */
-  stg_status recorded = stg_event_record(steer->engine->device, frame->used, stream,
-                                         status == STG_OK ? reterr : NULL);
+  if (recorded == STG_OK) {
+    stg_frame_let_go(frame, stream);
+  }
+  pthread_mutex_unlock(&steer->lock);
   return status != STG_OK ? status : recorded;
 }
 
@@ -208,21 +224,18 @@ stg_status stg_steer_once(stg_steer *steer, const stg_once *once, stg_stream str
       .row_map = stg_arena_alloc(&arena, (size_t)once->rows + 1, sizeof(int32_t)),
       .borrowed = stg_arena_alloc(&arena, once->n_requests + 1, sizeof(uint32_t)),
   };
+  stg_frame *frame = NULL;
   status = stg_arena_status(&arena, reterr);
   pthread_mutex_lock(&steer->once_lock);
   if (status == STG_OK) {
-    pthread_mutex_lock(&steer->lock);
-    status = borrow_slots(steer, once, &job, reterr);
-    pthread_mutex_unlock(&steer->lock);
+    status = once_frame(steer, &frame, reterr);
   }
   if (status == STG_OK) {
-    status = run(steer, once, &job, stream, reterr);
+    status = step_once(steer, once, &job, frame, stream, reterr);
   }
-  pthread_mutex_lock(&steer->lock);
-  for (size_t i = 0; i < job.n_borrowed; i++) {
-    stg_steer_show(steer, job.borrowed[i], NULL);
+  if (status == STG_OK) {
+    status = apply_once(frame, once, stream, reterr);
   }
-  pthread_mutex_unlock(&steer->lock);
   pthread_mutex_unlock(&steer->once_lock);
   stg_arena_finish(&arena);
   return status;

@@ -65,6 +65,9 @@ struct stg_steer {
   stg_frame *once;   /* made by the first stg_steer_once */
 };
 
+/* A serial that no table reaches: the frame's snapshot names nothing. */
+#define STG_NO_SERIAL UINT64_MAX
+
 /* A frame. Host arrays mirror what the device holds. */
 struct stg_frame {
   stg_steer *steer;
@@ -98,6 +101,14 @@ STG_NODISCARD stg_status stg_steer_build(stg_steer *steer, const stg_chain *chai
                                          struct stg_record **ret_record, stg_error *reterr);
 /** Show a record in a slot (NULL: empty it); takes over the caller's reference. Lock held. */
 void stg_steer_show(stg_steer *steer, uint32_t slot, struct stg_record *record);
+/** stg_steer_step for who holds the table's lock already. */
+STG_NODISCARD stg_status stg_steer_step_held(stg_frame *frame, const stg_step *step,
+                                             stg_stream stream, stg_error *reterr);
+/**
+ * Drop the records that a frame names, once what is queued on `stream` has used them: for a frame
+ * that is stepped anew before each apply. Lock held.
+ */
+void stg_frame_let_go(stg_frame *frame, stg_stream stream);
 /** Free a frame that the table no longer lists. Lock held. */
 void stg_frame_free(stg_frame *frame);
 /**

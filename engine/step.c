@@ -172,66 +172,82 @@ static void keep_on_host(stg_frame *frame, const stg_step *step) {
   take_snapshot(frame, NULL);
 }
 
+/* Everything about a step that needs no lock. */
+struct plan_of_step {
+  struct stg_graph_shape shape;
+  enum stg_tile tile;
+};
+
+static stg_status prepare(const stg_frame *frame, const stg_step *step, stg_stream stream,
+                          struct plan_of_step *ret, stg_error *reterr) {
+  struct map_facts facts = {0};
+  stg_status status = check_step(frame, step, &facts, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  const stg_steer *steer = frame->steer;
+  const uint32_t requests = step->requests != 0 ? step->requests : facts.runs;
+  const uint32_t longest = step->longest != 0 ? step->longest : facts.longest;
+  status =
+      stg_steer_shape(&steer->decl, step->rows, requests, longest, &ret->shape, &ret->tile, reterr);
+  if (status != STG_OK || !stg_engine_is_cuda(steer->engine)) {
+    return status;
+  }
+  bool capturing = false;
+  status = stg_stream_is_capturing(steer->engine->device, stream, &capturing, reterr);
+  if (status == STG_OK && capturing) {
+    status =
+        stg_error_set(reterr, STG_E_CAPTURING,
+                      "stg_steer_step: the stream is capturing; step before the capture begins");
+  }
+  return status;
+}
+
 /* The part under the table's lock. */
 static stg_status locked_step(stg_frame *frame, const stg_step *step,
-                              const struct stg_graph_shape *shape, enum stg_tile tile,
-                              stg_stream stream, stg_error *reterr) {
+                              const struct plan_of_step *wanted, stg_stream stream,
+                              stg_error *reterr) {
   stg_steer *steer = frame->steer;
   const struct stg_plan *plan = NULL;
   stg_status status = stg_steer_check_slots(steer, NULL, reterr);
   if (status == STG_OK) {
-    status = stg_plan_find(&steer->plans, shape, tile, &plan, reterr);
+    status = stg_plan_find(&steer->plans, &wanted->shape, wanted->tile, &plan, reterr);
   }
   if (status == STG_OK && stg_engine_is_cuda(steer->engine)) {
     status = upload(frame, step, stream, reterr);
   } else if (status == STG_OK) {
     keep_on_host(frame, step);
   }
-  if (status == STG_OK) {
-    struct stg_exec *exec = stg_exec_acquire(&steer->plans, plan, stream);
-    stg_exec_release(frame->exec);
-    frame->exec = exec;
-    frame->plan = plan;
+  if (status != STG_OK) {
+    return status;
   }
-  return status;
+  struct stg_exec *exec = stg_exec_acquire(&steer->plans, plan, stream);
+  stg_exec_release(frame->exec);
+  frame->exec = exec;
+  frame->plan = plan;
+  frame->rows = step->rows;
+  frame->stream = stream;
+  frame->stepped = true;
+  atomic_fetch_add_explicit(&steer->engine->counters.steps, 1, memory_order_relaxed);
+  return STG_OK;
+}
+
+stg_status stg_steer_step_held(stg_frame *frame, const stg_step *step, stg_stream stream,
+                               stg_error *reterr) {
+  struct plan_of_step wanted;
+  stg_status status = prepare(frame, step, stream, &wanted, reterr);
+  return status == STG_OK ? locked_step(frame, step, &wanted, stream, reterr) : status;
 }
 
 stg_status stg_steer_step(stg_frame *frame, const stg_step *step, stg_stream stream,
                           stg_error *reterr) {
-  struct map_facts facts = {0};
-  stg_status status = check_step(frame, step, &facts, reterr);
+  struct plan_of_step wanted;
+  stg_status status = prepare(frame, step, stream, &wanted, reterr);
   if (status != STG_OK) {
     return status;
   }
-  stg_steer *steer = frame->steer;
-  const uint32_t requests = step->requests != 0 ? step->requests : facts.runs;
-  const uint32_t longest = step->longest != 0 ? step->longest : facts.longest;
-  struct stg_graph_shape shape;
-  enum stg_tile tile;
-  status = stg_steer_shape(&steer->decl, step->rows, requests, longest, &shape, &tile, reterr);
-  if (status != STG_OK) {
-    return status;
-  }
-  if (stg_engine_is_cuda(steer->engine)) {
-    bool capturing = false;
-    status = stg_stream_is_capturing(steer->engine->device, stream, &capturing, reterr);
-    if (status == STG_OK && capturing) {
-      status =
-          stg_error_set(reterr, STG_E_CAPTURING,
-                        "stg_steer_step: the stream is capturing; step before the capture begins");
-    }
-    if (status != STG_OK) {
-      return status;
-    }
-  }
-  pthread_mutex_lock(&steer->lock);
-  status = locked_step(frame, step, &shape, tile, stream, reterr);
-  pthread_mutex_unlock(&steer->lock);
-  if (status == STG_OK) {
-    frame->rows = step->rows;
-    frame->stream = stream;
-    frame->stepped = true;
-    atomic_fetch_add_explicit(&steer->engine->counters.steps, 1, memory_order_relaxed);
-  }
+  pthread_mutex_lock(&frame->steer->lock);
+  status = locked_step(frame, step, &wanted, stream, reterr);
+  pthread_mutex_unlock(&frame->steer->lock);
   return status;
 }

@@ -51,6 +51,25 @@ static struct steer_batch *batch_of(struct steer_bed *bed, int64_t rows, bool ou
   return batch;
 }
 
+/* What a call used is free for the next, however full the table was. */
+static void a_call_leaves_room_for_the_next(void **state) {
+  const stg_steer_desc desc = {.hidden_size = HIDDEN,
+                               .dtype = STG_F16,
+                               .max_rows = 64,
+                               .max_slots = 1,
+                               .max_vectors = 1,
+                               .max_chain = 1};
+  struct steer_bed *bed = steer_bed_create(*state, &desc);
+  struct steer_batch *batch = batch_of(bed, 9, false);
+  const int64_t length = 9;
+  for (uint64_t k = 0; k < 5; k++) {
+    const stg_op_call call = steer_add(steer_bed_direction(bed, 30 + k, 2), 3);
+    expect_once(batch, &length, &(stg_chain){.ops = &call, .n_ops = 1}, 1);
+  }
+  steer_batch_destroy(batch);
+  steer_bed_destroy(bed);
+}
+
 static void requests_are_steered_by_their_own_chains(void **state) {
   struct steer_bed *bed = bed_of(state);
   const stg_vector v = steer_bed_direction(bed, 1, 2);
@@ -163,6 +182,7 @@ static void slots_in_use_are_left_alone(void **state) {
 
 int steer_once_cases(CMFixtureFunction open) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_call_leaves_room_for_the_next),
       cmocka_unit_test(requests_are_steered_by_their_own_chains),
       cmocka_unit_test(empty_batches_empty_requests_and_single_rows_are_fine),
       cmocka_unit_test(lengths_beyond_the_rows_are_an_error_and_nothing_is_written),
