@@ -14,10 +14,15 @@
 
 #define USER_CODE_BIT 0x80000000u
 
+/* An op and what it lives in. */
+struct registered {
+  struct stg_arena arena;
+  const struct stg_op *op;
+};
+
 struct stg_op_table {
   pthread_mutex_t lock;
-  struct stg_arena arena;
-  const struct stg_op **ops;
+  struct registered *ops;
   size_t count;
   size_t capacity;
 };
@@ -27,15 +32,15 @@ bool stg_op_is_builtin(const struct stg_op *op) {
 }
 
 /* Compile a declaration; `code` 0 lets codegen derive one. */
-static stg_status compile(struct stg_op_table *table, const struct stg_op_decl *decl, uint32_t code,
+static stg_status compile(struct stg_arena *arena, const struct stg_op_decl *decl, uint32_t code,
                           const struct stg_op **ret_op, stg_error *reterr) {
   if (decl->output != NULL) {
     return stg_error_set(reterr, STG_E_UNSUPPORTED,
                          "%s: output: ops that give an output are not supported yet", decl->file);
   }
-  struct stg_op_param *params = stg_arena_alloc(&table->arena, decl->n_params + 1, sizeof *params);
+  struct stg_op_param *params = stg_arena_alloc(arena, decl->n_params + 1, sizeof *params);
   if (params == NULL) {
-    return stg_arena_status(&table->arena, reterr);
+    return stg_arena_status(arena, reterr);
   }
   for (size_t i = 0; i < decl->n_params; i++) {
     params[i] = (struct stg_op_param){
@@ -57,30 +62,49 @@ static stg_status compile(struct stg_op_table *table, const struct stg_op_decl *
       .body = decl->body,
       .n_body = decl->n_body,
   };
-  return stg_op_compile(&table->arena, &source, ret_op, reterr);
+  return stg_op_compile(arena, &source, ret_op, reterr);
 }
 
-static stg_status append(struct stg_op_table *table, const struct stg_op *op, stg_error *reterr) {
+/* Takes over the arena. */
+static stg_status append(struct stg_op_table *table, struct stg_arena *arena,
+                         const struct stg_op *op, stg_error *reterr) {
   if (table->count == table->capacity) {
     size_t capacity = table->capacity == 0 ? 16 : 2 * table->capacity;
-    const struct stg_op **ops = stg_realloc(table->ops, capacity * sizeof *ops);
+    struct registered *ops = stg_realloc(table->ops, capacity * sizeof *ops);
     if (ops == NULL) {
       return stg_error_memory(reterr, "the table of ops", capacity * sizeof *ops);
     }
     table->ops = ops;
     table->capacity = capacity;
   }
-  table->ops[table->count++] = op;
+  table->ops[table->count++] = (struct registered){*arena, op};
+  *arena = (struct stg_arena){0};
   return STG_OK;
 }
 
 static const struct stg_op *find(const struct stg_op_table *table, const char *name) {
   for (size_t i = 0; i < table->count; i++) {
-    if (strcmp(table->ops[i]->name, name) == 0) {
-      return table->ops[i];
+    if (strcmp(table->ops[i].op->name, name) == 0) {
+      return table->ops[i].op;
     }
   }
   return NULL;
+}
+
+static stg_status add_builtin(struct stg_op_table *table, size_t index, stg_error *reterr) {
+  const struct stg_embedded_file *text = stg_builtin_op(index);
+  struct stg_arena arena = {0};
+  const struct stg_op_decl *decl = NULL;
+  const struct stg_op *op = NULL;
+  stg_status status = stg_op_decl_parse(&arena, text->stem, text->text, text->len, &decl, reterr);
+  if (status == STG_OK) {
+    status = compile(&arena, decl, (uint32_t)(index + 1), &op, reterr);
+  }
+  if (status == STG_OK) {
+    status = append(table, &arena, op, reterr);
+  }
+  stg_arena_finish(&arena);
+  return status;
 }
 
 stg_status stg_op_table_create(struct stg_op_table **ret_table, stg_error *reterr) {
@@ -91,16 +115,7 @@ stg_status stg_op_table_create(struct stg_op_table **ret_table, stg_error *reter
   pthread_mutex_init(&table->lock, NULL);
   stg_status status = STG_OK;
   for (size_t i = 0; i < stg_builtin_op_count() && status == STG_OK; i++) {
-    const struct stg_embedded_file *text = stg_builtin_op(i);
-    const struct stg_op_decl *decl = NULL;
-    const struct stg_op *op = NULL;
-    status = stg_op_decl_parse(&table->arena, text->stem, text->text, text->len, &decl, reterr);
-    if (status == STG_OK) {
-      status = compile(table, decl, (uint32_t)(i + 1), &op, reterr);
-    }
-    if (status == STG_OK) {
-      status = append(table, op, reterr);
-    }
+    status = add_builtin(table, i, reterr);
   }
   if (status != STG_OK) {
     stg_op_table_destroy(table);
@@ -115,7 +130,9 @@ void stg_op_table_destroy(struct stg_op_table *table) {
     return;
   }
   pthread_mutex_destroy(&table->lock);
-  stg_arena_finish(&table->arena);
+  for (size_t i = 0; i < table->count; i++) {
+    stg_arena_finish(&table->ops[i].arena);
+  }
   stg_free(table->ops);
   stg_free(table);
 }
@@ -175,7 +192,7 @@ static stg_status check_new(const struct stg_op_table *table, const struct stg_o
     return status;
   }
   for (size_t i = 0; i < table->count; i++) {
-    const struct stg_op *other = table->ops[i];
+    const struct stg_op *other = table->ops[i].op;
     if (other->code == op->code && !stg_key_equal(other->body_hash, op->body_hash)) {
       return stg_error_set(
           reterr, STG_E_INVALID,
@@ -189,25 +206,27 @@ static stg_status check_new(const struct stg_op_table *table, const struct stg_o
 
 stg_status stg_op_table_add(struct stg_op_table *table, const char *file, const char *json,
                             size_t len, stg_error *reterr) {
-  pthread_mutex_lock(&table->lock);
+  struct stg_arena arena = {0};
   const struct stg_op_decl *decl = NULL;
   const struct stg_op *op = NULL;
   bool known = false;
-  stg_status status = stg_op_decl_parse(&table->arena, file, json, len, &decl, reterr);
+  stg_status status = stg_op_decl_parse(&arena, file, json, len, &decl, reterr);
   if (status == STG_OK && stg_op_name_is_reserved(decl->name)) {
     status = stg_error_set(reterr, STG_E_INVALID, "%s: op: '%s' is a built-in op; use another name",
                            file, decl->name);
   }
   if (status == STG_OK) {
-    status = compile(table, decl, 0, &op, reterr);
+    status = compile(&arena, decl, 0, &op, reterr);
   }
+  pthread_mutex_lock(&table->lock);
   if (status == STG_OK) {
     status = check_new(table, op, file, &known, reterr);
   }
   if (status == STG_OK && !known) {
-    status = append(table, op, reterr);
+    status = append(table, &arena, op, reterr);
   }
   pthread_mutex_unlock(&table->lock);
+  stg_arena_finish(&arena); /* of a refused or a known definition nothing stays */
   return status;
 }
 
@@ -220,7 +239,7 @@ size_t stg_op_table_count(struct stg_op_table *table) {
 
 const struct stg_op *stg_op_table_at(struct stg_op_table *table, size_t index) {
   pthread_mutex_lock(&table->lock);
-  const struct stg_op *op = index < table->count ? table->ops[index] : NULL;
+  const struct stg_op *op = index < table->count ? table->ops[index].op : NULL;
   pthread_mutex_unlock(&table->lock);
   return op;
 }
@@ -235,7 +254,7 @@ stg_status stg_op_table_find(struct stg_op_table *table, const char *name,
   } else {
     struct stg_strbuf names = {0};
     for (size_t i = 0; i < table->count; i++) {
-      stg_strbuf_printf(&names, "%s%s", i > 0 ? ", " : "", table->ops[i]->name);
+      stg_strbuf_printf(&names, "%s%s", i > 0 ? ", " : "", table->ops[i].op->name);
     }
     status = stg_error_set(reterr, STG_E_NOT_FOUND, "unknown op '%s'; there are %s", name,
                            stg_strbuf_text(&names));
