@@ -89,6 +89,7 @@ stg_status stg_disk_cache_open_with(const struct stg_disk_options *options,
   cache->mode = options->mode;
   cache->log = options->log;
   cache->io = *io;
+  cache->lock_wait_ms = options->lock_wait_ms;
   stg_status status = open_layers(cache, off ? "" : options->path_list, options->trust, reterr);
   if (status != STG_OK) {
     stg_disk_cache_close(cache);
@@ -175,9 +176,9 @@ static void log_store_failure(struct stg_disk_cache *cache, const char *why) {
                  "the kernel stays in memory only: %s", why);
 }
 
-static stg_status store(struct stg_disk_cache *cache, const struct stg_kernel_request *request,
+static stg_status store(struct stg_disk_cache *cache, const struct stg_disk_layer *layer,
+                        const struct stg_kernel_request *request,
                         const struct stg_kernel_image *image, stg_error *reterr) {
-  const struct stg_disk_layer *layer = &cache->layers[cache->n_layers - 1];
   struct stg_strbuf bytes = {0};
   struct stg_key key = {0};
   if (!stg_disk_compiler_is_plain(image->compiler)) {
@@ -200,14 +201,37 @@ static stg_status store(struct stg_disk_cache *cache, const struct stg_kernel_re
   return status;
 }
 
-stg_status stg_disk_cache_store(struct stg_disk_cache *cache,
-                                const struct stg_kernel_request *request,
-                                const struct stg_kernel_image *image, stg_error *reterr) {
-  stg_error error = STG_ERROR_INIT;
+/* The layer that is written to. */
+static stg_status writable_layer(const struct stg_disk_cache *cache,
+                                 const struct stg_disk_layer **ret_layer, stg_error *reterr) {
   if (cache->n_layers == 0 || !cache->layers[cache->n_layers - 1].writable) {
     return stg_error_set(reterr, STG_E_UNSUPPORTED, "the disk cache is off or read-only");
   }
-  stg_status status = store(cache, request, image, &error);
+  *ret_layer = &cache->layers[cache->n_layers - 1];
+  return STG_OK;
+}
+
+stg_status stg_disk_cache_probe(struct stg_disk_cache *cache,
+                                const struct stg_kernel_request *request, stg_error *reterr) {
+  const struct stg_disk_layer *layer = NULL;
+  struct stg_key key = {0};
+  stg_status status = writable_layer(cache, &layer, reterr);
+  if (status == STG_OK) {
+    status = stg_kernel_request_key(request, &key, reterr);
+  }
+  return status == STG_OK ? stg_disk_layer_probe(layer, &cache->io, key, reterr) : status;
+}
+
+stg_status stg_disk_cache_store(struct stg_disk_cache *cache,
+                                const struct stg_kernel_request *request,
+                                const struct stg_kernel_image *image, stg_error *reterr) {
+  const struct stg_disk_layer *layer = NULL;
+  stg_error error = STG_ERROR_INIT;
+  stg_status status = writable_layer(cache, &layer, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  status = store(cache, layer, request, image, &error);
   if (status != STG_OK) {
     log_store_failure(cache, error.message);
     return stg_error_set(reterr, status, "%s", error.message);

@@ -2,7 +2,7 @@
  * disk_cache.h: compiled kernels on disk, found by request key, compared by full key material.
  *
  * A path list "RO:RO:RW" layers read-only folders under a writable one; each layer holds
- *   CACHEDIR.TAG  v1/ab/<32 hex>-<compiler>.sgc  v1/tmp/  v1/quarantine/
+ *   CACHEDIR.TAG  v1/ab/<32 hex>-<compiler>.sgc  v1/tmp/  v1/lock/ab  v1/quarantine/
  * Writes go to the last layer. Any failure to store only logs: correctness never depends on the
  * disk. Any thread.
  */
@@ -26,12 +26,13 @@ struct stg_disk_options {
   enum stg_disk_mode mode;
   bool trust; /* accept folders that others own or can write */
   struct stg_log log;
+  uint32_t lock_wait_ms; /* longest wait for who compiles the same kernel; 0: 30 s */
 };
 
 /**
- * Open the layers; folders are made on the first store. A layer that is owned by neither the
- * effective user nor root, or that group or others can write, is refused with STG_E_INVALID unless
- * `trust`. Relative paths are resolved here, so that a later chdir changes nothing.
+ * Open the layers; folders are made on the first store or lock. A layer that is owned by neither
+ * the effective user nor root, or that group or others can write, is refused with STG_E_INVALID
+ * unless `trust`. Relative paths are resolved here, so that a later chdir changes nothing.
  */
 STG_NODISCARD stg_status stg_disk_cache_open(const struct stg_disk_options *options,
                                              struct stg_disk_cache **ret_cache, stg_error *reterr);
@@ -55,6 +56,14 @@ STG_NODISCARD stg_status stg_disk_cache_find(struct stg_disk_cache *cache,
                                              const struct stg_kernel_request *request,
                                              const char *preferred_compiler,
                                              struct stg_disk_hit *ret_hit, stg_error *reterr);
+/**
+ * The same after a miss, of what another process may have stored since: looks in the writable layer
+ * only, and counts a hit but no second miss.
+ */
+STG_NODISCARD stg_status stg_disk_cache_find_again(struct stg_disk_cache *cache,
+                                                   const struct stg_kernel_request *request,
+                                                   const char *preferred_compiler,
+                                                   struct stg_disk_hit *ret_hit, stg_error *reterr);
 /** Move a hit whose cubin the driver refused out of the way, with one warning. */
 void stg_disk_cache_reject(struct stg_disk_cache *cache, const struct stg_disk_hit *hit,
                            const char *why);
@@ -71,6 +80,14 @@ STG_NODISCARD stg_status stg_disk_cache_quarantine(struct stg_disk_cache *cache,
 stg_status stg_disk_cache_store(struct stg_disk_cache *cache,
                                 const struct stg_kernel_request *request,
                                 const struct stg_kernel_image *image, stg_error *reterr);
+
+/**
+ * Whether the request's entry could be stored, found out by writing where it would go. Nothing is
+ * logged. STG_E_UNSUPPORTED: the mode stores nothing.
+ */
+STG_NODISCARD stg_status stg_disk_cache_probe(struct stg_disk_cache *cache,
+                                              const struct stg_kernel_request *request,
+                                              stg_error *reterr);
 
 /* One file of a cache, as the inspector walks it. */
 struct stg_disk_item {

@@ -63,11 +63,11 @@ static void sort_candidates(struct stg_disk_files *files, const char *preferred)
   }
 }
 
-/* The files of one key in every layer that may be used, best first. */
-static stg_status find_candidates(struct stg_disk_cache *cache, struct stg_key key,
-                                  const char *preferred, struct stg_arena *arena,
+/* The files of one key in every layer that may be used, from one on. */
+static stg_status find_candidates(struct stg_disk_cache *cache, size_t first_layer,
+                                  struct stg_key key, struct stg_arena *arena,
                                   struct stg_disk_files *files, stg_error *reterr) {
-  for (size_t i = 0; i < cache->n_layers; i++) {
+  for (size_t i = first_layer; i < cache->n_layers; i++) {
     stg_error error = STG_ERROR_INIT;
     stg_status status = stg_disk_layer_check(&cache->layers[i], &error);
     if (status == STG_OK) {
@@ -80,7 +80,6 @@ static stg_status find_candidates(struct stg_disk_cache *cache, struct stg_key k
       stg_log_printf(&cache->log, STG_LOG_WARN, "%s", error.message);
     }
   }
-  sort_candidates(files, preferred);
   return STG_OK;
 }
 
@@ -158,35 +157,55 @@ static stg_status take_first(struct stg_disk_cache *cache, const struct stg_disk
   return stg_error_set(reterr, STG_E_NOT_FOUND, "not in the disk cache");
 }
 
-stg_status stg_disk_cache_find(struct stg_disk_cache *cache,
-                               const struct stg_kernel_request *request,
-                               const char *preferred_compiler, struct stg_disk_hit *ret_hit,
-                               stg_error *reterr) {
+/* Find in the layers from one on; not counted. */
+static stg_status find_from(struct stg_disk_cache *cache, size_t first_layer,
+                            const struct stg_kernel_request *request,
+                            const char *preferred_compiler, struct stg_disk_hit *ret_hit,
+                            stg_error *reterr) {
   struct stg_arena arena = {0};
   struct stg_disk_files files = {0};
   struct stg_strbuf material = {0};
   struct stg_disk_hit hit = {0};
   if (cache->n_layers == 0 || cache->mode == STG_DISK_REFRESH) {
-    atomic_fetch_add(&cache->misses, 1u);
     return stg_error_set(reterr, STG_E_NOT_FOUND, "the disk cache is off or being refreshed");
   }
   stg_kernel_material(request, &material);
   stg_status status = stg_strbuf_status(&material, reterr);
   if (status == STG_OK) {
-    status = find_candidates(cache, stg_key_of(material.data, material.len), preferred_compiler,
-                             &arena, &files, reterr);
+    status = find_candidates(cache, first_layer, stg_key_of(material.data, material.len), &arena,
+                             &files, reterr);
   }
   if (status == STG_OK) {
+    sort_candidates(&files, preferred_compiler);
     status = take_first(cache, &files, &material, &hit, reterr);
   }
   if (status == STG_OK) {
     *ret_hit = hit;
     ret_hit->entry.arena = &ret_hit->arena;
   }
-  atomic_fetch_add(status == STG_OK ? &cache->hits : &cache->misses, 1u);
   stg_strbuf_finish(&material);
   stg_disk_files_finish(&files);
   stg_arena_finish(&arena);
+  return status;
+}
+
+stg_status stg_disk_cache_find(struct stg_disk_cache *cache,
+                               const struct stg_kernel_request *request,
+                               const char *preferred_compiler, struct stg_disk_hit *ret_hit,
+                               stg_error *reterr) {
+  stg_status status = find_from(cache, 0, request, preferred_compiler, ret_hit, reterr);
+  atomic_fetch_add(status == STG_OK ? &cache->hits : &cache->misses, 1u);
+  return status;
+}
+
+/* Nobody stores in the other layers, and what is bad there was warned of by the first look. */
+stg_status stg_disk_cache_find_again(struct stg_disk_cache *cache,
+                                     const struct stg_kernel_request *request,
+                                     const char *preferred_compiler, struct stg_disk_hit *ret_hit,
+                                     stg_error *reterr) {
+  size_t last = cache->n_layers == 0 ? 0 : cache->n_layers - 1;
+  stg_status status = find_from(cache, last, request, preferred_compiler, ret_hit, reterr);
+  atomic_fetch_add(&cache->hits, status == STG_OK);
   return status;
 }
 

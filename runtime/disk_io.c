@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -89,11 +90,30 @@ static int remove_file(void *user, const char *path) {
   return unlink(path) == 0 ? 0 : errno;
 }
 
+/* For writing, as NFS wants it for a lock that excludes; never waits, whatever is in its place. */
+static int open_lock(void *user, const char *path, int *ret_fd) {
+  (void)user;
+  int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY,
+                (mode_t)FILE_MODE);
+  if (fd < 0) {
+    return errno;
+  }
+  *ret_fd = fd;
+  return 0;
+}
+
+static int try_lock(void *user, int fd) {
+  (void)user;
+  return flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+}
+
 struct stg_disk_io stg_disk_io_default(void) {
   return (struct stg_disk_io){.make_folder = make_folder,
                               .create = create,
                               .write = write_all,
                               .sync_and_close = sync_and_close,
                               .rename = rename_file,
-                              .remove = remove_file};
+                              .remove = remove_file,
+                              .open_lock = open_lock,
+                              .try_lock = try_lock};
 }

@@ -20,6 +20,10 @@ struct stg_disk_io {
   int (*sync_and_close)(void *user, int fd);
   int (*rename)(void *user, const char *from, const char *to);
   int (*remove)(void *user, const char *path);
+  /* Open a lock's file, making it, mode 0600. */
+  int (*open_lock)(void *user, const char *path, int *ret_fd);
+  /* Lock it for this open file alone; EWOULDBLOCK when another has it. */
+  int (*try_lock)(void *user, int fd);
 };
 
 /** The real thing. */

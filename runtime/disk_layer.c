@@ -16,8 +16,6 @@
 #include "runtime/base/file.h"
 #include "runtime/base/intmath.h"
 
-#define SHARD_CHARS 2
-
 static stg_status check_folder(const char *path, stg_error *reterr) {
   struct stat info;
   if (stat(path, &info) != 0) {
@@ -172,7 +170,8 @@ static stg_status list_shard(const struct listing *listing, const char *shard, s
 }
 
 static bool is_shard(const char *name) {
-  return strlen(name) == SHARD_CHARS && strspn(name, "0123456789abcdef") == SHARD_CHARS;
+  return strlen(name) == STG_DISK_SHARD_CHARS &&
+         strspn(name, "0123456789abcdef") == STG_DISK_SHARD_CHARS;
 }
 
 static stg_status list_all(const struct listing *listing, const char *top, stg_error *reterr) {
@@ -206,7 +205,7 @@ stg_status stg_disk_layer_list(const struct stg_disk_layer *layer, const struct 
   }
   stg_strbuf_printf(&path, "%s/v1", layer->root);
   if (key != NULL) {
-    stg_strbuf_printf(&path, "/%.*s", SHARD_CHARS, hex);
+    stg_strbuf_printf(&path, "/%.*s", STG_DISK_SHARD_CHARS, hex);
   }
   stg_status status = stg_strbuf_status(&path, reterr);
   if (status == STG_OK) {

@@ -1,7 +1,7 @@
 /*
  * disk_layer.h: one folder of a layered cache: its names, its owner, its files.
  *
- *   CACHEDIR.TAG  v1/ab/<32 hex>-<compiler>.sgc  v1/tmp/  v1/quarantine/
+ *   CACHEDIR.TAG  v1/ab/<32 hex>-<compiler>.sgc  v1/tmp/  v1/lock/ab  v1/quarantine/
  *
  * Private to the disk cache; knows no layering and no counters.
  */
@@ -15,6 +15,7 @@
 #include "runtime/disk_io.h"
 
 #define STG_DISK_SUFFIX ".sgc"
+#define STG_DISK_SHARD_CHARS 2 /* hex digits of the key in a folder's or a lock's name */
 
 struct stg_disk_layer {
   char *root; /* absolute, no slash at the end */
@@ -56,6 +57,12 @@ STG_NODISCARD stg_status stg_disk_layer_publish(const struct stg_disk_layer *lay
                                                 const struct stg_disk_io *io, struct stg_key key,
                                                 const char *compiler, const void *data, size_t size,
                                                 stg_error *reterr);
+/**
+ * Make the folders that publish needs, and a file in them that is gone again. As publish.
+ */
+STG_NODISCARD stg_status stg_disk_layer_probe(const struct stg_disk_layer *layer,
+                                              const struct stg_disk_io *io, struct stg_key key,
+                                              stg_error *reterr);
 /** Move a file of this layer to its quarantine folder; one that is gone is success. STG_E_IO. */
 STG_NODISCARD stg_status stg_disk_layer_quarantine(const struct stg_disk_layer *layer,
                                                    const struct stg_disk_io *io, const char *path,

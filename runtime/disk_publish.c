@@ -116,31 +116,56 @@ static struct failure write_and_rename(const struct target *t, const struct stg_
   return failure;
 }
 
-stg_status stg_disk_layer_publish(const struct stg_disk_layer *layer, const struct stg_disk_io *io,
-                                  struct stg_key key, const char *compiler, const void *data,
-                                  size_t size, stg_error *reterr) {
-  struct target target;
+static stg_status put(const struct target *target, const struct stg_disk_layer *layer,
+                      const struct stg_disk_io *io, const void *data, size_t size,
+                      stg_error *reterr) {
   struct failure failure = {.errnum = ENOENT};
-  stg_status status = STG_OK;
-  if (!target_init(&target, layer, key, compiler)) {
-    status = stg_error_memory(reterr, "cache paths", strlen(layer->root));
-    goto out;
-  }
   for (int i = 0; i < ATTEMPTS && failure.errnum == ENOENT; i++) {
-    failure = make_folders(&target, io);
+    failure = make_folders(target, io);
     if (failure.errnum != 0) {
       continue;
     }
     /* only now: what was not there before may be somebody else's by now */
-    status = stg_disk_layer_check(layer, reterr);
+    stg_status status = stg_disk_layer_check(layer, reterr);
     if (status != STG_OK && status != STG_E_NOT_FOUND) {
-      goto out;
+      return status;
     }
-    failure = write_and_rename(&target, io, data, size);
+    failure = write_and_rename(target, io, data, size);
   }
-  status = failure.errnum == 0 ? STG_OK
-                               : stg_error_io(reterr, failure.errnum, failure.verb, failure.path);
-out:
+  return failure.errnum == 0 ? STG_OK
+                             : stg_error_io(reterr, failure.errnum, failure.verb, failure.path);
+}
+
+stg_status stg_disk_layer_publish(const struct stg_disk_layer *layer, const struct stg_disk_io *io,
+                                  struct stg_key key, const char *compiler, const void *data,
+                                  size_t size, stg_error *reterr) {
+  struct target target;
+  stg_status status = target_init(&target, layer, key, compiler)
+                          ? put(&target, layer, io, data, size, reterr)
+                          : stg_error_memory(reterr, "cache paths", strlen(layer->root));
+  target_finish(&target);
+  return status;
+}
+
+/* The same steps under a name that is no entry's, so that nobody takes the file for one. */
+stg_status stg_disk_layer_probe(const struct stg_disk_layer *layer, const struct stg_disk_io *io,
+                                struct stg_key key, stg_error *reterr) {
+  struct target target;
+  stg_status status = stg_disk_layer_check(layer, reterr);
+  if (status != STG_OK && status != STG_E_NOT_FOUND) {
+    return status;
+  }
+  bool ready = target_init(&target, layer, key, "probe");
+  if (ready) {
+    stg_free(target.file);
+    target.file = stg_path_join(target.shard, strrchr(target.temporary, '/') + 1);
+    ready = target.file != NULL;
+  }
+  status = ready ? put(&target, layer, io, "", 0, reterr)
+                 : stg_error_memory(reterr, "cache paths", strlen(layer->root));
+  if (status == STG_OK) {
+    (void)io->remove(io->user, target.file);
+  }
   target_finish(&target);
   return status;
 }

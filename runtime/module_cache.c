@@ -11,6 +11,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/clock.h"
+#include "runtime/disk_lock.h"
 #include "runtime/flight.h"
 
 /* What a flight lands with. */
@@ -56,17 +57,35 @@ void stg_module_cache_destroy(struct stg_module_cache *cache) {
   stg_free(cache);
 }
 
+/* What a request ends with: an entry that was on disk, or else an image of our own. */
+struct made {
+  bool found;
+  struct stg_disk_hit hit;
+  struct stg_kernel_image image;
+  stg_error store_error; /* why the image is not on disk; code STG_OK when it is */
+};
+
+static void made_finish(struct made *made) {
+  stg_disk_hit_finish(&made->hit);
+  stg_kernel_image_finish(&made->image);
+}
+
+/* stg_disk_cache_find or stg_disk_cache_find_again. */
+typedef stg_status (*find_fn)(struct stg_disk_cache *disk, const struct stg_kernel_request *request,
+                              const char *preferred_compiler, struct stg_disk_hit *ret_hit,
+                              stg_error *reterr);
+
 /*
  * Find the request's entry, of the NVRTC that is loaded if there is one. A disk that does not
- * answer is a miss: `*ret_found` false, one warning.
+ * answer is a miss: `made->found` false, one warning.
  */
-static stg_status find_entry(struct stg_disk_cache *disk, const struct stg_kernel_request *request,
-                             const struct stg_log *log, struct stg_disk_hit *ret_hit,
-                             bool *ret_found, stg_error *reterr) {
+static stg_status find_entry(struct stg_disk_cache *disk, find_fn find,
+                             const struct stg_kernel_request *request, const struct stg_log *log,
+                             struct made *made, stg_error *reterr) {
   char compiler[STG_COMPILER_CHARS];
   stg_error error = STG_ERROR_INIT;
   const char *preferred = stg_nvrtc_known_compiler(compiler) ? compiler : NULL;
-  stg_status status = stg_disk_cache_find(disk, request, preferred, ret_hit, &error);
+  stg_status status = find(disk, request, preferred, &made->hit, &error);
   if (status == STG_E_NO_MEMORY) {
     return stg_error_set(reterr, status, "%s", error.message);
   }
@@ -74,8 +93,40 @@ static stg_status find_entry(struct stg_disk_cache *disk, const struct stg_kerne
     stg_log_printf(log, STG_LOG_WARN, "the disk cache is passed over for kernel '%s': %s",
                    request->name, error.message);
   }
-  *ret_found = status == STG_OK;
+  made->found = status == STG_OK;
   return STG_OK;
+}
+
+static stg_status compile_and_store(struct stg_disk_cache *disk,
+                                    const struct stg_kernel_request *request,
+                                    const struct stg_log *log, struct made *made,
+                                    stg_error *reterr) {
+  stg_status status = stg_compile(request, log, &made->image, reterr);
+  if (status == STG_OK) {
+    made->store_error = (stg_error)STG_ERROR_INIT;
+    (void)stg_disk_cache_store(disk, request, &made->image, &made->store_error);
+  }
+  return status;
+}
+
+/*
+ * After a miss: compile and store, as the one process that does, or find what another one stored
+ * while this one waited for it. Without a lock, or beyond its limit, every process compiles.
+ */
+static stg_status compile_once(struct stg_disk_cache *disk,
+                               const struct stg_kernel_request *request, const struct stg_log *log,
+                               struct made *made, stg_error *reterr) {
+  struct stg_disk_lock lock = {0};
+  struct stg_key key = {0};
+  stg_status status = stg_kernel_request_key(request, &key, reterr);
+  if (status == STG_OK && stg_disk_lock_take(disk, key, &lock)) {
+    status = find_entry(disk, stg_disk_cache_find_again, request, log, made, reterr);
+  }
+  if (status == STG_OK && !made->found) {
+    status = compile_and_store(disk, request, log, made, reterr);
+  }
+  stg_disk_lock_give(&lock);
+  return status;
 }
 
 /* Load, timed. An entry's cubin lies anywhere in its file, and the driver reads it as an ELF. */
@@ -102,55 +153,62 @@ static stg_status load_module(struct stg_module_cache *cache, const void *cubin,
   return status;
 }
 
-/* `*ret_found` false: a miss, or an entry that the driver refused and that is now out of the way.
- */
-static stg_status make_from_disk(struct stg_module_cache *cache,
-                                 const struct stg_kernel_request *request,
-                                 struct stg_loaded_kernel *kernel, bool *ret_found,
-                                 stg_error *reterr) {
-  struct stg_disk_hit hit = {0};
+/* Load what was found on disk. An entry that the driver refuses is set aside: `made->found` false,
+ * as if it had not been there. */
+static stg_status load_entry(struct stg_module_cache *cache,
+                             const struct stg_kernel_request *request, struct made *made,
+                             struct stg_loaded_kernel *kernel, stg_error *reterr) {
+  const struct stg_entry *entry = &made->hit.entry;
   stg_error error = STG_ERROR_INIT;
-  stg_status status = find_entry(cache->disk, request, &cache->log, &hit, ret_found, reterr);
-  if (status != STG_OK || !*ret_found) {
-    return status;
-  }
-  status = load_module(cache, hit.entry.cubin, hit.entry.cubin_size, request->name, kernel, &error);
+  stg_status status =
+      load_module(cache, entry->cubin, entry->cubin_size, request->name, kernel, &error);
   if (status == STG_OK) {
     kernel->origin = STG_FROM_DISK;
-    kernel->info = hit.entry.meta.cubin;
+    kernel->info = entry->meta.cubin;
     atomic_fetch_add(&cache->disk_hits, 1);
-  } else if (status == STG_E_CORRUPT) {
-    stg_disk_cache_reject(cache->disk, &hit, error.message);
-    *ret_found = false;
-    status = STG_OK;
-  } else {
-    stg_error_set(reterr, status, "%s", error.message);
+    return STG_OK;
   }
-  stg_disk_hit_finish(&hit);
-  return status;
+  if (status != STG_E_CORRUPT) {
+    return stg_error_set(reterr, status, "%s", error.message);
+  }
+  stg_disk_cache_reject(cache->disk, &made->hit, error.message);
+  stg_disk_hit_finish(&made->hit);
+  made->found = false;
+  return STG_OK;
 }
 
-static stg_status make_from_source(struct stg_module_cache *cache,
-                                   const struct stg_kernel_request *request,
-                                   struct stg_loaded_kernel *kernel, stg_error *reterr) {
-  struct stg_kernel_image image = {0};
-  stg_status status = stg_compile(request, &cache->log, &image, reterr);
+static stg_status load_image(struct stg_module_cache *cache,
+                             const struct stg_kernel_request *request,
+                             const struct stg_kernel_image *image, struct stg_loaded_kernel *kernel,
+                             stg_error *reterr) {
+  stg_status status =
+      stg_cubin_read(image->cubin, image->cubin_size, request->name, &kernel->info, reterr);
   if (status == STG_OK) {
-    status = stg_cubin_read(image.cubin, image.cubin_size, request->name, &kernel->info, reterr);
-  }
-  if (status == STG_OK) {
-    status = load_module(cache, image.cubin, image.cubin_size, request->name, kernel, reterr);
+    status = load_module(cache, image->cubin, image->cubin_size, request->name, kernel, reterr);
   }
   if (status == STG_OK) {
     kernel->origin = STG_FROM_COMPILER;
-    kernel->compile_ms = image.compile_ms;
+    kernel->compile_ms = image->compile_ms;
     atomic_fetch_add(&cache->compiles, 1);
-    atomic_fetch_add(&cache->compile_ns, (uint64_t)(image.compile_ms * 1e6));
-    /* only what the driver takes is stored; a failure is logged there and costs the next process */
-    (void)stg_disk_cache_store(cache->disk, request, &image, NULL);
+    atomic_fetch_add(&cache->compile_ns, (uint64_t)(image->compile_ms * 1e6));
   }
-  stg_kernel_image_finish(&image);
   return status;
+}
+
+/* No lock is held while the driver loads, which may wait for the device. */
+static stg_status make_from_source(struct stg_module_cache *cache,
+                                   const struct stg_kernel_request *request, struct made *made,
+                                   struct stg_loaded_kernel *kernel, stg_error *reterr) {
+  stg_status status = compile_once(cache->disk, request, &cache->log, made, reterr);
+  if (status == STG_OK && made->found) {
+    status = load_entry(cache, request, made, kernel, reterr);
+    if (status != STG_OK || made->found) {
+      return status;
+    }
+    status = compile_and_store(cache->disk, request, &cache->log, made, reterr);
+  }
+  /* a failure to store was logged, and costs the next process a compile */
+  return status == STG_OK ? load_image(cache, request, &made->image, kernel, reterr) : status;
 }
 
 static stg_status not_warm(const struct stg_kernel_request *request, const char *why,
@@ -163,16 +221,22 @@ static stg_status not_warm(const struct stg_kernel_request *request, const char 
 static stg_status make_kernel(struct stg_module_cache *cache,
                               const struct stg_kernel_request *request, bool may_compile,
                               struct stg_loaded_kernel *kernel, stg_error *reterr) {
-  bool found = false;
-  stg_status status = make_from_disk(cache, request, kernel, &found, reterr);
-  if (status != STG_OK || found) {
-    return status;
+  struct made made = {0};
+  stg_status status =
+      find_entry(cache->disk, stg_disk_cache_find, request, &cache->log, &made, reterr);
+  if (status == STG_OK && made.found) {
+    status = load_entry(cache, request, &made, kernel, reterr);
   }
-  if (!may_compile) {
-    return not_warm(request, "is in no cache", reterr);
+  if (status == STG_OK && !made.found) {
+    if (may_compile) {
+      stg_flight_slow(cache->flights, kernel->key);
+      status = make_from_source(cache, request, &made, kernel, reterr);
+    } else {
+      status = not_warm(request, "is in no cache", reterr);
+    }
   }
-  stg_flight_slow(cache->flights, kernel->key);
-  return make_from_source(cache, request, kernel, reterr);
+  made_finish(&made);
+  return status;
 }
 
 /* Make it as the one thread that does, and land, whatever comes of it. */
@@ -244,23 +308,21 @@ void stg_module_cache_counters(const struct stg_module_cache *cache,
 stg_status stg_module_build(struct stg_disk_cache *disk, const struct stg_kernel_request *request,
                             const struct stg_log *log, bool *ret_compiled, double *ret_compile_ms,
                             stg_error *reterr) {
-  struct stg_disk_hit hit = {0};
-  struct stg_kernel_image image = {0};
-  bool found = false;
-  stg_status status = find_entry(disk, request, log, &hit, &found, reterr);
-  if (status == STG_OK && !found) {
-    status = stg_compile(request, log, &image, reterr);
+  struct made made = {0};
+  stg_status status = find_entry(disk, stg_disk_cache_find, request, log, &made, reterr);
+  if (status == STG_OK && !made.found) {
+    status = stg_disk_cache_probe(disk, request, reterr);
     if (status == STG_OK) {
-      status = stg_disk_cache_store(disk, request, &image, reterr);
+      status = compile_once(disk, request, log, &made, reterr);
     }
   }
+  if (status == STG_OK && made.store_error.code != STG_OK) {
+    status = stg_error_set(reterr, made.store_error.code, "%s", made.store_error.message);
+  }
   if (status == STG_OK) {
-    *ret_compiled = !found;
-    *ret_compile_ms = image.compile_ms;
+    *ret_compiled = !made.found;
+    *ret_compile_ms = made.image.compile_ms;
   }
-  if (found) {
-    stg_disk_hit_finish(&hit);
-  }
-  stg_kernel_image_finish(&image);
+  made_finish(&made);
   return status;
 }

@@ -2,7 +2,8 @@
  * module_cache.h: from a kernel request to a loaded module, once: memory, then disk, then NVRTC.
  *
  * Single flight: threads that ask for the same key while it is being made wait for the one that
- * makes it. Modules live until the cache is destroyed or their last reference is dropped.
+ * makes it; processes that miss one at once compile it once (disk_lock.h). Modules live until the
+ * cache is destroyed or their last reference is dropped.
  */
 #ifndef STG_RUNTIME_MODULE_CACHE_H
 #define STG_RUNTIME_MODULE_CACHE_H
@@ -54,7 +55,7 @@ void stg_module_cache_counters(const struct stg_module_cache *cache,
 
 /**
  * The same without a device: make sure that `disk` holds the request's entry, compiling if needed.
- * `*ret_compiled` says whether it was.
+ * Whether it can be stored is found out before it is compiled. `*ret_compiled` says whether it was.
  */
 STG_NODISCARD stg_status stg_module_build(struct stg_disk_cache *disk,
                                           const struct stg_kernel_request *request,

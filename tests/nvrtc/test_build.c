@@ -101,6 +101,72 @@ static void stores_nothing_of_a_failed_compile(void **state) {
   stg_disk_cache_close(disk);
 }
 
+#define PROCESSES 4
+enum { BUILD_HIT = 10, BUILD_COMPILED = 11, BUILD_FAILED = 12 };
+
+/* Build as soon as the pipe says so, by its end; an exit status. */
+static int build_when_told(const char *folder, int start) {
+  struct stg_kernel_request request = scale_request("sm_90");
+  struct stg_disk_options options = {.path_list = folder};
+  struct stg_disk_cache *disk = NULL;
+  bool compiled = false;
+  double ms = 0;
+  char byte;
+  (void)!read(start, &byte, 1);
+  stg_status status = stg_disk_cache_open(&options, &disk, NULL);
+  if (status == STG_OK) {
+    status = stg_module_build(disk, &request, &no_log, &compiled, &ms, NULL);
+  }
+  stg_disk_cache_close(disk);
+  if (status != STG_OK) {
+    return BUILD_FAILED;
+  }
+  return compiled ? BUILD_COMPILED : BUILD_HIT;
+}
+
+static void many_processes_that_miss_at_once_compile_once(void **state) {
+  pid_t children[PROCESSES];
+  int ends[2];
+  int n_compiled = 0;
+  assert_int_equal(pipe(ends), 0);
+  for (size_t i = 0; i < PROCESSES; i++) {
+    children[i] = fork();
+    assert_true(children[i] >= 0);
+    if (children[i] == 0) {
+      close(ends[1]);
+      _exit(build_when_told(temp_path(state, "cold"), ends[0]));
+    }
+  }
+  close(ends[0]);
+  close(ends[1]);
+
+  for (size_t i = 0; i < PROCESSES; i++) {
+    int status = 0;
+    assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+    assert_true(WIFEXITED(status));
+    assert_in_range(WEXITSTATUS(status), BUILD_HIT, BUILD_COMPILED);
+    n_compiled += WEXITSTATUS(status) == BUILD_COMPILED;
+  }
+  assert_int_equal(n_compiled, 1);
+}
+
+static void refuses_a_folder_that_cannot_be_written_before_it_compiles(void **state) {
+  struct stg_kernel_request request = scale_request("sm_90");
+  bool compiled = true;
+  double ms = 7;
+  stg_error error = STG_ERROR_INIT;
+  assert_int_equal(symlink("/nowhere/at/all", temp_path(state, "dangling")), 0);
+  struct stg_disk_cache *disk = open_cache(temp_path(state, "dangling"), STG_DISK_READ_WRITE);
+  request.prelude = ""; /* a compile would fail, and say so */
+
+  stg_status status = stg_module_build(disk, &request, &no_log, &compiled, &ms, &error);
+
+  assert_int_equal(status, STG_E_IO);
+  assert_non_null(strstr(error.message, "dangling"));
+  assert_true(compiled && ms == 7);
+  stg_disk_cache_close(disk);
+}
+
 /* Remembers the one entry of a walk. */
 static stg_status note_path(void *user, const struct stg_disk_item *item, stg_error *reterr) {
   (void)reterr;
@@ -203,6 +269,10 @@ int main(int argc, char **argv) {
                                       temp_folder_teardown),
       cmocka_unit_test_setup_teardown(compiles_a_damaged_entry_again, temp_folder_setup,
                                       temp_folder_teardown),
+      cmocka_unit_test_setup_teardown(many_processes_that_miss_at_once_compile_once,
+                                      temp_folder_setup, temp_folder_teardown),
+      cmocka_unit_test_setup_teardown(refuses_a_folder_that_cannot_be_written_before_it_compiles,
+                                      temp_folder_setup, temp_folder_teardown),
       cmocka_unit_test_setup_teardown(a_fresh_process_hits_without_loading_nvrtc, temp_folder_setup,
                                       temp_folder_teardown),
   };
