@@ -41,6 +41,16 @@ class Empty(Case):
         self.assertIn("bad.json", line)
         self.assertFalse((self.folder / "kernels").exists())
 
+    def test_build_tries_its_folder_before_it_compiles(self):
+        if not self.has_compiler():
+            self.skipTest("no NVRTC here")
+        spec = self.write("w.json", small_workload())
+        (self.folder / "dangling").symlink_to("/nowhere/at/all")
+        (self.folder / "file").write_text("")
+        for name in ("dangling", "file"):
+            line = self.refuse(FAILED, "build", "--arch", "sm_80", "--cache", self.folder / name, spec)
+            self.assertIn(name, line)
+
 
 class Built(Case):
     """On a cache folder that `build` made once for all cases; each works on a copy."""
