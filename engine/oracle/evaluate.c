@@ -304,9 +304,9 @@ static void assign(struct stg_oracle_eval *e, const struct stg_statement *statem
   return_row(e);
 }
 
-void stg_oracle_evaluate(struct stg_oracle_eval *eval) {
+void stg_oracle_evaluate(struct stg_oracle_eval *eval, uint16_t first, uint16_t end) {
   const struct stg_ast *ast = &eval->call->op->ast;
-  for (uint16_t s = 0; s < ast->n_statements; s++) {
+  for (uint16_t s = first; s < end; s++) {
     const struct stg_statement *statement = &ast->statements[s];
     if (statement->kind != STG_STATEMENT_LET) {
       assign(eval, statement);

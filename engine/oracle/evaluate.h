@@ -23,7 +23,7 @@ struct stg_oracle_eval {
 /** Rows of scratch that an evaluation needs. */
 size_t stg_oracle_spare_rows(const struct stg_ast *ast);
 
-/** Run all statements of the op. */
-void stg_oracle_evaluate(struct stg_oracle_eval *eval);
+/** Run the op's statements from number `first` up to, not including, number `end`. */
+void stg_oracle_evaluate(struct stg_oracle_eval *eval, uint16_t first, uint16_t end);
 
 #endif

@@ -32,7 +32,7 @@ struct stg_oracle_run {
   double start_norm;   /* over its finite elements */
   double a, c[STG_ORACLE_MAX_VECTORS];
   double a_max, c_max[STG_ORACLE_MAX_VECTORS]; /* largest after any statement or at a dot */
-  double lambda;                               /* product of max(1, growth) of the ops so far */
+  double lambda;                               /* product of max(1, growth) so far */
   double kappa;                                /* largest cancellation of a norm so far, capped */
   bool have_dots;
   double start_squares, start_dots[STG_ORACLE_MAX_VECTORS];

@@ -15,8 +15,8 @@
 #include "runtime/base/error.h"
 #include "runtime/base/intmath.h"
 
-/* state, update, start, before, perturbed */
-#define OWN_ROWS 5
+/* state, update, start, before, between, perturbed */
+#define OWN_ROWS 6
 /* Of a row's norm: small enough to see the slope, large beside the rounding of float64. */
 #define PERTURBATION 0x1p-20
 
@@ -28,7 +28,8 @@ struct stg_oracle_worker {
   double *update;
   double *start;     /* the state before the chain */
   double *before;    /* the state before the op */
-  double *perturbed; /* the same op from a little beside it */
+  double *between;   /* the state before the statement, or the names that lead up to it */
+  double *perturbed; /* the same statements from a little beside one of these */
   double *spare;
   signed char outcomes[STG_OP_MAX_NODES];
   struct stg_oracle_eval eval;
@@ -66,7 +67,8 @@ stg_status stg_oracle_worker_create(int64_t hidden_size, size_t scratch_rows,
   worker->update = block + count;
   worker->start = block + 2 * count;
   worker->before = block + 3 * count;
-  worker->perturbed = block + 4 * count;
+  worker->between = block + 4 * count;
+  worker->perturbed = block + 5 * count;
   worker->spare = block + OWN_ROWS * count;
   *ret_worker = worker;
   return STG_OK;
@@ -97,8 +99,15 @@ static void begin(struct stg_oracle_worker *w, const double *hidden, const doubl
   }
 }
 
-/* |op(before + step*direction) - op(before)| / (step*|direction|); 0 when that is not finite. */
-static double slope(struct stg_oracle_worker *w, double step, const double *direction) {
+/* Statements first to end of the op at hand, which led from `from` to w->state. */
+struct span {
+  const double *from;
+  uint16_t first, end;
+};
+
+/* |f(from + step*direction) - f(from)| / (step*|direction|), f the span; 0 when not finite. */
+static double slope(struct stg_oracle_worker *w, const struct span *span, double step,
+                    const double *direction) {
   double length = fabs(step) * sqrt(stg_oracle_naive_dot(direction, direction, w->n));
   struct stg_oracle_eval eval = w->eval;
   eval.state = w->perturbed;
@@ -106,9 +115,9 @@ static double slope(struct stg_oracle_worker *w, double step, const double *dire
   eval.run = NULL;
   eval.replay = true;
   for (int64_t j = 0; j < w->n; j++) {
-    w->perturbed[j] = w->before[j] + step * direction[j];
+    w->perturbed[j] = span->from[j] + step * direction[j];
   }
-  stg_oracle_evaluate(&eval);
+  stg_oracle_evaluate(&eval, span->first, span->end);
   double squares = 0;
   for (int64_t j = 0; j < w->n; j++) {
     double difference = w->perturbed[j] - w->state[j];
@@ -119,21 +128,50 @@ static double slope(struct stg_oracle_worker *w, double step, const double *dire
 }
 
 /*
- * The largest growth of a perturbation of h along the op's vectors and along h itself. Comparisons
- * keep their outcomes: another branch is another alternative, not growth.
+ * The largest growth of a perturbation of h along the op's vectors and along h itself, at least 1.
+ * Comparisons keep their outcomes: another branch is another alternative, not growth.
  */
-static double measure_growth(struct stg_oracle_worker *w, size_t op) {
+static double measure_growth(struct stg_oracle_worker *w, const struct span *span) {
   const struct stg_oracle_facts *facts = &w->facts;
-  double norm = sqrt(stg_oracle_naive_dot(w->before, w->before, w->n));
+  double norm = sqrt(stg_oracle_naive_dot(span->from, span->from, w->n));
   double size = norm > 0 ? PERTURBATION * norm : PERTURBATION;
-  double growth = 0;
-  for (size_t k = 0; k < facts->chain->ops[op].op->n_vectors; k++) {
-    size_t i = facts->first[op] + k;
-    growth = fmax(growth, slope(w, size / facts->norms[i], facts->vectors[i]));
-    growth = fmax(growth, slope(w, -size / facts->norms[i], facts->vectors[i]));
+  double growth = 1;
+  for (size_t k = 0; k < w->eval.call->op->n_vectors; k++) {
+    size_t i = facts->first[w->eval.index] + k;
+    growth = fmax(growth, slope(w, span, size / facts->norms[i], facts->vectors[i]));
+    growth = fmax(growth, slope(w, span, -size / facts->norms[i], facts->vectors[i]));
   }
-  growth = fmax(growth, slope(w, PERTURBATION, w->before));
-  return fmax(growth, slope(w, -PERTURBATION, w->before));
+  growth = fmax(growth, slope(w, span, PERTURBATION, span->from));
+  return fmax(growth, slope(w, span, -PERTURBATION, span->from));
+}
+
+/*
+ * Evaluate an op of unknown growth, and measure it after every statement that sets h: what one
+ * statement removes from h, its float32 error included, the next may make large. A scalar taken
+ * before one statement and used after it shows in the growth of the whole op only.
+ */
+static void evaluate_measured(struct stg_oracle_worker *w, struct stg_oracle_run *run) {
+  const struct stg_ast *ast = &w->eval.call->op->ast;
+  const double lambda = run->lambda;
+  unsigned n_sets = 0;
+  struct span span = {.from = w->between};
+  memcpy(w->before, w->state, row_bytes(w));
+  memcpy(w->between, w->state, row_bytes(w));
+  for (uint16_t s = 0; s < ast->n_statements; s++) {
+    stg_oracle_evaluate(&w->eval, s, s + 1);
+    if (ast->statements[s].kind == STG_STATEMENT_LET) {
+      continue;
+    }
+    span.end = s + 1;
+    run->lambda *= measure_growth(w, &span);
+    memcpy(w->between, w->state, row_bytes(w));
+    span.first = span.end;
+    n_sets++;
+  }
+  if (n_sets > 1) {
+    const struct span whole = {.from = w->before, .end = ast->n_statements};
+    run->lambda = fmax(run->lambda, lambda * measure_growth(w, &whole));
+  }
 }
 
 static void evaluate_op(struct stg_oracle_worker *w, size_t op, double *update,
@@ -149,17 +187,13 @@ static void evaluate_op(struct stg_oracle_worker *w, size_t op, double *update,
       .outcomes = w->outcomes,
   };
   memset(w->outcomes, -1, sizeof w->outcomes);
-  double growth = w->facts.growth[op];
-  bool unknown = run != NULL && isnan(growth);
-  if (unknown) {
-    memcpy(w->before, w->state, row_bytes(w));
+  if (run != NULL && isnan(w->facts.growth[op])) {
+    evaluate_measured(w, run);
+    return;
   }
-  stg_oracle_evaluate(&w->eval);
-  if (unknown) {
-    growth = measure_growth(w, op);
-  }
+  stg_oracle_evaluate(&w->eval, 0, w->eval.call->op->ast.n_statements);
   if (run != NULL) {
-    run->lambda *= fmax(1, growth);
+    run->lambda *= fmax(1, w->facts.growth[op]);
   }
 }
 

@@ -218,6 +218,72 @@ static void either_side_of_a_branch_point_is_right_and_nothing_between(void **st
   steer_case_destroy(c);
 }
 
+/* after += factor*(h.v)*v for one row: what a fault in the first of two statements leaves. */
+static void add_projection(struct steer_case *c, int64_t row, double factor) {
+  double p = 0;
+  for (int64_t j = 0; j < HIDDEN; j++) {
+    p += steer_case_get(c, c->before, row, j) * c->wide[0][j];
+  }
+  for (int64_t j = 0; j < HIDDEN; j++) {
+    double h = steer_case_get(c, c->after, row, j);
+    steer_case_set(c, c->after, row, j, h + factor * p * c->wide[0][j]);
+  }
+}
+
+/* What the first statement leaves of the projection is its rounding; the second enlarges that. */
+static void an_error_that_a_later_statement_enlarges_is_allowed_for(void **state) {
+  (void)state;
+  const struct test_op text = {.vectors = {"v"},
+                               .body = {"h += -dot(h, v) * v", "h += dot(h, v) * 1e5 * v"}};
+  for (int pair = 0; pair < 2; pair++) {
+    struct steer_rng rng = {.state = 11};
+    struct steer_case *c = steer_case_create(HIDDEN, STG_F32, STG_F32);
+    const struct stg_op *op = NULL;
+    stg_error error = STG_ERROR_INIT;
+    assert_int_equal(STG_OK, compile_op(&c->arena, &text, &op, &error));
+    const struct steer_call call = {.vectors = {steer_case_random_vector(c, &rng, 1)}};
+    steer_case_chain_of(c, &op, &call, 1);
+    steer_case_rows(c, ROWS, 0, pair != 0);
+    steer_case_fill(c, &rng, 1);
+    for (int64_t r = 0; r < ROWS; r++) {
+      c->row_chain[r] = 0;
+    }
+    steer_case_expect_ok(c);
+    assert_true(steer_case_check(c).max_abs_err > 0x1p-20); /* more than its rounding alone */
+    add_projection(c, 1, 1e5);
+    assert_true(steer_case_check(c).violations > HIDDEN / 2);
+    assert_int_equal(1, steer_case_check(c).first_row);
+    steer_case_run(c);
+    steer_case_set(c, c->after, 2, 5, steer_case_get(c, c->after, 2, 5) + 40);
+    struct stg_oracle_report report = steer_case_check(c);
+    assert_int_equal(1, report.violations);
+    assert_int_equal(2, report.first_row);
+    assert_int_equal(5, report.first_element);
+    steer_case_destroy(c);
+  }
+}
+
+/* A dot from before the projection was removed: no statement alone enlarges what is wrong in it. */
+static void a_scalar_from_before_a_statement_counts_as_part_of_the_op(void **state) {
+  (void)state;
+  const struct test_op text = {
+      .vectors = {"v"}, .body = {"p = dot(h, v)", "h += -dot(h, v) * v", "h += p * 1e4 * v"}};
+  struct steer_rng rng = {.state = 12};
+  struct steer_case *c = steer_case_create(HIDDEN, STG_F32, STG_F32);
+  const struct stg_op *op = NULL;
+  stg_error error = STG_ERROR_INIT;
+  assert_int_equal(STG_OK, compile_op(&c->arena, &text, &op, &error));
+  const struct steer_call call = {.vectors = {steer_case_random_vector(c, &rng, 1)}};
+  steer_case_chain_of(c, &op, &call, 1);
+  steer_case_rows(c, 1, 0, false);
+  steer_case_fill(c, &rng, 1);
+  c->row_chain[0] = 0;
+  steer_case_expect_ok(c);
+  steer_case_set(c, c->after, 0, 5, steer_case_get(c, c->after, 0, 5) + 400);
+  assert_int_equal(1, steer_case_check(c).violations);
+  steer_case_destroy(c);
+}
+
 static void reports_rows_by_their_bytes_and_errors_by_op(void **state) {
   (void)state;
   struct steer_case *c = make_case(STG_BF16, "add", (const float[]){1}, 1);
@@ -335,6 +401,8 @@ int main(void) {
       cmocka_unit_test(catches_a_nan_and_a_finite_value_in_each_others_place),
       cmocka_unit_test(an_infinity_is_right_where_the_dtype_ends),
       cmocka_unit_test(either_side_of_a_branch_point_is_right_and_nothing_between),
+      cmocka_unit_test(an_error_that_a_later_statement_enlarges_is_allowed_for),
+      cmocka_unit_test(a_scalar_from_before_a_statement_counts_as_part_of_the_op),
       cmocka_unit_test(reports_rows_by_their_bytes_and_errors_by_op),
       cmocka_unit_test(projection_error_is_that_of_the_first_vector),
       cmocka_unit_test(oracle_rounds_its_own_result_once),
