@@ -4,10 +4,14 @@
 #include "tools/arch.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/command.h"
 #include "tools/report.h"
+
+/* The kernels reduce within warps by instructions that sm_80 brought. */
+#define OLDEST_ARCH 80
 
 bool stg_arch_is_name(const char *text) {
   if (strncmp(text, "sm_", 3) != 0) {
@@ -51,5 +55,19 @@ int stg_arch_list_parse(const char *command, const char *text, struct stg_arch_l
     piece = comma == NULL ? NULL : comma + 1;
   }
   *ret_list = list;
+  return STG_EXIT_DONE;
+}
+
+bool stg_arch_is_too_old(const char *name) {
+  return strtol(name + strlen("sm_"), NULL, 10) < OLDEST_ARCH;
+}
+
+int stg_arch_list_check(const char *command, const struct stg_arch_list *list) {
+  for (size_t i = 0; i < list->count; i++) {
+    if (stg_arch_is_too_old(list->names[i])) {
+      return stg_report_wrong(command, "--arch %s: steergraph needs sm_80 or newer",
+                              list->names[i]);
+    }
+  }
   return STG_EXIT_DONE;
 }

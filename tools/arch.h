@@ -24,4 +24,10 @@ bool stg_arch_is_name(const char *text);
  */
 int stg_arch_list_parse(const char *command, const char *text, struct stg_arch_list *ret_list);
 
+/** True when an architecture name is of a GPU that is older than the kernels can run on. */
+bool stg_arch_is_too_old(const char *name);
+
+/** STG_EXIT_DONE, or STG_EXIT_WRONG after a message that names the first one that is too old. */
+int stg_arch_list_check(const char *command, const struct stg_arch_list *list);
+
 #endif

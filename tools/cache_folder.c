@@ -3,9 +3,14 @@
  */
 #include "tools/cache_folder.h"
 
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
 #include <steergraph/engine.h>
 
 #include "runtime/base/error.h"
+#include "runtime/base/strbuf.h"
 
 stg_status stg_cache_folder_find(const char *given, const char **ret_path, stg_error *reterr) {
   if (given != NULL) {
@@ -22,6 +27,26 @@ stg_status stg_cache_folder_find(const char *given, const char **ret_path, stg_e
                          "no cache folder; set STEERGRAPH_CACHE_DIR or give --cache DIR");
   }
   *ret_path = options.cache_path;
+  return STG_OK;
+}
+
+stg_status stg_cache_folder_check(const char *path_list, stg_error *reterr) {
+  for (const char *piece = path_list; piece != NULL;) {
+    const char *colon = strchr(piece, ':');
+    size_t len = colon == NULL ? strlen(piece) : (size_t)(colon - piece);
+    struct stg_strbuf folder = {0};
+    stg_strbuf_mem(&folder, piece, len);
+    struct stat facts;
+    stg_status status = stg_strbuf_status(&folder, reterr);
+    if (status == STG_OK && len > 0 && stat(stg_strbuf_text(&folder), &facts) != 0) {
+      status = stg_error_io(reterr, errno, "open the cache folder", stg_strbuf_text(&folder));
+    }
+    stg_strbuf_finish(&folder);
+    if (status != STG_OK) {
+      return status;
+    }
+    piece = colon == NULL ? NULL : colon + 1;
+  }
   return STG_OK;
 }
 

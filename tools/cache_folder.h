@@ -12,6 +12,8 @@
  */
 STG_NODISCARD stg_status stg_cache_folder_find(const char *given, const char **ret_path,
                                                stg_error *reterr);
+/** STG_E_IO names the first folder of "RO:RO:RW" that is not there. */
+STG_NODISCARD stg_status stg_cache_folder_check(const char *path_list, stg_error *reterr);
 /** Find and open. */
 STG_NODISCARD stg_status stg_cache_folder_open(const char *given, stg_cache **ret_cache,
                                                stg_error *reterr);

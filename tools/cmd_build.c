@@ -16,6 +16,7 @@
 #include "tools/options.h"
 #include "tools/report.h"
 #include "tools/table.h"
+#include "tools/trial_compile.h"
 
 /* One kernel to be had. */
 struct build_item {
@@ -97,6 +98,19 @@ static stg_status plan(struct build *build, char **specs, size_t n_specs,
   return STG_OK;
 }
 
+/* A trial of each architecture, elsewhere, finds one that the compiler does not know before
+ * anything is written. Where there is no compiler, all of the kernels may still be there. */
+static stg_status check_known(const struct stg_arch_list *archs, stg_error *reterr) {
+  for (size_t i = 0; i < archs->count; i++) {
+    struct stg_trial trial;
+    stg_error err = STG_ERROR_INIT;
+    if (stg_trial_compile(archs->names[i], &trial, &err) == STG_E_UNSUPPORTED) {
+      return stg_error_set(reterr, STG_E_UNSUPPORTED, "--arch: %s", err.message);
+    }
+  }
+  return STG_OK;
+}
+
 static stg_status compile_all(struct build *build, stg_error *reterr) {
   for (size_t i = 0; i < build->n_items; i++) {
     struct build_item *item = &build->items[i];
@@ -168,6 +182,9 @@ static int build_specs(char **specs, size_t n_specs, const struct stg_arch_list 
   stg_error err = STG_ERROR_INIT;
   stg_status status = plan(&build, specs, n_specs, archs, options, &err);
   if (status == STG_OK) {
+    status = check_known(archs, &err);
+  }
+  if (status == STG_OK) {
     status = compile_all(&build, &err);
   }
   if (status == STG_OK && as_json) {
@@ -181,6 +198,18 @@ static int build_specs(char **specs, size_t n_specs, const struct stg_arch_list 
   return code;
 }
 
+/* To build is to compile. A variable that forbids it was set for other commands. */
+static int check_compiling_allowed(void) {
+  stg_options options;
+  stg_error err = STG_ERROR_INIT;
+  stg_status status = stg_options_from_env(&options, &err);
+  if (status == STG_OK && options.compile == STG_COMPILE_NEVER) {
+    status = stg_error_set(&err, STG_E_INVALID,
+                           "STEERGRAPH_NO_JIT=1 forbids to compile, and build compiles; unset it");
+  }
+  return status == STG_OK ? STG_EXIT_DONE : stg_report_fail(&err);
+}
+
 int stg_cmd_build(int argc, char **argv) {
   struct stg_job_options job = {.backend = STG_BACKEND_CPU};
   const char *arch = NULL;
@@ -188,8 +217,7 @@ int stg_cmd_build(int argc, char **argv) {
   bool json = false;
   const struct stg_option table[] = {
       {"--arch", "LIST", "architectures, such as sm_80,sm_90 (required)", &arch, NULL},
-      {"--cache", "DIR", "folder to write to, instead of STEERGRAPH_CACHE_DIR", &job.cache_path,
-       NULL},
+      {"--cache", "FOLDERS", "cache folders, RO:RO:RW", &job.cache_path, NULL},
       {"--declare", "all|used", "ops that the kernels are built for (default all)", &declare, NULL},
       {"--json", NULL, "print one JSON object", NULL, &json},
       {"--allow-outside", NULL, "let paths of the specs leave their folders", NULL,
@@ -217,6 +245,12 @@ int stg_cmd_build(int argc, char **argv) {
   }
   struct stg_arch_list archs;
   code = stg_arch_list_parse("build", arch, &archs);
+  if (code == STG_EXIT_DONE) {
+    code = check_compiling_allowed();
+  }
+  if (code == STG_EXIT_DONE) {
+    code = stg_arch_list_check("build", &archs);
+  }
   if (code != STG_EXIT_DONE) {
     return code;
   }

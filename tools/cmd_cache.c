@@ -165,7 +165,12 @@ static int work_on_cache(enum cache_job job, const struct cache_options *options
   struct stg_strbuf text = {0};
   stg_error err = STG_ERROR_INIT;
   bool good = true;
-  stg_status status = stg_cache_folder_open(options->folder, &cache, &err);
+  /* the environment's folder is made on the first store; one that is named is meant to be there */
+  stg_status status =
+      options->folder != NULL ? stg_cache_folder_check(options->folder, &err) : STG_OK;
+  if (status == STG_OK) {
+    status = stg_cache_folder_open(options->folder, &cache, &err);
+  }
   if (status == STG_OK) {
     switch (job) {
     case CACHE_LIST:
@@ -188,7 +193,7 @@ static int work_on_cache(enum cache_job job, const struct cache_options *options
 static int cache_ls(int argc, char **argv) {
   struct cache_options options = {0};
   const struct stg_option table[] = {
-      {"--cache", "DIR", "folder, instead of STEERGRAPH_CACHE_DIR", &options.folder, NULL},
+      {"--cache", "FOLDERS", "cache folders, RO:RO:RW", &options.folder, NULL},
       {"--sort", "path|size|age|arch|compile", "order (default path)", &options.sort, NULL},
       {"--json", NULL, "print one JSON object", NULL, &options.json},
   };
@@ -210,7 +215,7 @@ static int cache_ls(int argc, char **argv) {
 static int cache_show(int argc, char **argv) {
   struct cache_options options = {0};
   const struct stg_option table[] = {
-      {"--cache", "DIR", "folder, instead of STEERGRAPH_CACHE_DIR", &options.folder, NULL},
+      {"--cache", "FOLDERS", "cache folders, RO:RO:RW", &options.folder, NULL},
       {"--source", NULL, "print the CUDA source too", NULL, &options.source},
       {"--cubin", "FILE", "write the compiled kernel to a file", &options.cubin, NULL},
       {"--json", NULL, "print one JSON object", NULL, &options.json},
@@ -241,7 +246,7 @@ static int cache_show(int argc, char **argv) {
 static int cache_verify(int argc, char **argv) {
   struct cache_options options = {0};
   const struct stg_option table[] = {
-      {"--cache", "DIR", "folder, instead of STEERGRAPH_CACHE_DIR", &options.folder, NULL},
+      {"--cache", "FOLDERS", "cache folders, RO:RO:RW", &options.folder, NULL},
       {"--repair", NULL, "move bad entries to the quarantine folder", NULL, &options.repair},
       {"--json", NULL, "print one JSON object", NULL, &options.json},
   };

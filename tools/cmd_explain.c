@@ -181,7 +181,7 @@ int stg_cmd_explain(int argc, char **argv) {
       {"--why-miss", NULL, "name the factors that differ from the nearest cached entry", NULL,
        &options.why_miss},
       {"--json", NULL, "print one JSON object", NULL, &options.json},
-      {"--cache", "DIR", "cache folder, instead of STEERGRAPH_CACHE_DIR", &options.job.cache_path,
+      {"--cache", "FOLDERS", "cache folders, RO:RO:RW", &options.job.cache_path,
        NULL},
       {"--declare", "all|used", "ops that the kernel is built for (default all)", &declare, NULL},
       {"--allow-outside", NULL, "let paths of the spec leave its folder", NULL,

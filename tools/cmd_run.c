@@ -355,7 +355,7 @@ int stg_cmd_run(int argc, char **argv) {
       {"--backend", "auto|cpu|cuda", "where to run (default auto)", &backend, NULL},
       {"--output", "FILE", "write the steered rows as safetensors", &options.output, NULL},
       {"--json", NULL, "print one JSON object", NULL, &options.json},
-      {"--cache", "DIR", "cache folder, instead of STEERGRAPH_CACHE_DIR", &options.job.cache_path,
+      {"--cache", "FOLDERS", "cache folders, RO:RO:RW", &options.job.cache_path,
        NULL},
       {"--launch", "graph|plain", "how kernels are launched (default graph)", &launch, NULL},
       {"--declare", "all|used", "ops that the kernel is built for (default all)", &declare, NULL},

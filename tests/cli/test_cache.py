@@ -5,18 +5,26 @@ import tempfile
 import pathlib
 
 import tap
-from cli import FAILED, SPECS, Case, small_workload
+from cli import FAILED, SPECS, WRONG, Case, small_workload
 
 
 class Empty(Case):
     def test_a_folder_that_is_not_there_has_no_entries(self):
-        report = self.succeed("cache", "ls", "--json", "--cache", "nowhere").json()
+        self.environment["STEERGRAPH_CACHE_DIR"] = "nowhere"
+        report = self.succeed("cache", "ls", "--json").json()
         self.assertEqual(report, {"entries": [], "count": 0, "size_bytes": 0})
-        self.assertEqual(self.succeed("cache", "verify", "--json", "--cache", "nowhere").json()["entries"], 0)
+        self.assertEqual(self.succeed("cache", "verify", "--json").json()["entries"], 0)
+        self.assertFalse((self.folder / "nowhere").exists())
+
+    def test_a_named_folder_that_is_not_there_is_refused(self):
+        for words in (("ls",), ("show", "abcd"), ("verify",)):
+            for folders in ("nowhere", f"{self.folder}:nowhere", f"nowhere:{self.folder}"):
+                with self.subTest(words=words, folders=folders):
+                    self.assertIn("'nowhere'", self.refuse(FAILED, "cache", *words, "--cache", folders))
         self.assertFalse((self.folder / "nowhere").exists())
 
     def test_a_key_that_is_not_there_is_named(self):
-        self.assertIn("abcd", self.refuse(FAILED, "cache", "show", "abcd", "--cache", "nowhere"))
+        self.assertIn("abcd", self.refuse(FAILED, "cache", "show", "abcd", "--cache", self.folder))
 
     def test_without_a_folder_the_variable_is_named(self):
         for name in ("HOME", "STEERGRAPH_CACHE_DIR", "XDG_CACHE_HOME"):
@@ -33,6 +41,32 @@ class Empty(Case):
         outcome = self.run_command("build", "--arch", "sm_80", spec)
         self.assertEqual(outcome.code, FAILED, outcome)
         self.assertRegex(outcome.err, "cache|NVRTC|CUDA headers")
+
+    def test_build_refuses_gpus_that_are_too_old_before_it_compiles(self):
+        spec = self.write("w.json", small_workload())
+        for arch in ("sm_70", "sm_75", "sm_80,sm_75", "sm_90,sm_52"):
+            with self.subTest(arch=arch):
+                line = self.refuse(WRONG, "build", "--arch", arch, "--cache", "kernels", spec)
+                self.assertIn("steergraph needs sm_80 or newer", line)
+                self.assertFalse((self.folder / "kernels").exists())
+
+    def test_build_refuses_architectures_that_nvrtc_does_not_know_before_it_compiles(self):
+        if not self.has_compiler():
+            self.skipTest("no NVRTC here")
+        spec = self.write("w.json", small_workload())
+        for arch in ("sm_999", "sm_80,sm_999"):
+            with self.subTest(arch=arch):
+                line = self.refuse(FAILED, "build", "--arch", arch, "--cache", "kernels", spec)
+                self.assertRegex(line, "NVRTC .* does not know architecture 'sm_999'; it knows .*sm_80")
+                self.assertFalse((self.folder / "kernels").exists())
+
+    def test_build_is_refused_where_compiling_is_forbidden(self):
+        spec = self.write("w.json", small_workload())
+        self.environment["STEERGRAPH_NO_JIT"] = "1"
+        line = self.refuse(FAILED, "build", "--arch", "sm_80", "--cache", "kernels", spec)
+        self.assertIn("STEERGRAPH_NO_JIT=1", line)
+        self.assertIn("unset it", line)
+        self.assertFalse((self.folder / "kernels").exists())
 
     def test_build_checks_every_spec_before_it_compiles_one(self):
         good = self.write("good.json", small_workload())
@@ -250,8 +284,7 @@ class Built(Case):
     def test_the_checks_need_no_compiler(self):
         self.environment["STEERGRAPH_NO_JIT"] = "1"
         self.succeed("cache", "verify", "--cache", self.cache)
-        words = ("build", "--json", "--arch", "sm_80", "--cache", self.cache, self.spec)
-        self.assertEqual(self.succeed(*words).json()["compiled"], 0)
+        self.assertEqual(self.succeed("cache", "ls", "--json", "--cache", self.cache).json()["count"], 4)
 
     def test_an_architecture_that_the_compiler_does_not_know_is_named(self):
         outcome = self.run_command("build", "--arch", "sm_999", "--cache", self.cache, self.spec)

@@ -59,6 +59,22 @@ class Help(Case):
                     self.assertTrue(option == "--help" or option in manual)
 
 
+    def test_the_cache_option_reads_the_same_everywhere(self):
+        for words in COMMANDS:
+            text = self.succeed(*words, "--help").out
+            with self.subTest(words=words):
+                for line in re.findall(r"(?m)^  --cache.*$", text):
+                    self.assertRegex(line, r"^  --cache FOLDERS +cache folders, RO:RO:RW$")
+
+    def test_the_manual_writes_the_values_of_options_as_the_help_does(self):
+        manual = re.sub(r'"|\\f.', "", (ROOT / "tools/steergraph.1").read_text().replace("\\-", "-"))
+        for words in COMMANDS:
+            text = self.succeed(*words, "--help").out
+            for option, value in re.findall(r"(?m)^  (--[a-z-]+) (\S+)  ", text):
+                with self.subTest(words=words, option=option):
+                    self.assertRegex(manual, rf"(?m)^\.B. .*{option} +{re.escape(value)}")
+
+
 class WrongWords(Case):
     def test_no_word_at_all(self):
         self.assertIn("a subcommand is missing", self.refuse(WRONG))
