@@ -28,6 +28,9 @@
   X(gram_hits)
 
 void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
+  if (stats->struct_size != sizeof *stats) {
+    return;
+  }
   struct stg_module_counters modules = {0};
   struct stg_disk_counters disk = {0};
   struct stg_vector_counters vectors = {0};
@@ -63,7 +66,7 @@ void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
 }
 
 size_t stg_engine_stats_json(const stg_engine *engine, char *ret_text, size_t capacity) {
-  stg_stats stats;
+  stg_stats stats = {.struct_size = sizeof stats};
   stg_engine_stats(engine, &stats);
   struct stg_strbuf json = {0};
   stg_strbuf_str(&json, "{");

@@ -107,6 +107,26 @@ static void a_cpu_engine_says_so_and_why(void **state) {
   assert_int_equal(0, info.driver_version);
 }
 
+static void a_struct_of_another_size_is_left_alone(void **state) {
+  struct steer_env *env = *state;
+  const size_t info_sizes[] = {0, sizeof(size_t), sizeof(stg_engine_info) + 8};
+  const size_t stats_sizes[] = {0, sizeof(size_t), sizeof(stg_stats) + 8};
+  for (size_t i = 0; i < sizeof info_sizes / sizeof info_sizes[0]; i++) {
+    stg_engine_info info, info_before;
+    memset(&info, 0xee, sizeof info);
+    info.struct_size = info_sizes[i];
+    memcpy(&info_before, &info, sizeof info);
+    stg_engine_get_info(env->engine, &info);
+    assert_memory_equal(&info_before, &info, sizeof info);
+    stg_stats stats, stats_before;
+    memset(&stats, 0xee, sizeof stats);
+    stats.struct_size = stats_sizes[i];
+    memcpy(&stats_before, &stats, sizeof stats);
+    stg_engine_stats(env->engine, &stats);
+    assert_memory_equal(&stats_before, &stats, sizeof stats);
+  }
+}
+
 static void options_that_make_no_sense_are_refused(void **state) {
   (void)state;
   stg_options options;
@@ -161,6 +181,7 @@ int main(void) {
       cmocka_unit_test(the_text_is_json_with_every_counter),
       cmocka_unit_test(a_short_buffer_gets_what_fits),
       cmocka_unit_test(a_cpu_engine_says_so_and_why),
+      cmocka_unit_test(a_struct_of_another_size_is_left_alone),
       cmocka_unit_test(options_that_make_no_sense_are_refused),
       cmocka_unit_test(the_plan_of_a_cpu_frame_hashes_its_text),
   };
