@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <steergraph/version.h>
@@ -50,8 +51,16 @@ struct cache_finding {
   bool writable;
 };
 
+/* A variable as the process got it. The text is owned. */
+struct variable_finding {
+  struct finding found;
+  bool set;
+  struct stg_strbuf value;
+};
+
 struct diagnosis {
-  struct finding environment;
+  struct variable_finding variables[VARIABLE_COUNT];
+  bool environment_ok;
   struct backend_finding cpu, gpu;
   struct finding compiler;
   struct stg_trial trial;
@@ -86,10 +95,13 @@ static const char *last_folder(const char *path_list) {
 }
 
 /* A folder that is not there yet is made on the first store, where its parent allows. */
-static bool can_write(const char *folder) {
+static stg_status check_folder(const char *folder, bool *ret_writable, stg_error *reterr) {
   char path[4096];
+  struct stat facts;
+  bool is_there = true;
   copy_text(path, sizeof path, folder);
-  while (access(path, F_OK) != 0) {
+  while (lstat(path, &facts) != 0) {
+    is_there = false;
     char *slash = strrchr(path, '/');
     if (slash == NULL || slash == path) {
       copy_text(path, sizeof path, slash == NULL ? "." : "/");
@@ -97,7 +109,18 @@ static bool can_write(const char *folder) {
     }
     *slash = '\0';
   }
-  return access(path, W_OK | X_OK) == 0;
+  if (stat(path, &facts) != 0 || !S_ISDIR(facts.st_mode)) {
+    return stg_error_set(reterr, STG_E_IO, "the cache folder '%s': '%s' is no folder", folder,
+                         path);
+  }
+  bool writable = access(path, W_OK | X_OK) == 0;
+  if (!is_there && !writable) {
+    return stg_error_set(reterr, STG_E_IO,
+                         "the cache folder '%s' is not there, and '%s' cannot be written", folder,
+                         path);
+  }
+  *ret_writable = writable;
+  return STG_OK;
 }
 
 static void examine_cache(struct cache_finding *ret) {
@@ -117,8 +140,8 @@ static void examine_cache(struct cache_finding *ret) {
   stg_engine *engine = NULL;
   stg_cache *cache = NULL;
   ret->found.ok = stg_job_open_engine(&job, &engine, problem) == STG_OK &&
-                  stg_cache_open(ret->path, &cache, problem) == STG_OK;
-  ret->writable = can_write(last_folder(ret->path));
+                  stg_cache_open(ret->path, &cache, problem) == STG_OK &&
+                  check_folder(last_folder(ret->path), &ret->writable, problem) == STG_OK;
   ret->entries = cache != NULL ? stg_cache_count(cache) : 0;
   for (size_t i = 0; i < ret->entries && ret->found.ok; i++) {
     stg_cache_entry entry;
@@ -129,9 +152,42 @@ static void examine_cache(struct cache_finding *ret) {
   stg_job_close_engine(engine);
 }
 
-static void examine(struct diagnosis *ret) {
+/* The variable that a message "NAME: ..." is about, or NULL. */
+static struct variable_finding *find_variable(struct diagnosis *d, const char *message) {
+  for (size_t i = 0; i < VARIABLE_COUNT; i++) {
+    size_t len = strlen(variables[i]);
+    if (strncmp(message, variables[i], len) == 0 && message[len] == ':') {
+      return &d->variables[i];
+    }
+  }
+  return NULL;
+}
+
+/* Note what each variable is. One with a wrong value is unset for the rest of the process, so that
+ * it is said once and everything else is seen with defaults. */
+static void examine_environment(struct diagnosis *ret) {
+  for (size_t i = 0; i < VARIABLE_COUNT; i++) {
+    const char *value = getenv(variables[i]);
+    ret->variables[i].set = value != NULL;
+    ret->variables[i].found.ok = true;
+    stg_strbuf_str(&ret->variables[i].value, value != NULL ? value : "");
+  }
   stg_options options;
-  ret->environment.ok = stg_options_from_env(&options, &ret->environment.problem) == STG_OK;
+  stg_error problem = STG_ERROR_INIT;
+  ret->environment_ok = true;
+  while (stg_options_from_env(&options, &problem) != STG_OK) {
+    ret->environment_ok = false;
+    struct variable_finding *variable = find_variable(ret, problem.message);
+    if (variable == NULL || !variable->found.ok) {
+      return;
+    }
+    variable->found = (struct finding){.ok = false, .problem = problem};
+    unsetenv(variables[variable - ret->variables]);
+  }
+}
+
+static void examine(struct diagnosis *ret) {
+  examine_environment(ret);
   examine_backend(STG_BACKEND_CPU, &ret->cpu);
   examine_backend(STG_BACKEND_CUDA, &ret->gpu);
   ret->compiler.ok = stg_trial_compile(ret->gpu.found.ok ? ret->gpu.arch : TRIAL_ARCH, &ret->trial,
@@ -152,6 +208,15 @@ static void json_backend(struct stg_json_out *json, const char *key,
   stg_json_out_int(json, "driver_version", backend->driver_version);
   json_problem(json, &backend->found);
   stg_json_out_close(json, '}');
+}
+
+/* Of the environment: the first variable that is wrong, or one that is not. */
+static const struct finding *first_problem(const struct diagnosis *d) {
+  size_t i = 0;
+  while (i + 1 < VARIABLE_COUNT && d->variables[i].found.ok) {
+    i++;
+  }
+  return &d->variables[i].found;
 }
 
 static void report_json(const struct diagnosis *d, struct stg_strbuf *out) {
@@ -175,10 +240,12 @@ static void report_json(const struct diagnosis *d, struct stg_strbuf *out) {
   json_problem(&json, &d->cache.found);
   stg_json_out_close(&json, '}');
   stg_json_out_open(&json, "environment", '{');
-  stg_json_out_bool(&json, "ok", d->environment.ok);
-  json_problem(&json, &d->environment);
+  stg_json_out_bool(&json, "ok", d->environment_ok);
+  json_problem(&json, first_problem(d));
   for (size_t i = 0; i < VARIABLE_COUNT; i++) {
-    stg_json_out_text(&json, variables[i], getenv(variables[i]));
+    const struct variable_finding *variable = &d->variables[i];
+    stg_json_out_text(&json, variables[i],
+                      variable->set ? stg_strbuf_text(&variable->value) : NULL);
   }
   stg_json_out_close(&json, '}');
   stg_json_out_close(&json, '}');
@@ -232,6 +299,21 @@ static void add_cache(struct stg_table *table, const struct cache_finding *cache
   }
 }
 
+static void add_variable(struct stg_table *table, const char *name,
+                         const struct variable_finding *variable) {
+  stg_table_cell(table, name);
+  if (variable->found.ok) {
+    stg_table_cell(table, variable->set ? "set" : "unset");
+    stg_table_cell(table, stg_strbuf_text(&variable->value));
+    return;
+  }
+  stg_table_cell(table, "wrong");
+  stg_table_cell(table, variable->found.problem.message + strlen(name) + strlen(": "));
+  stg_table_cell(table, "");
+  stg_table_cell(table, "remedy");
+  stg_table_cell(table, "unset it, or correct its value");
+}
+
 static void report_text(const struct diagnosis *d, struct stg_strbuf *out) {
   struct stg_table table = {.columns = "lll", .indent = "  "};
   add_backend(&table, "CPU backend", &d->cpu, "report this: the CPU backend needs nothing");
@@ -248,16 +330,10 @@ static void report_text(const struct diagnosis *d, struct stg_strbuf *out) {
   }
   add_cache(&table, &d->cache);
   for (size_t i = 0; i < VARIABLE_COUNT; i++) {
-    const char *value = getenv(variables[i]);
-    stg_table_cell(&table, variables[i]);
-    stg_table_cell(&table, value != NULL ? "set" : "unset");
-    stg_table_cell(&table, value != NULL ? value : "");
+    add_variable(&table, variables[i], &d->variables[i]);
   }
   stg_strbuf_printf(out, "steergraph %s\n", stg_version());
   stg_table_print(&table, out);
-  if (!d->environment.ok) {
-    stg_strbuf_printf(out, "environment: %s\n", d->environment.problem.message);
-  }
   stg_strbuf_printf(out, "workloads run on the %s\n",
                     d->gpu.found.ok   ? "GPU"
                     : d->cpu.found.ok ? "CPU"
@@ -292,6 +368,9 @@ int stg_cmd_doctor(int argc, char **argv) {
   }
   code = stg_report_print(&text);
   stg_strbuf_finish(&text);
-  bool works = diagnosis.environment.ok && diagnosis.cpu.found.ok && diagnosis.cache.found.ok;
+  for (size_t i = 0; i < VARIABLE_COUNT; i++) {
+    stg_strbuf_finish(&diagnosis.variables[i].value);
+  }
+  bool works = diagnosis.environment_ok && diagnosis.cpu.found.ok && diagnosis.cache.found.ok;
   return code == STG_EXIT_DONE && !works ? STG_EXIT_FAILED : code;
 }

@@ -255,6 +255,38 @@ class Doctor(Case):
         self.assertIn("STEERGRAPH_LOG", outcome.out)
         self.assertIn("loud", outcome.out)
 
+    def test_a_wrong_variable_is_said_once_and_the_rest_is_looked_at(self):
+        usual = self.succeed("doctor", "--json").json()
+        self.environment["STEERGRAPH_NO_JIT"] = "yes"
+        self.environment["STEERGRAPH_LOG"] = "loud"
+        outcome = self.run_command("doctor")
+        self.assertEqual(outcome.code, FAILED, outcome)
+        self.assertEqual(outcome.out.count("'yes' is neither 0 nor 1"), 1, outcome)
+        self.assertEqual(outcome.out.count("'loud'"), 1, outcome)
+        self.assertRegex(outcome.out, r"STEERGRAPH_NO_JIT +wrong .*\n +remedy +unset it")
+        report = self.run_command("doctor", "--json").json()
+        for part in ("cpu", "gpu", "compiler", "cache"):
+            self.assertEqual(report[part]["ok"], usual[part]["ok"])
+        self.assertEqual(report["environment"]["STEERGRAPH_NO_JIT"], "yes")
+        self.assertIn("'yes'", report["environment"]["problem"])
+
+    def test_a_cache_folder_that_cannot_be_made_is_said_and_fails(self):
+        self.write("file", "no folder")
+        (self.folder / "dangling").symlink_to("missing")
+        for path in ("file/kernels/deep", "dangling"):
+            with self.subTest(path=path):
+                self.environment["STEERGRAPH_CACHE_DIR"] = str(self.folder / path)
+                outcome = self.run_command("doctor", "--json")
+                self.assertEqual(outcome.code, FAILED, outcome)
+                self.assertIs(outcome.json()["cache"]["ok"], False)
+                self.assertIn(str(self.folder / path), outcome.json()["cache"]["problem"])
+
+    def test_a_cache_folder_that_can_be_made_is_ok(self):
+        self.environment["STEERGRAPH_CACHE_DIR"] = str(self.folder / "not/yet")
+        report = self.succeed("doctor", "--json").json()
+        self.assertEqual((report["cache"]["ok"], report["cache"]["writable"]), (True, True))
+        self.assertFalse((self.folder / "not").exists())
+
     def test_a_cache_folder_that_others_can_write_is_said_and_fails(self):
         shared = self.folder / "shared"
         shared.mkdir()
