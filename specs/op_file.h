@@ -17,7 +17,7 @@
 #define STG_OP_FILE_MAX_PARAMS 8
 #define STG_OP_FILE_MAX_STATEMENTS 32
 #define STG_OP_FILE_MAX_TEXT_BYTES 4096
-#define STG_OP_FILE_MAX_NAME_BYTES 64
+#define STG_OP_FILE_MAX_NAME_BYTES 63
 
 struct stg_op_decl_param {
   const char *name;

@@ -43,7 +43,8 @@ int stg_subcommands_run(const char *parent, const struct stg_subcommand *list, s
     return stg_report_wrong(parent, "a subcommand is missing");
   }
   const char *word = argv[1];
-  if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+  if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 ||
+      (strcmp(word, "help") == 0 && argc == 2)) {
     return print_help(parent, list, count);
   }
   for (size_t i = 0; i < count; i++) {

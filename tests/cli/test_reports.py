@@ -163,6 +163,11 @@ class Ops(Case):
         line = self.refuse(FAILED, "ops", self.write("add.json", {**OP, "op": "add"}))
         self.assertIn("add", line)
 
+    def test_names_of_ops_have_at_most_63_characters(self):
+        self.succeed("ops", self.write("long.json", {**OP, "op": "o" * 63}))
+        line = self.refuse(FAILED, "ops", self.write("longer.json", {**OP, "op": "o" * 64}))
+        self.assertIn("at most 63 characters", line)
+
     def test_one_bad_file_of_several_is_named(self):
         good = self.write("good.json", OP)
         self.assertIn("missing.json", self.refuse(FAILED, "ops", good, "missing.json"))

@@ -37,6 +37,10 @@ class Help(Case):
                     self.assertIn("--json", outcome.out)
                     self.assertEqual(outcome.err, "")
 
+    def test_the_word_help_prints_the_same(self):
+        self.assertEqual(self.succeed("help").out, self.succeed("--help").out)
+        self.assertEqual(self.succeed("cache", "help").out, self.succeed("cache", "--help").out)
+
     def test_groups_list_their_subcommands(self):
         self.assertIn("verify", self.succeed("cache", "--help").out)
         self.assertIn("show", self.succeed("vectors", "--help").out)
@@ -138,6 +142,10 @@ class WrongWords(Case):
         self.assertIn("'extra' is one word too many", self.refuse(WRONG, "doctor", "extra"))
         self.assertIn("'extra' is one word too many", self.refuse(WRONG, "cache", "ls", "extra"))
 
+    def test_bench_names_a_suite_that_is_not_there(self):
+        self.assertIn("unknown suite 'foo'; there is steer", self.refuse(WRONG, "bench", "foo"))
+        self.assertIn("SPEC... is missing", self.refuse(WRONG, "bench", "steer"))
+
     def test_build_needs_architectures(self):
         self.assertIn("--arch is missing", self.refuse(WRONG, "build", "x.json"))
 
@@ -149,6 +157,14 @@ class WrongWords(Case):
 
     def test_explain_takes_one_architecture(self):
         self.assertIn("--arch 'sm_80,sm_90'", self.refuse(WRONG, "explain", "--arch", "sm_80,sm_90", "x.json"))
+
+    def test_explain_refuses_a_gpu_that_is_too_old(self):
+        path = self.write("w.json", small_workload())
+        for arch in ("sm_50", "sm_75"):
+            with self.subTest(arch=arch):
+                line = self.refuse(WRONG, "explain", "--arch", arch, path)
+                self.assertIn(f"--arch {arch}: steergraph needs sm_80 or newer", line)
+        self.succeed("explain", "--arch", "sm_80", path)
 
     def test_words_that_are_no_key(self):
         for key in ("abc", "ABCDEF", "../../etc", "xyzw", "0" * 33, ""):

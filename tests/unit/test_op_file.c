@@ -66,10 +66,10 @@ static void rejects_what_is_not_a_definition(void **state) {
       {"{\"body\": [\"h = h\"]}", "ops/x.json: 'op' is missing"},
       {"{\"op\": 3, \"body\": [\"h = h\"]}", "ops/x.json: op: expected a string, found 3"},
       {"{\"op\": \"My-Op\", \"body\": [\"h = h\"]}",
-       "ops/x.json: op: 'My-Op' is not a name; write a lower-case identifier of at most 64 "
+       "ops/x.json: op: 'My-Op' is not a name; write a lower-case identifier of at most 63 "
        "characters"},
       {"{\"op\": \"2x\", \"body\": [\"h = h\"]}",
-       "ops/x.json: op: '2x' is not a name; write a lower-case identifier of at most 64 "
+       "ops/x.json: op: '2x' is not a name; write a lower-case identifier of at most 63 "
        "characters"},
       {"{\"op\": \"x\", \"boddy\": []}",
        "ops/x.json: boddy: unknown member; allowed: 'op', 'note', 'vectors', 'params', 'require', "

@@ -190,7 +190,7 @@ int stg_cmd_bench(int argc, char **argv) {
           "Each SPEC is timed with the kernel of every built-in op (tier0) and with one of the "
           "ops in use\n(in-use), cold: a captured line of launches over buffers that exceed "
           "the L2.",
-      .min_words = 2,
+      .min_words = 1,
       .max_words = 64,
       .options = table,
       .n_options = sizeof table / sizeof table[0],
@@ -202,6 +202,9 @@ int stg_cmd_bench(int argc, char **argv) {
   }
   if (strcmp(argv[1], "steer") != 0) {
     return stg_report_wrong("bench", "unknown suite '%s'; there is steer", argv[1]);
+  }
+  if (words < 2) {
+    return stg_report_wrong("bench", "SPEC... is missing");
   }
   return bench_steer(words - 1, argv + 2, &options);
 }
