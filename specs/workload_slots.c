@@ -5,6 +5,7 @@
  * who compiles it, with the `where` that each call keeps.
  */
 #include <string.h>
+#include <strings.h>
 
 #include "specs/workload_reader.h"
 
@@ -46,12 +47,22 @@ static bool parse_index(const char *text, uint32_t *ret_index) {
   return true;
 }
 
+/* "Inf", "+inf", "-Infinity": what other programs write for a bound. */
+static bool is_misspelt_bound(const char *text) {
+  const char *word = text + (text[0] == '+' || text[0] == '-');
+  return strcasecmp(word, "inf") == 0 || strcasecmp(word, "infinity") == 0;
+}
+
 /* "honesty", or "noise[3]" for a vector with copies. */
 static stg_status read_reference(struct stg_workload_reader *reader, const struct stg_json *at,
                                  const char *text, struct stg_spec_arg *arg) {
   const char *bracket = strchr(text, '[');
   size_t len = bracket != NULL ? (size_t)(bracket - text) : strlen(text);
   if (!stg_spec_names_find(&reader->vector_names, text, len, &arg->vector)) {
+    if (is_misspelt_bound(text)) {
+      return stg_json_error(reader->err, STG_E_FORMAT, at,
+                            "'%s': a parameter takes a number, \"inf\" or \"-inf\"", text);
+    }
     return stg_spec_unknown_name(at, "vector", text, &reader->vector_names, reader->err);
   }
   const struct stg_spec_vector *vector = &reader->vectors[arg->vector];

@@ -15,6 +15,14 @@ class SpecFiles(Case):
     def run_spec(self, path):
         return self.refuse(FAILED, "run", "--backend", "cpu", "--no-timing", path)
 
+    def test_a_misspelt_bound_is_told_from_a_vector(self):
+        for text in ("Inf", "-INF", "+inf", "Infinity"):
+            with self.subTest(text=text):
+                call = {"op": "add", "v": "v", "scale": text}
+                path = self.write("w.json", small_workload(slots={"up": {"layers": {"0": [call]}}}))
+                line = self.run_spec(path)
+                self.assertIn(f"'{text}': a parameter takes a number, \"inf\" or \"-inf\"", line)
+
     def test_a_missing_file_is_named_with_the_reason(self):
         line = self.run_spec("no_such.json")
         self.assertIn("no_such.json", line)
