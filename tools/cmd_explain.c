@@ -181,8 +181,7 @@ int stg_cmd_explain(int argc, char **argv) {
       {"--why-miss", NULL, "name the factors that differ from the nearest cached entry", NULL,
        &options.why_miss},
       {"--json", NULL, "print one JSON object", NULL, &options.json},
-      {"--cache", "FOLDERS", "cache folders, RO:RO:RW", &options.job.cache_path,
-       NULL},
+      {"--cache", "FOLDERS", "cache folders, RO:RO:RW", &options.job.cache_path, NULL},
       {"--declare", "all|used", "ops that the kernel is built for (default all)", &declare, NULL},
       {"--allow-outside", NULL, "let paths of the spec leave its folder", NULL,
        &options.job.allow_outside},
@@ -201,9 +200,15 @@ int stg_cmd_explain(int argc, char **argv) {
   if (stg_options_parse(&grammar, argc, argv, &n_words, &code) != STG_PARSED_OK) {
     return code;
   }
-  if (options.arch != NULL && strcmp(options.arch, "cpu") != 0 && !stg_arch_is_name(options.arch)) {
-    return stg_report_wrong("explain", "--arch '%s': expected a name such as sm_90, or cpu",
-                            options.arch);
+  if (options.arch != NULL && strcmp(options.arch, "cpu") != 0) {
+    if (!stg_arch_is_name(options.arch)) {
+      return stg_report_wrong("explain", "--arch '%s': expected a name such as sm_90, or cpu",
+                              options.arch);
+    }
+    if (stg_arch_is_too_old(options.arch)) {
+      return stg_report_wrong("explain", "--arch %s: steergraph needs sm_80 or newer",
+                              options.arch);
+    }
   }
   options.spec = argv[1];
   options.job.declare_used = declare != NULL && strcmp(declare, "used") == 0;

@@ -19,6 +19,7 @@
 #include "tools/job_table.h"
 #include "tools/options.h"
 #include "tools/report.h"
+#include "tools/run_output.h"
 #include "tools/run_report.h"
 
 struct run_options {
@@ -315,6 +316,11 @@ static int run_workload(const struct run_options *options) {
   stg_status status = stg_job_open(options->spec, &options->job, &run.job, &err);
   if (status == STG_OK) {
     run.job_open = true;
+    status = options->output == NULL
+                 ? STG_OK
+                 : stg_run_output_check(&run.job.workload, options->output, &err);
+  }
+  if (status == STG_OK) {
     status = check_memory(&run.job, &err);
   }
   if (status == STG_OK) {
@@ -355,8 +361,7 @@ int stg_cmd_run(int argc, char **argv) {
       {"--backend", "auto|cpu|cuda", "where to run (default auto)", &backend, NULL},
       {"--output", "FILE", "write the steered rows as safetensors", &options.output, NULL},
       {"--json", NULL, "print one JSON object", NULL, &options.json},
-      {"--cache", "FOLDERS", "cache folders, RO:RO:RW", &options.job.cache_path,
-       NULL},
+      {"--cache", "FOLDERS", "cache folders, RO:RO:RW", &options.job.cache_path, NULL},
       {"--launch", "graph|plain", "how kernels are launched (default graph)", &launch, NULL},
       {"--declare", "all|used", "ops that the kernel is built for (default all)", &declare, NULL},
       {"--allow-outside", NULL, "let paths of the spec leave its folder", NULL,

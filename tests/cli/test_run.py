@@ -185,6 +185,38 @@ class Output(Case):
         self.refuse(FAILED, "run", "--backend", "cpu", "--no-timing", "--output", "out", spec)
         self.assertEqual(list((self.folder / "out").iterdir()), [])
 
+    def test_an_output_that_the_run_reads_is_refused_by_whatever_name(self):
+        self.input_file(4, 8)
+        self.input_file(4, 8, "r.safetensors")
+        self.input_file(1, 8, "v.safetensors")
+        op = {"op": "nudge", "vectors": ["v"], "params": {}, "body": ["h += 0.5 * v"]}
+        self.write("nudge.json", op)
+        spec = self.write("w.json", small_workload(
+            geometry={"hidden_size": 8, "dtype": "f32", "state": "hidden+residual"},
+            ops=["nudge.json"],
+            vectors={"v": {"file": "v.safetensors", "tensor": "hidden", "row": 0}},
+            slots={"up": {"layers": {"0": [{"op": "nudge", "v": "v"}]}}},
+            input={
+                "hidden": {"file": "h.safetensors", "tensor": "hidden"},
+                "residual": {"file": "r.safetensors", "tensor": "hidden"},
+            },
+        ))  # fmt: skip
+        (self.folder / "soft").symlink_to("h.safetensors")
+        (self.folder / "hard").hardlink_to(self.folder / "v.safetensors")
+        places = {
+            "w.json": "the workload itself", "./home/../w.json": "the workload itself", "nudge.json": "ops",
+            "v.safetensors": "vectors.v", "h.safetensors": "input.hidden", "r.safetensors": "input.residual",
+            "soft": "input.hidden", "hard": "vectors.v",
+        }  # fmt: skip
+        before = {path.name: path.read_bytes() for path in self.folder.iterdir() if path.is_file()}
+        for name, place in places.items():
+            with self.subTest(output=name):
+                line = self.refuse(FAILED, "run", "--backend", "cpu", "--output", name, spec)
+                self.assertIn(f"--output '{name}' would replace a file that the run reads ({place})", line)
+                after = {path.name: path.read_bytes() for path in self.folder.iterdir() if path.is_file()}
+                self.assertEqual(after, before)
+        self.succeed("run", "--backend", "cpu", "--no-timing", "--output", "new.st", spec)
+
     def test_a_failed_run_writes_nothing_and_keeps_an_old_file(self):
         spec = self.write("w.json", small_workload(vectors={"v": {"values": [1, 0]}}))
         self.write("out.st", "old")

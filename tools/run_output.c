@@ -1,0 +1,58 @@
+/*
+ * run_output.c: an output file must not replace what the run is made from.
+ *
+ * Files are told apart by device and inode, so that another spelling of a path, a symbolic link or
+ * a hard link is seen through. Must not know what the files hold.
+ */
+#include "tools/run_output.h"
+
+#include <sys/stat.h>
+
+/* The output as it is before the run. */
+struct output {
+  const struct stg_workload *workload;
+  const char *path;
+  struct stat file;
+};
+
+/* `where` is the place in the workload that names `input`. */
+static stg_status check_input(const struct output *output, const char *input, const char *where,
+                              stg_error *reterr) {
+  struct stat file;
+  if (stat(input, &file) != 0 || file.st_dev != output->file.st_dev ||
+      file.st_ino != output->file.st_ino) {
+    return STG_OK;
+  }
+  return stg_error_set(reterr, STG_E_INVALID,
+                       "%s: --output '%s' would replace a file that the run reads (%s); name "
+                       "another file",
+                       output->workload->file, output->path, where);
+}
+
+static stg_status check_source(const struct output *output,
+                               const struct stg_spec_vector_source *source, stg_error *reterr) {
+  return source->kind == STG_VECTOR_FILE ? check_input(output, source->path, source->where, reterr)
+                                         : STG_OK;
+}
+
+stg_status stg_run_output_check(const struct stg_workload *workload, const char *path,
+                                stg_error *reterr) {
+  struct output output = {.workload = workload, .path = path};
+  if (stat(path, &output.file) != 0) {
+    return STG_OK; /* a new file, or one that the write will say what is wrong with */
+  }
+  stg_status status = check_input(&output, workload->file, "the workload itself", reterr);
+  for (size_t i = 0; i < workload->n_ops && status == STG_OK; i++) {
+    status = check_input(&output, workload->ops[i]->file, "ops", reterr);
+  }
+  for (size_t i = 0; i < workload->n_vectors && status == STG_OK; i++) {
+    status = check_source(&output, &workload->vectors[i].source, reterr);
+  }
+  if (status == STG_OK) {
+    status = check_source(&output, &workload->hidden, reterr);
+  }
+  if (status == STG_OK && workload->pair) {
+    status = check_source(&output, &workload->residual, reterr);
+  }
+  return status;
+}

@@ -1,0 +1,13 @@
+/*
+ * run_output.h: where `run` may write its output file.
+ */
+#ifndef STG_TOOLS_RUN_OUTPUT_H
+#define STG_TOOLS_RUN_OUTPUT_H
+
+#include "specs/workload.h"
+
+/** STG_E_INVALID when `path` is the workload's file or one that it reads, by whatever name. */
+STG_NODISCARD stg_status stg_run_output_check(const struct stg_workload *workload, const char *path,
+                                              stg_error *reterr);
+
+#endif
