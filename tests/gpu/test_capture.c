@@ -3,6 +3,7 @@
  * of the engine leaves it valid.
  */
 #include "tests/gpu/gpu_test.h"
+#include <stdlib.h>
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -276,6 +277,11 @@ static void a_broken_capture_is_reported_and_over(void **state) {
   finish_fixture(&f);
 }
 
+/* It leaves this in the environment of what it runs. */
+static bool under_compute_sanitizer(void) {
+  return getenv("NV_SANITIZER_INJECTION_TRANSPORT_TYPE") != NULL;
+}
+
 int main(void) {
   int skip = skip_without_gpu();
   if (skip != 0) {
@@ -286,8 +292,16 @@ int main(void) {
       cmocka_unit_test(a_capture_of_nothing_has_no_nodes),
       cmocka_unit_test(replays_read_device_memory_as_it_is_then),
       cmocka_unit_test(allocating_and_loading_on_the_same_thread_leave_a_capture_valid),
-      cmocka_unit_test(loading_on_other_threads_leaves_captures_valid),
       cmocka_unit_test(a_broken_capture_is_reported_and_over),
   };
-  return cmocka_run_group_tests(tests, gpu_setup, gpu_teardown);
+  const struct CMUnitTest beside_loads[] = {
+      cmocka_unit_test(loading_on_other_threads_leaves_captures_valid),
+  };
+  int failed = cmocka_run_group_tests(tests, gpu_setup, gpu_teardown);
+  if (under_compute_sanitizer()) {
+    /* the tool patches each module as it is loaded, with calls that break a capture elsewhere */
+    print_message("loads beside a capture are left out under compute-sanitizer\n");
+    return failed;
+  }
+  return failed + cmocka_run_group_tests(beside_loads, gpu_setup, gpu_teardown);
 }
