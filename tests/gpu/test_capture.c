@@ -299,7 +299,8 @@ int main(void) {
   };
   int failed = cmocka_run_group_tests(tests, gpu_setup, gpu_teardown);
   if (under_compute_sanitizer()) {
-    /* the tool patches each module as it is loaded, with calls that break a capture elsewhere */
+    /* seen to break captures now and then there, and never without the tool, which acts on each
+     * module as it is loaded */
     print_message("loads beside a capture are left out under compute-sanitizer\n");
     return failed;
   }
