@@ -4,7 +4,6 @@
  * The checked output comes from one apply on the input as the workload gives it; the time from
  * further applies on a copy. Must not know what any op does.
  */
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -192,13 +191,7 @@ static stg_status check_rows(const struct run *run, struct stg_oracle_report *re
   return stg_oracle_check(&batch, ret_check, reterr);
 }
 
-static int compare_doubles(const void *a, const void *b) {
-  double x = *(const double *)a;
-  double y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static stg_status measure(struct run *run, struct stg_run_times *ret_times, stg_error *reterr) {
+static stg_status measure(struct run *run, struct stg_times *ret_times, stg_error *reterr) {
   const struct stg_workload *w = &run->job.workload;
   size_t count = w->repeats;
   run->times_us = stg_calloc(count, sizeof *run->times_us);
@@ -216,12 +209,7 @@ static stg_status measure(struct run *run, struct stg_run_times *ret_times, stg_
   if (status != STG_OK) {
     return status;
   }
-  qsort(run->times_us, count, sizeof *run->times_us, compare_doubles);
-  *ret_times = (struct stg_run_times){
-      .median_us = (run->times_us[(count - 1) / 2] + run->times_us[count / 2]) / 2,
-      .min_us = run->times_us[0],
-      .max_us = run->times_us[count - 1],
-  };
+  *ret_times = stg_times_of(run->times_us, count);
   return STG_OK;
 }
 

@@ -5,11 +5,8 @@
 #define STG_TOOLS_RUN_REPORT_H
 
 #include "engine/oracle/steer.h"
+#include "tools/times.h"
 #include "tools/workload_job.h"
-
-struct stg_run_times {
-  double median_us, min_us, max_us;
-};
 
 /* Everything of a run that was done. Borrowed. */
 struct stg_run_result {
@@ -20,7 +17,7 @@ struct stg_run_result {
   stg_device_report device;
   struct stg_oracle_report check;
   bool timed;
-  struct stg_run_times times;
+  struct stg_times times;
   const char *checksum;
   const char *output; /* file written, or NULL */
   bool ok;

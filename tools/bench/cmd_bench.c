@@ -22,7 +22,7 @@
 struct row {
   const char *spec;
   const char *kernel; /* "tier0": every built-in op; "in-use": the workload's alone */
-  struct stg_bench_time time, floor;
+  struct stg_times time, floor;
   stg_plan_info plan;
   int64_t rows;
 };

@@ -84,13 +84,13 @@ static stg_status load_copy(stg_engine *engine, const char *define, struct copy_
 }
 
 stg_status stg_bench_floor(stg_engine *engine, const struct stg_bench_buffers *buffers,
-                           struct stg_bench_time *ret_time, stg_error *reterr) {
+                           struct stg_times *ret_time, stg_error *reterr) {
   static const struct {
     const char *define;
     uint32_t words;
   } shapes[] = {{"-DSTG_COPY_WORDS=1", 1}, {"-DSTG_COPY_WORDS=2", 2}, {"-DSTG_COPY_WORDS=4", 4}};
   static const uint32_t threads[] = {128, 256, 512};
-  struct stg_bench_time best = {0};
+  struct stg_times best = {0};
   bool found = false;
   for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
     struct copy_job job = {.device = stg_mem_device(engine),
@@ -98,7 +98,7 @@ stg_status stg_bench_floor(stg_engine *engine, const struct stg_bench_buffers *b
                            .words = (int64_t)(buffers->bytes / 16)};
     stg_status status = load_copy(engine, shapes[s].define, &job, reterr);
     for (size_t t = 0; status == STG_OK && t < sizeof threads / sizeof threads[0]; t++) {
-      struct stg_bench_time time;
+      struct stg_times time;
       job.threads = threads[t];
       status = stg_bench_time(engine, buffers, launch_copy, &job, &time, reterr);
       if (status == STG_OK && (!found || time.median_us < best.median_us)) {

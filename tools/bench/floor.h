@@ -13,6 +13,6 @@
  */
 STG_NODISCARD stg_status stg_bench_floor(stg_engine *engine,
                                          const struct stg_bench_buffers *buffers,
-                                         struct stg_bench_time *ret_time, stg_error *reterr);
+                                         struct stg_times *ret_time, stg_error *reterr);
 
 #endif

@@ -3,8 +3,6 @@
  */
 #include "tools/bench/timing.h"
 
-#include <stdlib.h>
-
 #include "engine/hostmem.h"
 #include "runtime/base/alloc.h"
 
@@ -102,14 +100,8 @@ static stg_status replay(struct stg_device *device, struct stg_graph *graph, stg
                           : status;
 }
 
-static int compare_doubles(const void *a, const void *b) {
-  double x = *(const double *)a;
-  double y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 static stg_status replay_all(stg_engine *engine, struct stg_graph *graph, size_t count,
-                             struct stg_bench_time *ret_time, stg_error *reterr) {
+                             struct stg_times *ret_time, stg_error *reterr) {
   struct stg_device *device = stg_mem_device(engine);
   struct stg_event *events[2] = {NULL, NULL};
   double us[REPEATS];
@@ -125,9 +117,7 @@ static stg_status replay_all(stg_engine *engine, struct stg_graph *graph, size_t
     }
   }
   if (status == STG_OK) {
-    qsort(us, REPEATS, sizeof us[0], compare_doubles);
-    *ret_time = (struct stg_bench_time){(us[REPEATS / 2 - 1] + us[REPEATS / 2]) / 2, us[0],
-                                        us[REPEATS - 1]};
+    *ret_time = stg_times_of(us, REPEATS);
   }
   stg_event_destroy(device, events[0]);
   stg_event_destroy(device, events[1]);
@@ -135,7 +125,7 @@ static stg_status replay_all(stg_engine *engine, struct stg_graph *graph, size_t
 }
 
 stg_status stg_bench_time(stg_engine *engine, const struct stg_bench_buffers *buffers,
-                          stg_bench_launch launch, void *user, struct stg_bench_time *ret_time,
+                          stg_bench_launch launch, void *user, struct stg_times *ret_time,
                           stg_error *reterr) {
   struct stg_graph *graph = NULL;
   stg_status status = capture(engine, buffers, launch, user, &graph, reterr);

@@ -11,10 +11,7 @@
 #include <steergraph/engine.h>
 
 #include "runtime/launch.h"
-
-struct stg_bench_time {
-  double median_us, min_us, max_us;
-};
+#include "tools/times.h"
 
 /* Equal buffers on the device: rows that are written, and beside each, in pair mode, rows that are
  * read. */
@@ -41,6 +38,6 @@ typedef stg_status (*stg_bench_launch)(void *user, const struct stg_bench_buffer
 /** Capture one launch per buffer and replay the line; times are per launch. */
 STG_NODISCARD stg_status stg_bench_time(stg_engine *engine, const struct stg_bench_buffers *buffers,
                                         stg_bench_launch launch, void *user,
-                                        struct stg_bench_time *ret_time, stg_error *reterr);
+                                        struct stg_times *ret_time, stg_error *reterr);
 
 #endif
