@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/dtype.h"
 
 static int open_table(void **state) {
   struct stg_vector_table *table = NULL;
@@ -169,6 +170,50 @@ static void what_is_no_direction_is_refused(void **state) {
   assert_int_equal(0, counters_of(*state).live);
 }
 
+/* The largest finite value, then the next bits up: an infinity, of either sign. */
+static void only_the_largest_finite_values_pass_at_every_place(void **state) {
+  static const struct {
+    stg_dtype dtype;
+    uint32_t largest, sign;
+  } rows[] = {
+      {STG_BF16, 0x7f7f, 0x8000}, {STG_F16, 0x7bff, 0x8000}, {STG_F32, 0x7f7fffff, 1u << 31}};
+  for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+    const size_t unit = stg_dtype_bytes(rows[r].dtype);
+    for (size_t length = 1; length <= 9; length++) { /* the last word whole, and with any tail */
+      for (size_t at = 0; at < 2 * length; at++) {
+        unsigned char bytes[9 * sizeof(float)] = {0};
+        const uint32_t sign = at < length ? 0 : rows[r].sign;
+        const uint32_t finite = sign | rows[r].largest, infinite = sign | (rows[r].largest + 1);
+        stg_vector id = 0;
+        stg_error error = STG_ERROR_INIT;
+        memcpy(bytes + at % length * unit, &finite, unit);
+        release(*state, intern(*state, rows[r].dtype, bytes, length));
+        memcpy(bytes + at % length * unit, &infinite, unit);
+        assert_int_equal(STG_E_NON_FINITE, stg_vector_table_intern(*state, rows[r].dtype, bytes,
+                                                                   length, &id, &error));
+      }
+    }
+  }
+}
+
+/* In each dtype: zeros of both signs are no direction, one bit beside them is. */
+static void the_least_bit_at_every_place_is_a_direction(void **state) {
+  static const stg_dtype dtypes[] = {STG_BF16, STG_F16, STG_F32};
+  for (size_t d = 0; d < 3; d++) {
+    const size_t unit = stg_dtype_bytes(dtypes[d]);
+    for (size_t at = 0; at < 9; at++) {
+      unsigned char bytes[9 * sizeof(float)] = {0};
+      stg_vector id = 0;
+      stg_error error = STG_ERROR_INIT;
+      bytes[(at + 1) * unit - 1] = 0x80;
+      assert_int_equal(STG_E_INVALID,
+                       stg_vector_table_intern(*state, dtypes[d], bytes, 9, &id, &error));
+      bytes[at * unit] |= 1;
+      release(*state, intern(*state, dtypes[d], bytes, 9));
+    }
+  }
+}
+
 static void the_smallest_subnormal_is_a_direction(void **state) {
   const float tiny[] = {0, 0x1p-149F};
   release(*state, intern(*state, STG_F32, tiny, 2));
@@ -280,6 +325,8 @@ int main(void) {
       TABLE_TEST(a_release_too_many_takes_nobodys_vector),
       TABLE_TEST(an_id_is_not_used_again),
       TABLE_TEST(what_is_no_direction_is_refused),
+      TABLE_TEST(only_the_largest_finite_values_pass_at_every_place),
+      TABLE_TEST(the_least_bit_at_every_place_is_a_direction),
       TABLE_TEST(the_smallest_subnormal_is_a_direction),
       TABLE_TEST(thousands_of_vectors_are_found_again),
       TABLE_TEST(dots_are_memoised_until_a_side_goes),
