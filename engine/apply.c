@@ -6,11 +6,16 @@
 #include "engine/steer.h"
 #include "runtime/base/dtype.h"
 
+/* Whether the bytes [a, a+a_bytes) and [b, b+b_bytes) have some in common. */
+static bool meets(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
+  const uintptr_t from_a = (uintptr_t)a, from_b = (uintptr_t)b;
+  return from_a < from_b ? from_b - from_a < a_bytes && b_bytes > 0
+                         : from_a - from_b < b_bytes && a_bytes > 0;
+}
+
 /* Ranges of bytes [a, a+size) and [b, b+size) that meet without being the same. */
 static bool partly_overlaps(const void *a, const void *b, size_t size_bytes) {
-  uintptr_t low = (uintptr_t)a < (uintptr_t)b ? (uintptr_t)a : (uintptr_t)b;
-  uintptr_t high = (uintptr_t)a < (uintptr_t)b ? (uintptr_t)b : (uintptr_t)a;
-  return low != high && high - low < size_bytes;
+  return a != b && meets(a, size_bytes, b, size_bytes);
 }
 
 /* Bytes from the first row's first element to the last row's last one. */
@@ -48,6 +53,12 @@ static stg_status check_apply(const stg_frame *frame, const stg_apply *apply, in
         reterr, STG_E_INVALID, "stg_steer_apply: residual is %s, but the table's state is %s",
         apply->residual != NULL ? "given" : "NULL", decl->pair ? "hidden+residual" : "hidden");
   }
+  const bool norm = decl->epilogue != STG_EPILOGUE_NONE;
+  if (norm != (apply->weight != NULL)) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "stg_steer_apply: weight is %s, but the table's epilogue is %s",
+                         apply->weight != NULL ? "given" : "NULL", norm ? "add_rmsnorm" : "none");
+  }
   if (frame->rows > 0 && apply->hidden == NULL) {
     return stg_error_set(reterr, STG_E_INVALID, "stg_steer_apply: hidden is NULL for %lld rows",
                          (long long)frame->rows);
@@ -65,13 +76,43 @@ static stg_status check_overlap(const stg_frame *frame, const stg_apply *apply, 
                          "same or disjoint memory",
                          apply->hidden, apply->out);
   }
+  const bool norm = frame->steer->decl.epilogue != STG_EPILOGUE_NONE;
   const void *out = apply->out != NULL ? apply->out : apply->hidden;
   if (apply->residual != NULL &&
       (apply->residual == out || partly_overlaps(apply->residual, out, bytes))) {
-    return stg_error_set(
-        reterr, STG_E_INVALID,
-        "stg_steer_apply: residual at %p and out at %p overlap; the residual is never written",
-        apply->residual, out);
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "stg_steer_apply: residual at %p and out at %p overlap; the residual is "
+                         "%s",
+                         apply->residual, out, norm ? "written on its own" : "never written");
+  }
+  if (norm && (apply->residual == apply->hidden ||
+               partly_overlaps(apply->residual, apply->hidden, bytes))) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "stg_steer_apply: residual at %p and hidden at %p overlap; the epilogue "
+                         "writes the residual",
+                         apply->residual, apply->hidden);
+  }
+  return STG_OK;
+}
+
+/* The norm's weight: hidden_size elements, read while out and residual are written. */
+static stg_status check_weight(const stg_frame *frame, const stg_apply *apply, int64_t stride,
+                               stg_error *reterr) {
+  const struct stg_steer_decl *decl = &frame->steer->decl;
+  const void *out = apply->out != NULL ? apply->out : apply->hidden;
+  const struct {
+    const char *name;
+    const void *at;
+  } written[] = {{"out", out}, {"residual", apply->residual}};
+  const size_t bytes = tensor_bytes(frame, stride);
+  const size_t own = (size_t)decl->hidden_size * stg_dtype_bytes(decl->dtype);
+  for (size_t i = 0; apply->weight != NULL && i < sizeof written / sizeof written[0]; i++) {
+    if (meets(apply->weight, own, written[i].at, bytes)) {
+      return stg_error_set(reterr, STG_E_INVALID,
+                           "stg_steer_apply: weight at %p and %s at %p overlap; the weight is "
+                           "read while %s is written",
+                           apply->weight, written[i].name, written[i].at, written[i].name);
+    }
   }
   return STG_OK;
 }
@@ -153,6 +194,8 @@ static stg_status apply_cpu(stg_frame *frame, const stg_apply *apply, int64_t st
       .residual = apply->residual,
       .row_chain = frame->cpu_rows,
       .chains = frame->cpu_chains,
+      .weight = apply->weight,
+      .epsilon = decl->epsilon,
   };
   return stg_cpu_steer(&batch, reterr);
 }
@@ -163,6 +206,9 @@ stg_status stg_steer_apply(stg_frame *frame, const stg_apply *apply, stg_stream 
   stg_status status = check_apply(frame, apply, &stride, reterr);
   if (status == STG_OK) {
     status = check_overlap(frame, apply, stride, reterr);
+  }
+  if (status == STG_OK) {
+    status = check_weight(frame, apply, stride, reterr);
   }
   if (status != STG_OK) {
     return status;

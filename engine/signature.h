@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <steergraph/dtype.h>
+#include <steergraph/steer.h>
 
 #include "codegen/op.h"
 #include "runtime/base/key.h"
@@ -35,7 +35,8 @@ struct stg_steer_signature {
   stg_dtype dtype;
   stg_dtype bank_dtype;
   bool pair;
-  bool prefill;     /* tile */
+  bool prefill; /* tile */
+  stg_epilogue epilogue;
   const char *arch; /* NULL: leave it out */
 };
 

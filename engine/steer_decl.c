@@ -3,6 +3,7 @@
  */
 #include "engine/steer_decl.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,6 +86,36 @@ static stg_status take_types(const stg_steer_desc *desc, struct stg_steer_decl *
                          (int)desc->state);
   }
   decl->pair = desc->state == STG_STATE_HIDDEN_PLUS_RESIDUAL;
+  return STG_OK;
+}
+
+static stg_status take_epilogue(const stg_steer_desc *desc, struct stg_steer_decl *decl,
+                                stg_error *reterr) {
+  decl->epilogue = desc->epilogue;
+  decl->epsilon = desc->epsilon;
+  if (desc->epilogue == STG_EPILOGUE_NONE) {
+    return desc->epsilon == 0.0F
+               ? STG_OK
+               : stg_error_set(reterr, STG_E_INVALID,
+                               "epsilon: %g without an epilogue; leave it 0, or set epilogue",
+                               (double)desc->epsilon);
+  }
+  if (desc->epilogue != STG_EPILOGUE_ADD_RMSNORM) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "epilogue: %d is neither none (0) nor add_rmsnorm "
+                         "(1)",
+                         (int)desc->epilogue);
+  }
+  if (!decl->pair) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "epilogue: add_rmsnorm adds a residual, but the state is hidden; set "
+                         "state to hidden+residual");
+  }
+  if (!isfinite(desc->epsilon) || desc->epsilon <= 0.0F) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "epsilon: %g is not a finite number above 0; models use 1e-6 or 1e-5",
+                         (double)desc->epsilon);
+  }
   return STG_OK;
 }
 
@@ -178,6 +209,9 @@ stg_status stg_steer_decl_init(const stg_steer_desc *desc, struct stg_op_table *
   stg_status status = take_numbers(desc, &decl, reterr);
   if (status == STG_OK) {
     status = take_types(desc, &decl, reterr);
+  }
+  if (status == STG_OK) {
+    status = take_epilogue(desc, &decl, reterr);
   }
   if (status == STG_OK) {
     status = take_ops(desc, ops, &decl, reterr);

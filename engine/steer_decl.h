@@ -22,6 +22,8 @@ struct stg_steer_decl {
   stg_dtype dtype;
   stg_dtype bank_dtype;
   bool pair;
+  stg_epilogue epilogue;
+  float epsilon;
   uint32_t max_rows, max_slots, max_vectors, max_chain;
   const struct stg_op **ops; /* sorted by stg_op_compare */
   size_t n_ops;

@@ -30,6 +30,7 @@ static void print_signature(const struct stg_steer_decl *decl, enum stg_tile til
       .bank_dtype = decl->bank_dtype,
       .pair = decl->pair,
       .prefill = tile == STG_TILE_PREFILL,
+      .epilogue = decl->epilogue,
       .arch = arch,
   };
   stg_steer_signature_print(&signature, out);
@@ -39,6 +40,10 @@ static void print_signature(const struct stg_steer_decl *decl, enum stg_tile til
 static stg_status fill_request(const struct stg_steer_decl *decl, enum stg_tile tile,
                                const char *arch, const char *nvrtc_options,
                                struct stg_steer_kernel *kernel, stg_error *reterr) {
+  if (decl->epilogue != STG_EPILOGUE_NONE) {
+    return stg_error_set(reterr, STG_E_UNSUPPORTED,
+                         "epilogue: add_rmsnorm is not supported yet on cuda; use the cpu backend");
+  }
   const struct stg_steer_geometry geometry = geometry_of(decl, tile);
   struct stg_launch_rule rule;
   stg_status status = stg_steer_generate(&geometry, &kernel->source, &rule, reterr);

@@ -109,6 +109,15 @@ void stg_cpu_add(const float *restrict x, size_t padded, float *restrict y) {
   }
 }
 
+void stg_cpu_scale_by(float factor, const float *restrict x, const float *restrict w, size_t padded,
+                      float *restrict ret_y) {
+  for (size_t j = 0; j < padded; j += LANES) {
+    for (size_t l = 0; l < LANES; l++) {
+      ret_y[j + l] = factor * x[j + l] * w[j + l];
+    }
+  }
+}
+
 float stg_cpu_combined_squares(float scale, const float *row, const float *factors,
                                const float *const *vectors, size_t n_vectors, size_t padded) {
   float total[LANES] = {0};

@@ -1,5 +1,5 @@
 /*
- * cpu/lanes.h: a row as padded float32, and the four loops over it.
+ * cpu/lanes.h: a row as padded float32, and the loops over it.
  *
  * Buffers hold stg_cpu_padded(hidden_size) floats, zero past the row, so that no loop has a tail
  * and the compiler vectorises all of them. The order of every sum depends on the length alone,
@@ -36,6 +36,10 @@ void stg_cpu_axpy(float factor, const float *restrict x, size_t padded, float *r
 
 /** y[j] += x[j]. */
 void stg_cpu_add(const float *restrict x, size_t padded, float *restrict y);
+
+/** y[j] = (factor * x[j]) * w[j], each product rounded. */
+void stg_cpu_scale_by(float factor, const float *restrict x, const float *restrict w, size_t padded,
+                      float *restrict ret_y);
 
 /** Sum of squares of `scale * row + sum_i factors[i] * vectors[i]`; factors of 0 are skipped. */
 float stg_cpu_combined_squares(float scale, const float *row, const float *factors,

@@ -1,5 +1,6 @@
 /*
- * cpu/steer.c: a batch of rows on the CPU: convert, reduce, interpret, update, round once.
+ * cpu/steer.c: a batch of rows on the CPU: convert, reduce, interpret, update, normalise where the
+ * batch says so, round once.
  *
  * One row is in flight at a time, held in float32. The vectors of its chain are converted when the
  * chain changes from one row to the next, and kept where the next chain has them in the same
@@ -8,6 +9,7 @@
  */
 #include "engine/cpu/steer.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "engine/cpu/interpret.h"
@@ -16,6 +18,9 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/error.h"
 #include "runtime/base/intmath.h"
+
+/* state, hidden, result, weight */
+#define OWN_ROWS 4
 
 struct worker {
   const struct stg_cpu_batch *batch;
@@ -26,6 +31,7 @@ struct worker {
   float *state;
   float *hidden; /* pair mode: hidden alone */
   float *result;
+  float *weight; /* of the epilogue */
   float *values;
   float *vectors;                            /* one padded row per vector of the chain */
   const void *loaded[STG_CHAIN_MAX_VECTORS]; /* what each of them holds */
@@ -35,8 +41,8 @@ struct worker {
 
 static bool sizes_fit(size_t padded, size_t n_vectors, size_t n_values, size_t *ret_bytes) {
   size_t floats;
-  return stg_mul_size(padded, 3 + n_vectors, &floats) && stg_add_size(floats, n_values, &floats) &&
-         stg_mul_size(floats, sizeof(float), ret_bytes);
+  return stg_mul_size(padded, OWN_ROWS + n_vectors, &floats) &&
+         stg_add_size(floats, n_values, &floats) && stg_mul_size(floats, sizeof(float), ret_bytes);
 }
 
 static stg_status worker_init(const struct stg_cpu_batch *batch, struct worker *ret_worker,
@@ -72,8 +78,9 @@ static stg_status worker_init(const struct stg_cpu_batch *batch, struct worker *
       .state = block,
       .hidden = block + padded,
       .result = block + 2 * padded,
-      .vectors = block + 3 * padded,
-      .values = block + (3 + n_vectors) * padded,
+      .weight = block + 3 * padded,
+      .vectors = block + OWN_ROWS * padded,
+      .values = block + (OWN_ROWS + n_vectors) * padded,
       .facts = {.state = block, .padded = padded},
   };
   return STG_OK;
@@ -170,23 +177,48 @@ static void update(struct worker *w, bool pair) {
   }
 }
 
+/* The state through a chain: whether anything acts on it. */
+static bool run_chain(struct worker *w, int32_t chain) {
+  take_chain(w, &w->batch->chains[chain]);
+  reduce(w);
+  stg_cpu_interpret(&w->facts, w->values);
+  return acts(w);
+}
+
+/*
+ * s' and its norm, as ARCHITECTURE.md ("The epilogue") has it: the mean is of s' before it is
+ * rounded, and root and quotients are the correctly rounded ones.
+ */
+static void normalise_row(struct worker *w, int64_t row) {
+  const struct stg_cpu_batch *batch = w->batch;
+  const int32_t chain = batch->row_chain[row];
+  const size_t offset = (size_t)row * w->stride_bytes;
+  const size_t padded = w->facts.padded;
+  unsigned char *residual = (unsigned char *)batch->residual + offset;
+  load_state(w, (const unsigned char *)batch->hidden + offset, residual);
+  const float *sum = w->state;
+  if (chain >= 0 && run_chain(w, chain)) {
+    update(w, false);
+    sum = w->result;
+  }
+  stg_cpu_store(batch->dtype, sum, w->count, residual);
+  const float mean = stg_cpu_dot(sum, sum, padded) / (float)batch->hidden_size;
+  const float factor = 1.0F / sqrtf(mean + batch->epsilon);
+  stg_cpu_scale_by(factor, sum, w->weight, padded, w->hidden);
+  stg_cpu_store(batch->dtype, w->hidden, w->count, (unsigned char *)batch->out + offset);
+}
+
 static void steer_row(struct worker *w, int64_t row) {
   const struct stg_cpu_batch *batch = w->batch;
   int32_t chain = batch->row_chain[row];
-  if (chain < -1) {
-    return;
-  }
   size_t offset = (size_t)row * w->stride_bytes;
   const unsigned char *hidden = (const unsigned char *)batch->hidden + offset;
   unsigned char *out = (unsigned char *)batch->out + offset;
   bool changed = false;
   if (chain >= 0) {
     bool pair = batch->residual != NULL;
-    take_chain(w, &batch->chains[chain]);
     load_state(w, hidden, pair ? (const unsigned char *)batch->residual + offset : NULL);
-    reduce(w);
-    stg_cpu_interpret(&w->facts, w->values);
-    changed = acts(w);
+    changed = run_chain(w, chain);
     if (changed) {
       update(w, pair);
     }
@@ -204,8 +236,18 @@ stg_status stg_cpu_steer(const struct stg_cpu_batch *batch, stg_error *reterr) {
   if (status != STG_OK) {
     return status;
   }
+  if (batch->weight != NULL) {
+    stg_cpu_load(batch->dtype, batch->weight, worker.count, worker.weight);
+  }
   for (int64_t row = 0; row < batch->rows; row++) {
-    steer_row(&worker, row);
+    if (batch->row_chain[row] < -1) {
+      continue; /* padding */
+    }
+    if (batch->weight != NULL) {
+      normalise_row(&worker, row);
+    } else {
+      steer_row(&worker, row);
+    }
   }
   stg_free(worker.block);
   return STG_OK;

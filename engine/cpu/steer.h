@@ -1,5 +1,6 @@
 /*
- * cpu/steer.h: the steer family on the CPU: whole-chain scalar programs interpreted over rows.
+ * cpu/steer.h: the steer family on the CPU: whole-chain scalar programs interpreted over rows, and
+ * the epilogue behind them.
  *
  * Rows are independent; a row's bits depend on the row, its chain and hidden_size alone. float32
  * arithmetic
@@ -30,9 +31,11 @@ struct stg_cpu_batch {
   int64_t row_stride;
   const void *hidden;
   void *out;                /* == hidden: in place */
-  const void *residual;     /* NULL: state is hidden alone */
+  void *residual;           /* NULL: state is hidden alone; written with a weight only */
   const int32_t *row_chain; /* [rows]: index into chains, -1 unsteered, -2 padding */
   const struct stg_cpu_chain *chains;
+  const void *weight; /* [hidden_size] of dtype: epilogue add_rmsnorm; NULL: no epilogue */
+  float epsilon;      /* of the epilogue */
 };
 
 /** Apply. The batch has been checked. STG_E_NO_MEMORY for the row buffers only, before any write.

@@ -279,13 +279,14 @@ static void a_pair_wants_its_residual_apart_from_what_is_written(void **state) {
   struct steer_bed *bed = steer_bed_create(*state, &desc);
   struct steer_batch *batch = working_batch(bed);
   stg_apply bad = steer_batch_args(batch);
+  char *hidden = (char *)(uintptr_t)bad.hidden;
   steer_batch_send(batch);
   steer_batch_step(batch);
   bad.residual = NULL;
   expect_apply_refused(batch, &bad, "residual is NULL, but the table's state is hidden+residual");
-  bad.residual = bad.hidden;
+  bad.residual = hidden;
   expect_apply_refused(batch, &bad, "the residual is never written");
-  bad.residual = (const char *)bad.hidden + 2;
+  bad.residual = hidden + 2;
   expect_apply_refused(batch, &bad, "the residual is never written");
   steer_batch_fetch(batch);
   assert_memory_equal(batch->hidden, batch->result, batch->image_bytes);

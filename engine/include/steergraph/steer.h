@@ -38,6 +38,16 @@ typedef struct stg_frame stg_frame;
 /* What an op sees of a row. */
 typedef enum stg_state { STG_STATE_HIDDEN = 0, STG_STATE_HIDDEN_PLUS_RESIDUAL = 1 } stg_state;
 
+/*
+ * What follows the chain in the same launch.
+ *
+ * ADD_RMSNORM is what a serving engine runs behind a block anyway: with s = hidden + residual and
+ * s' = chain(s), both float32, residual becomes s' and hidden s' / sqrt(mean(s'^2) + epsilon) *
+ * weight, each rounded once. Every live row is computed, steered or not; a row that no chain acts
+ * on gets the bits that it gets where nothing is steered.
+ */
+typedef enum stg_epilogue { STG_EPILOGUE_NONE = 0, STG_EPILOGUE_ADD_RMSNORM = 1 } stg_epilogue;
+
 /* What may ever be asked of a steer table; all device tables are sized by it. Zero means default.
  */
 typedef struct stg_steer_desc {
@@ -57,6 +67,8 @@ typedef struct stg_steer_desc {
   size_t n_row_buckets;
   const int64_t *batch_buckets; /* ascending; NULL: powers of two from 8 */
   size_t n_batch_buckets;
+  stg_epilogue epilogue; /* ADD_RMSNORM needs the state hidden+residual */
+  float epsilon;         /* of the epilogue: finite, > 0; 0 without one */
 } stg_steer_desc;
 
 /**
@@ -175,9 +187,10 @@ typedef struct stg_apply {
   uint32_t layer;
   const void *hidden; /* dtype [rows, row_stride] */
   void *out;          /* same shape; NULL or == hidden: in place. Partial overlap is refused */
-  const void *
-      residual; /* dtype [rows, row_stride]; required iff state is hidden+residual. Never written */
+  void *residual; /* dtype [rows, row_stride]; required iff state is hidden+residual. Written by an
+                     epilogue alone, and then apart from all other tensors */
   int64_t row_stride; /* elements; 0: hidden_size */
+  const void *weight; /* dtype [hidden_size]; required iff the table has an epilogue */
 } stg_apply;
 
 /**
@@ -185,7 +198,8 @@ typedef struct stg_apply {
  * on the CPU room for one row is taken from the heap.
  * On a capturing stream it adds one kernel node for the frame's row bucket; the frame, its steer
  * table and the engine must outlive the host's graph. In place, rows that no op changes are not
- * stored; out of place they are copied.
+ * stored; out of place they are copied. With an epilogue all live rows of out and residual are
+ * stored.
  * @return STG_E_INVALID for a layer, stride, pointer or overlap that cannot be, with the values,
  * and before the first step; nothing is written then. Does not synchronise.
  */
