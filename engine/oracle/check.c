@@ -1,39 +1,40 @@
 /*
- * oracle/check.c: a whole batch against the oracle, row by row, element by element.
+ * oracle/check.c: a whole batch against the oracle, row by row.
  *
- * Each element is held to its own bound; comparing the largest error with the largest bound would
- * let a wrong result pass. It must not know how the result was computed.
+ * With an epilogue the row that a chain sees and leaves is hidden + residual; the residual is held
+ * against what the chain leaves, hidden against that row normalised. It must not know how the
+ * result was computed.
  */
 #include <math.h>
 #include <string.h>
 
+#include "engine/oracle/norm.h"
 #include "engine/oracle/worker.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/error.h"
 #include "runtime/base/intmath.h"
 
-/* hidden, residual, after; ref and bound of every alternative */
-#define OWN_ROWS (3 + 2 * STG_ORACLE_MAX_ALTERNATIVES)
+/* hidden, residual, after, residual_after, weight, norm_ref, norm_bound, stored; ref and bound of
+ * every alternative */
+#define OWN_ROWS (8 + 2 * STG_ORACLE_MAX_ALTERNATIVES)
+
+/* Of a row that is not steered, for the epilogue behind it. */
+static const struct stg_oracle_chain no_chain = {0};
 
 struct checker {
   const struct stg_oracle_batch *batch;
   struct stg_oracle_worker *worker;
   struct stg_oracle_report report;
-  double *block; /* owns the rows below */
-  double *hidden;
+  double *block;  /* owns the rows below */
+  double *hidden; /* with an epilogue: hidden + residual */
   double *residual;
   double *after;
+  double *residual_after;
+  double *norm_ref, *norm_bound; /* of one alternative */
+  void *stored;                  /* hidden + residual, one row of the batch's dtype */
+  struct stg_oracle_norm norm;
   struct stg_oracle_row expected;
-};
-
-/* What came of one row. */
-struct verdict {
-  uint64_t violations;
-  uint64_t overflows;
-  int64_t first_element; /* of the first violation, or -1 */
-  double max_abs_err;
-  double worst_ratio;
 };
 
 static stg_status checker_init(const struct stg_oracle_batch *batch, struct checker *ret_checker,
@@ -63,9 +64,19 @@ static stg_status checker_init(const struct stg_oracle_batch *batch, struct chec
       .hidden = block,
       .residual = block + count,
       .after = block + 2 * count,
-      .expected = {.ref = block + 3 * count,
-                   .bound = block + (3 + STG_ORACLE_MAX_ALTERNATIVES) * count},
+      .residual_after = block + 3 * count,
+      .norm_ref = block + 5 * count,
+      .norm_bound = block + 6 * count,
+      .stored = block + 7 * count,
+      .norm = {.width = {batch->dtype, batch->hidden_size},
+               .epsilon = (double)batch->epsilon,
+               .weight = block + 4 * count},
+      .expected = {.ref = block + 8 * count,
+                   .bound = block + (8 + STG_ORACLE_MAX_ALTERNATIVES) * count},
   };
+  if (batch->weight != NULL) {
+    stg_oracle_widen(ret_checker->norm.width, batch->weight, block + 4 * count);
+  }
   stg_status status =
       stg_oracle_worker_create(batch->hidden_size, scratch, &ret_checker->worker, reterr);
   if (status != STG_OK) {
@@ -83,86 +94,84 @@ static size_t row_offset(const struct stg_oracle_batch *batch, int64_t row) {
   return (size_t)row * (size_t)batch->row_stride * stg_dtype_bytes(batch->dtype);
 }
 
-/* Row `row` of a tensor, at any alignment. */
-static void widen_row(const struct stg_oracle_batch *batch, const void *tensor, int64_t row,
-                      double *ret_row) {
-  size_t unit = stg_dtype_bytes(batch->dtype);
-  const unsigned char *bytes = (const unsigned char *)tensor + row_offset(batch, row);
-  for (int64_t j = 0; j < batch->hidden_size; j++) {
-    uint32_t element = 0;
-    memcpy(&element, bytes + (size_t)j * unit, unit);
-    ret_row[j] = (double)stg_load_f32(batch->dtype, &element, 0);
-  }
+static const void *row_of(const struct stg_oracle_batch *batch, const void *tensor, int64_t row) {
+  return (const unsigned char *)tensor + row_offset(batch, row);
+}
+
+static const struct stg_oracle_chain *chain_of(const struct stg_oracle_batch *batch, int64_t row) {
+  return batch->row_chain[row] >= 0 ? &batch->chains[batch->row_chain[row]] : &no_chain;
 }
 
 /* Widen a row's inputs and hand its chain to the worker. */
 static stg_status load_row(struct checker *checker, int64_t row, stg_error *reterr) {
   const struct stg_oracle_batch *batch = checker->batch;
-  widen_row(batch, batch->before, row, checker->hidden);
+  const struct stg_oracle_width width = checker->norm.width;
+  stg_oracle_widen(width, row_of(batch, batch->before, row), checker->hidden);
   if (batch->residual != NULL) {
-    widen_row(batch, batch->residual, row, checker->residual);
+    stg_oracle_widen(width, row_of(batch, batch->residual, row), checker->residual);
   }
-  return stg_oracle_worker_take(checker->worker, &batch->chains[batch->row_chain[row]], reterr);
+  for (int64_t j = 0; batch->weight != NULL && j < width.n; j++) {
+    checker->hidden[j] += checker->residual[j];
+  }
+  return stg_oracle_worker_take(checker->worker, chain_of(batch, row), reterr);
 }
 
-static bool same_bytes(const struct stg_oracle_batch *batch, int64_t row) {
-  size_t offset = row_offset(batch, row);
-  return memcmp((const unsigned char *)batch->before + offset,
-                (const unsigned char *)batch->after + offset,
-                (size_t)batch->hidden_size * stg_dtype_bytes(batch->dtype)) == 0;
-}
-
-/* Every element whose bytes differ is a violation without bound. */
-static struct verdict judge_untouched(const struct checker *checker, int64_t row) {
+/* The residual that the worker is to see: none where it is part of the row already. */
+static const double *residual_of(const struct checker *checker) {
   const struct stg_oracle_batch *batch = checker->batch;
-  size_t unit = stg_dtype_bytes(batch->dtype);
-  const unsigned char *before = (const unsigned char *)batch->before + row_offset(batch, row);
-  const unsigned char *after = (const unsigned char *)batch->after + row_offset(batch, row);
-  struct verdict verdict = {.first_element = -1};
-  for (int64_t j = 0; j < batch->hidden_size; j++) {
-    if (memcmp(before + (size_t)j * unit, after + (size_t)j * unit, unit) == 0) {
-      continue;
-    }
-    double error = fabs(checker->after[j] - checker->hidden[j]);
-    verdict.first_element = verdict.violations == 0 ? j : verdict.first_element;
-    verdict.violations++;
-    verdict.worst_ratio = HUGE_VAL;
-    verdict.max_abs_err = fmax(verdict.max_abs_err, isfinite(error) ? error : 0);
+  return batch->residual == NULL || batch->weight != NULL ? NULL : checker->residual;
+}
+
+static struct stg_oracle_verdict judge_untouched(const struct checker *checker, int64_t row) {
+  const struct stg_oracle_batch *batch = checker->batch;
+  const struct stg_oracle_width width = checker->norm.width;
+  struct stg_oracle_verdict verdict = stg_oracle_judge_bytes(
+      width, row_of(batch, batch->before, row), row_of(batch, batch->after, row));
+  if (batch->weight != NULL) {
+    struct stg_oracle_verdict residual = stg_oracle_judge_bytes(
+        width, row_of(batch, batch->residual, row), row_of(batch, batch->residual_after, row));
+    stg_oracle_verdict_join(&verdict, &residual);
   }
   return verdict;
 }
 
-/* Error over bound: at most 1 where the element is right, infinite where no bound could help. */
-static double error_ratio(double y, double ref, double bound, double largest, bool *ret_overflow) {
-  *ret_overflow = false;
-  if (!isfinite(ref)) {
-    return isfinite(y) ? HUGE_VAL : 0;
-  }
-  bool leaves = y > 0 ? ref + bound >= largest : ref - bound <= -largest;
-  if (isinf(y) && leaves) {
-    *ret_overflow = true;
-    return 0;
-  }
-  double ratio = fabs(y - ref) / bound;
-  return isnan(ratio) ? HUGE_VAL : ratio;
+/* The residual behind an epilogue against the sum alone: what a row that nothing acts on holds. */
+static struct stg_oracle_verdict judge_sum(const struct checker *checker, int64_t row) {
+  const struct stg_oracle_batch *batch = checker->batch;
+  const void *after = row_of(batch, batch->residual_after, row);
+  stg_oracle_sum_bytes(checker->norm.width, row_of(batch, batch->before, row),
+                       row_of(batch, batch->residual, row), after, checker->stored);
+  return stg_oracle_judge_bytes(checker->norm.width, checker->stored, after);
 }
 
-static struct verdict judge_alternative(const struct checker *checker, const double *ref,
-                                        const double *bound) {
-  double largest = stg_dtype_max(checker->batch->dtype);
-  struct verdict verdict = {.first_element = -1};
-  for (int64_t j = 0; j < checker->batch->hidden_size; j++) {
-    bool overflow;
-    double error = fabs(checker->after[j] - ref[j]);
-    double ratio = error_ratio(checker->after[j], ref[j], bound[j], largest, &overflow);
-    if (!(ratio <= 1)) {
-      verdict.first_element = verdict.violations == 0 ? j : verdict.first_element;
-      verdict.violations++;
-    }
-    verdict.overflows += overflow;
-    verdict.worst_ratio = fmax(verdict.worst_ratio, ratio);
-    verdict.max_abs_err = fmax(verdict.max_abs_err, isfinite(error) ? error : 0);
+/* Whether any byte shows that the row was steered. */
+static bool looks_steered(const struct checker *checker, int64_t row) {
+  const struct stg_oracle_batch *batch = checker->batch;
+  if (batch->weight != NULL && batch->row_chain[row] != -2) {
+    return judge_sum(checker, row).violations != 0;
   }
+  return memcmp(row_of(batch, batch->before, row), row_of(batch, batch->after, row),
+                (size_t)batch->hidden_size * stg_dtype_bytes(batch->dtype)) != 0;
+}
+
+/* Alternative k of the row. */
+static struct stg_oracle_verdict judge_alternative(struct checker *checker, int64_t row, size_t k) {
+  const struct stg_oracle_width width = checker->norm.width;
+  const double *ref = checker->expected.ref + k * (size_t)width.n;
+  const double *bound = checker->expected.bound + k * (size_t)width.n;
+  const bool unchanged = checker->expected.unchanged;
+  if (checker->batch->weight == NULL) {
+    return unchanged ? judge_untouched(checker, row)
+                     : stg_oracle_judge(width, checker->after, ref, bound);
+  }
+  stg_oracle_norm_row(&checker->norm, ref, checker->norm_ref);
+  stg_oracle_norm_bound(&checker->norm, ref, bound, checker->norm_ref, checker->norm_bound);
+  struct stg_oracle_verdict verdict =
+      stg_oracle_judge(width, checker->after, checker->norm_ref, checker->norm_bound);
+  struct stg_oracle_verdict residual =
+      unchanged ? judge_sum(checker, row)
+                : stg_oracle_judge(width, checker->residual_after, ref, bound);
+  stg_oracle_verdict_join(&verdict, &residual);
   return verdict;
 }
 
@@ -180,14 +189,15 @@ static struct stg_oracle_op_error *op_line(struct stg_oracle_report *report, con
   return &report->ops[report->n_ops++];
 }
 
-/* Squares are summed here and become the rms at the end. */
+/* What the chain left, as it was stored. Squares are summed here and become the rms at the end. */
 static void note_projections(struct checker *checker, const struct stg_oracle_chain *chain,
                              const double *ref) {
+  const double *left = checker->batch->weight == NULL ? checker->after : checker->residual_after;
   for (size_t k = 0; k < chain->n_ops; k++) {
     const struct stg_oracle_op *call = &chain->ops[k];
     double error = 0;
     for (int64_t j = 0; call->op->n_vectors != 0 && j < checker->batch->hidden_size; j++) {
-      error += (checker->after[j] - ref[j]) * call->vectors[0][j];
+      error += (left[j] - ref[j]) * call->vectors[0][j];
     }
     struct stg_oracle_op_error *line = op_line(&checker->report, call->op->name);
     if (line != NULL && isfinite(error)) {
@@ -197,57 +207,60 @@ static void note_projections(struct checker *checker, const struct stg_oracle_ch
   }
 }
 
-static struct verdict judge_steered(struct checker *checker, int64_t row) {
+static struct stg_oracle_verdict judge_steered(struct checker *checker, int64_t row) {
   const struct stg_oracle_batch *batch = checker->batch;
   struct stg_oracle_row *expected = &checker->expected;
   size_t best = 0;
-  struct verdict verdict = {0};
-  stg_oracle_worker_row(checker->worker, batch->dtype, checker->hidden,
-                        batch->residual == NULL ? NULL : checker->residual, expected);
+  struct stg_oracle_verdict verdict = {0};
+  stg_oracle_worker_row(checker->worker, batch->dtype, checker->hidden, residual_of(checker),
+                        expected);
   for (size_t k = 0; k < expected->n_alternatives; k++) {
-    size_t offset = k * (size_t)batch->hidden_size;
-    struct verdict other =
-        judge_alternative(checker, expected->ref + offset, expected->bound + offset);
-    bool better = other.violations != verdict.violations ? other.violations < verdict.violations
-                                                         : other.worst_ratio < verdict.worst_ratio;
-    if (k == 0 || better) {
+    struct stg_oracle_verdict other = judge_alternative(checker, row, k);
+    if (k == 0 || stg_oracle_verdict_is_worse(&verdict, &other)) {
       verdict = other;
       best = k;
     }
   }
   checker->report.branch_rows += expected->n_alternatives > 1;
-  note_projections(checker, &batch->chains[batch->row_chain[row]],
+  note_projections(checker, chain_of(batch, row),
                    expected->ref + best * (size_t)batch->hidden_size);
-  return expected->unchanged ? judge_untouched(checker, row) : verdict;
+  return verdict;
+}
+
+static void note_verdict(struct stg_oracle_report *report, int64_t row, bool steered,
+                         const struct stg_oracle_verdict *verdict) {
+  report->rows++;
+  report->rows_steered += steered;
+  report->rows_untouched += !steered;
+  if (verdict->violations != 0 && report->violations == 0) {
+    report->first_row = row;
+    report->first_element = verdict->first_element;
+    report->first_in_residual = verdict->in_residual;
+  }
+  report->violations += verdict->violations;
+  report->overflows += verdict->overflows;
+  report->max_abs_err = fmax(report->max_abs_err, verdict->max_abs_err);
+  report->worst_ratio = fmax(report->worst_ratio, verdict->worst_ratio);
 }
 
 static stg_status check_row(struct checker *checker, int64_t row, stg_error *reterr) {
   const struct stg_oracle_batch *batch = checker->batch;
-  struct stg_oracle_report *report = &checker->report;
-  struct verdict verdict = {.first_element = -1};
-  bool same = same_bytes(batch, row);
-  widen_row(batch, batch->after, row, checker->after);
-  if (batch->row_chain[row] >= 0) {
+  struct stg_oracle_verdict verdict;
+  if (batch->row_chain[row] >= 0 || (batch->weight != NULL && batch->row_chain[row] == -1)) {
     stg_status status = load_row(checker, row, reterr);
     if (status != STG_OK) {
       return status;
     }
+    stg_oracle_widen(checker->norm.width, row_of(batch, batch->after, row), checker->after);
+    if (batch->weight != NULL) {
+      stg_oracle_widen(checker->norm.width, row_of(batch, batch->residual_after, row),
+                       checker->residual_after);
+    }
     verdict = judge_steered(checker, row);
-  } else if (!same) {
-    widen_row(batch, batch->before, row, checker->hidden);
+  } else {
     verdict = judge_untouched(checker, row);
   }
-  report->rows++;
-  report->rows_steered += !same;
-  report->rows_untouched += same;
-  if (verdict.violations != 0 && report->violations == 0) {
-    report->first_row = row;
-    report->first_element = verdict.first_element;
-  }
-  report->violations += verdict.violations;
-  report->overflows += verdict.overflows;
-  report->max_abs_err = fmax(report->max_abs_err, verdict.max_abs_err);
-  report->worst_ratio = fmax(report->worst_ratio, verdict.worst_ratio);
+  note_verdict(&checker->report, row, looks_steered(checker, row), &verdict);
   return STG_OK;
 }
 
@@ -298,7 +311,22 @@ static void store_row(const struct stg_oracle_batch *batch, const double *ref, u
   }
 }
 
-stg_status stg_oracle_apply(const struct stg_oracle_batch *batch, void *out, stg_error *reterr) {
+/* A row that an epilogue computes: s' to `residual_out`, the normalised row to `out`. */
+static void apply_row(struct checker *checker, unsigned char *out, unsigned char *residual_out) {
+  const struct stg_oracle_batch *batch = checker->batch;
+  double *ref = checker->expected.ref;
+  stg_oracle_worker_apply(checker->worker, checker->hidden, residual_of(checker), ref);
+  if (batch->weight == NULL) {
+    store_row(batch, ref, out);
+    return;
+  }
+  store_row(batch, ref, residual_out);
+  stg_oracle_norm_row(&checker->norm, ref, checker->norm_ref);
+  store_row(batch, checker->norm_ref, out);
+}
+
+stg_status stg_oracle_apply(const struct stg_oracle_batch *batch, void *out, void *residual_out,
+                            stg_error *reterr) {
   struct checker checker;
   stg_status status = checker_init(batch, &checker, reterr);
   if (status != STG_OK) {
@@ -306,20 +334,21 @@ stg_status stg_oracle_apply(const struct stg_oracle_batch *batch, void *out, stg
   }
   size_t row_bytes = (size_t)batch->hidden_size * stg_dtype_bytes(batch->dtype);
   for (int64_t row = 0; row < batch->rows && status == STG_OK; row++) {
-    const unsigned char *before = (const unsigned char *)batch->before + row_offset(batch, row);
-    unsigned char *to = (unsigned char *)out + row_offset(batch, row);
-    if (batch->row_chain[row] == -1 && to != before) {
-      memcpy(to, before, row_bytes);
-    }
-    if (batch->row_chain[row] < 0) {
+    const void *before = row_of(batch, batch->before, row);
+    const size_t offset = row_offset(batch, row);
+    unsigned char *to = (unsigned char *)out + offset;
+    const bool computed = batch->row_chain[row] >= 0 || batch->weight != NULL;
+    if (batch->row_chain[row] < -1) {
       continue;
     }
-    status = load_row(&checker, row, reterr);
-    if (status == STG_OK) {
-      stg_oracle_worker_apply(checker.worker, checker.hidden,
-                              batch->residual == NULL ? NULL : checker.residual,
-                              checker.expected.ref);
-      store_row(batch, checker.expected.ref, to);
+    if (!computed && to != before) {
+      memcpy(to, before, row_bytes);
+    }
+    if (computed) {
+      status = load_row(&checker, row, reterr);
+    }
+    if (computed && status == STG_OK) {
+      apply_row(&checker, to, residual_out == NULL ? NULL : (unsigned char *)residual_out + offset);
     }
   }
   checker_fini(&checker);

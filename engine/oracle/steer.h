@@ -57,9 +57,12 @@ struct stg_oracle_batch {
   int64_t row_stride;
   const void *before;       /* hidden as it was */
   const void *after;        /* hidden as it is now */
-  const void *residual;     /* NULL: none */
+  const void *residual;     /* as it was; NULL: none */
   const int32_t *row_chain; /* index into chains, -1, -2 */
   const struct stg_oracle_chain *chains;
+  const void *weight;         /* [hidden_size] of dtype: epilogue add_rmsnorm; NULL: no epilogue */
+  float epsilon;              /* of the epilogue */
+  const void *residual_after; /* with an epilogue: the residual as it is now */
 };
 
 /* projection_err_rms: for each op name, the rms over steered rows of (y - ref).v of its first
@@ -71,12 +74,14 @@ struct stg_oracle_op_error {
 };
 
 struct stg_oracle_report {
-  uint64_t rows, rows_steered, rows_untouched; /* by comparing bytes */
+  /* by comparing bytes: of hidden, or with an epilogue of the residual with hidden + residual */
+  uint64_t rows, rows_steered, rows_untouched;
   double max_abs_err;
   double worst_ratio;               /* largest error over that element's own bound; infinite where
                                        bytes had to be equal or finiteness differs */
   uint64_t violations;              /* elements beyond their own bound */
   int64_t first_row, first_element; /* of the first violation, or -1 */
+  bool first_in_residual;           /* it is in the residual, which an epilogue writes */
   uint64_t overflows;   /* elements where ref leaves the storage range and +-Inf was right */
   uint64_t branch_rows; /* rows that had alternatives */
   struct stg_oracle_op_error ops[STG_ORACLE_MAX_OPS];
@@ -84,15 +89,19 @@ struct stg_oracle_report {
   bool ok; /* violations == 0 */
 };
 
-/** Check every row: -1 and -2 rows must be byte-identical, steered rows within their bound. */
+/**
+ * Check every row: -1 and -2 rows must be byte-identical, steered rows within their bound. With an
+ * epilogue -2 rows must be byte-identical in both tensors, all others within the epilogue's bound,
+ * and the residual of rows that nothing acts on must be the rounded sum, bit for bit.
+ */
 STG_NODISCARD stg_status stg_oracle_check(const struct stg_oracle_batch *batch,
                                           struct stg_oracle_report *ret_report, stg_error *reterr);
 
 /**
  * The oracle's own update of a batch, rounded to dtype, into `out` (for speed comparisons and
- * tests).
+ * tests), and with an epilogue into `residual_out`, which is NULL without one.
  */
 STG_NODISCARD stg_status stg_oracle_apply(const struct stg_oracle_batch *batch, void *out,
-                                          stg_error *reterr);
+                                          void *residual_out, stg_error *reterr);
 
 #endif

@@ -346,7 +346,7 @@ static void oracle_rounds_its_own_result_once(void **state) {
   steer_case_set(c, c->before, 0, 0, 1);
   struct stg_oracle_batch batch = steer_case_oracle_batch(c);
   stg_error error = STG_ERROR_INIT;
-  assert_int_equal(STG_OK, stg_oracle_apply(&batch, c->after, &error));
+  assert_int_equal(STG_OK, stg_oracle_apply(&batch, c->after, NULL, &error));
   assert_true(steer_case_get(c, c->after, 0, 0) == 1 + 0x1p-7);
   steer_case_destroy(c);
 }
@@ -359,7 +359,7 @@ static void oracle_passes_its_own_result(void **state) {
     c->row_chain[2] = -2;
     struct stg_oracle_batch batch = steer_case_oracle_batch(c);
     stg_error error = STG_ERROR_INIT;
-    assert_int_equal(STG_OK, stg_oracle_apply(&batch, c->after, &error));
+    assert_int_equal(STG_OK, stg_oracle_apply(&batch, c->after, NULL, &error));
     struct stg_oracle_report report = steer_case_check(c);
     assert_true(report.ok);
     assert_int_equal(ROWS - 2, report.rows_steered);
