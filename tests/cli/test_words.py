@@ -16,7 +16,7 @@ COMMANDS = {
     ("cache", "show"): "KEY",
     ("cache", "verify"): "",
     ("doctor",): "",
-    ("bench",): "steer SPEC...",
+    ("bench",): "SUITE [SPEC...]",
 }
 
 
@@ -143,8 +143,11 @@ class WrongWords(Case):
         self.assertIn("'extra' is one word too many", self.refuse(WRONG, "cache", "ls", "extra"))
 
     def test_bench_names_a_suite_that_is_not_there(self):
-        self.assertIn("unknown suite 'foo'; there is steer", self.refuse(WRONG, "bench", "foo"))
-        self.assertIn("SPEC... is missing", self.refuse(WRONG, "bench", "steer"))
+        self.assertIn("unknown suite 'foo'; there is steer, ", self.refuse(WRONG, "bench", "foo"))
+
+    def test_bench_takes_specs_for_one_suite_alone(self):
+        line = self.refuse(WRONG, "bench", "all", "x.json")
+        self.assertIn("'x.json' is one word too many for all", line)
 
     def test_build_needs_architectures(self):
         self.assertIn("--arch is missing", self.refuse(WRONG, "build", "x.json"))

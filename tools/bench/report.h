@@ -16,7 +16,8 @@
 #define STG_BENCH_MAX_EXTRAS 16
 
 /* Series that several suites have. */
-#define STG_BENCH_OURS "steergraph"
+#define STG_BENCH_OURS "steergraph" /* a table that declares the ops in use */
+#define STG_BENCH_OURS_EVERY_OP "steergraph, every op"
 
 /* A number that only some rows have. */
 struct stg_bench_extra {
