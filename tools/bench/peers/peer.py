@@ -1,0 +1,88 @@
+"""What all peers share: words, one line per failure, and the order check, then time, then report.
+
+    python3 PEER.py --case SUITE NAME FOLDER [--case ...] --json OUT
+
+A peer is a list of (series, make). make(side) gives an Attempt, or None where the series has no form
+for the case. Its result is checked on a copy of the case's rows before anything is timed.
+"""
+import argparse
+import os
+import sys
+import tempfile
+
+import rows
+from case import Case, CaseError
+from tensor_file import TensorFileError
+
+
+class Attempt:
+    """bind(buffers) gives call(index), which steers that buffer in place.
+
+    `calls` divides the times: the ops that one call makes, where the time of one op is wanted.
+    """
+
+    def __init__(self, bind, calls: int = 1, compiled: bool = False):
+        self.bind, self.calls, self.compiled = bind, calls, compiled
+        self.extras = {}
+
+
+def run_one(torch_side, side, series: str, make) -> list:
+    attempt = make(side)
+    if attempt is None:
+        return []
+    scratch = side.hidden.clone()
+    call = attempt.bind([scratch])
+    first_ms = torch_side.first_call_ms(lambda: call(0))
+    side.check(series, scratch)
+    buffers = side.buffers()
+    device, wall = torch_side.measure(attempt.bind(buffers), len(buffers))
+    for times in (device, wall):
+        for name in ("min", "median", "max"):
+            setattr(times, name, getattr(times, name) / attempt.calls)
+    if attempt.compiled:
+        attempt.extras["first_call_ms"] = first_ms
+    return [rows.make(side.case, series, torch_side.machine(), device, wall, attempt.extras)]
+
+
+def run(args: argparse.Namespace, peers: list) -> None:
+    cases = [Case(folder, suite, name) for suite, name, folder in args.case]
+    import torch_side  # after the cases: they are refused without waiting for torch
+
+    if not torch_side.torch.cuda.is_available():
+        raise CaseError("torch finds no CUDA device")
+    found = []
+    for case in cases:
+        side = torch_side.Side(case)
+        for series, make in peers:
+            found += run_one(torch_side, side, series, make)
+    rows.write(args.json, found)
+
+
+def main(peers: list) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--case", nargs=3, action="append", required=True,
+                        metavar=("SUITE", "NAME", "FOLDER"), help="a case folder and its names")
+    parser.add_argument("--json", required=True, metavar="OUT", help="the file of the rows")
+    args = parser.parse_args()
+    try:
+        # an empty cache: what a first call costs is part of what is measured
+        with tempfile.TemporaryDirectory(prefix="peer-") as folder:
+            os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, "inductor")
+            os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
+            run(args, peers)
+    except ImportError as error:
+        raise SystemExit(f"cannot import {error.name or 'a module'}: {one_line(error)}") from None
+    except (CaseError, TensorFileError) as error:
+        raise SystemExit(one_line(error)) from None
+    except Exception as error:  # the caller shows the last line of what is said
+        if os.environ.get("PEER_TRACEBACK"):
+            raise
+        raise SystemExit(f"{type(error).__name__}: {one_line(error)}") from None
+
+
+def one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:600]
+
+
+if __name__ == "__main__":
+    sys.exit("peer.py is what the peers share; run one of them")

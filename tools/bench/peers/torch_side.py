@@ -1,0 +1,178 @@
+"""What every peer needs of PyTorch: the inputs on the device, the judgement, the clock.
+
+Device time is between two events around a call, over buffers that together exceed the L2 twice; a
+call that the host cannot enqueue as fast as the device works is as long as the host took. Wall time
+is between two synchronisations of the host.
+"""
+import math
+import time
+
+import agreement
+import rows
+
+import torch
+
+WARMUP = 10
+REPEATS = 100
+MAX_BUFFERS = 1024
+DTYPES = {"BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.float32}
+
+
+class Disagreement(Exception):
+    """One line: series, case, how far off."""
+
+
+class RowsMath:
+    """agreement.ListMath for many rows at once: rows [n, size], vectors [size], numbers [n, 1]."""
+
+    @staticmethod
+    def each(function, *rows_of):
+        return function(*rows_of)
+
+    @staticmethod
+    def scale(number, row):
+        return number * row
+
+    @staticmethod
+    def total(row):
+        return row.sum(-1, keepdim=row.dim() > 1)
+
+    @staticmethod
+    def root(x):
+        return x.sqrt()
+
+    @staticmethod
+    def clamp(x, low, high):
+        return x.clamp(low, high)
+
+    @staticmethod
+    def worst(differences, bounds):
+        if differences.numel() == 0:
+            return 0.0
+        bounds = bounds.expand_as(differences)
+        ratios = torch.where(differences == 0, torch.zeros_like(differences), differences / bounds)
+        return torch.nan_to_num(ratios, nan=math.inf, posinf=math.inf).max().item()
+
+    @staticmethod
+    def numbers(number):
+        return number
+
+    @staticmethod
+    def size(row):
+        return row.shape[-1]
+
+
+def upload(tensor):
+    """A tensor of a file on the device."""
+    data = torch.frombuffer(bytearray(tensor.data), dtype=DTYPES[tensor.dtype])
+    return data.reshape(tensor.shape).cuda()
+
+
+class Side:
+    """A case on the device."""
+
+    def __init__(self, case):
+        self.case = case
+        self.hidden = upload(case.hidden)
+        self.expected = upload(case.expected)
+        self.exact_vectors = upload(case.vectors).double()
+        self.vectors = self.exact_vectors.to(self.hidden.dtype)
+
+    def resolve(self, op) -> tuple:
+        """An op as op_on takes it. A scaled vector is made once, not per call."""
+        v = self.vectors[op.vector]
+        if op.name == "add":
+            return "add", (op.params["scale"] * self.exact_vectors[op.vector]).to(v.dtype), 0.0, 0.0
+        if op.name == "projection_cap":
+            return op.name, v, op.params["min"], op.params["max"]
+        if op.params["scale"] == 0:
+            return "project_out", v, 0.0, 0.0
+        return op.name, v, op.params["scale"] - 1, 0.0
+
+    def chains(self) -> list:
+        """The steered requests, as loop_on takes them."""
+        steered = [request for request in self.case.requests if request.chain and request.end > request.first]
+        return [(r.first, r.end, [self.resolve(op) for op in r.chain]) for r in steered]
+
+    def check(self, series: str, after) -> None:
+        """Refuse `after`, what a peer made of the case's rows, when it differs too much."""
+        case = self.case
+        groups = {}
+        for request in case.requests:
+            groups.setdefault(request.key(), []).append(request)
+        for requests in groups.values():
+            index = torch.cat([torch.arange(r.first, r.end) for r in requests]).cuda()
+            before, found, expected = (t[index].double() for t in (self.hidden, after, self.expected))
+            chain = requests[0].chain
+            element, projection = agreement.disagreement(
+                RowsMath, before, found, expected, chain, self.exact_vectors, case.dtype)
+            if not max(element, projection) <= 1:
+                ops = ", ".join(op.name for op in chain) or "no op"
+                raise Disagreement(
+                    f"{series}: case '{case.name}': disagrees with steergraph: rows {requests[0].first} to "
+                    f"{requests[0].end - 1} ({ops}): an element is off by {element:.3g} times the bound, "
+                    f"a projection by {projection:.3g}")
+
+    def buffers(self) -> list:
+        """Copies of the rows that together exceed the L2 twice."""
+        properties = torch.cuda.get_device_properties(0)
+        count = 2 * properties.L2_cache_size // (self.hidden.numel() * self.hidden.element_size()) + 2
+        return [self.hidden.clone() for _ in range(min(count, MAX_BUFFERS))]
+
+
+def machine() -> dict:
+    return {
+        "card": torch.cuda.get_device_name(),
+        "driver": torch._C._cuda_getDriverVersion(),
+        "cuda": torch.version.cuda,
+    }
+
+
+def measure(call, count: int, repeats: int = REPEATS) -> tuple:
+    """(device, wall) Times of call(index of a buffer)."""
+    for index in range(WARMUP):
+        call(index % count)
+    device, wall = [], []
+    for repeat in range(repeats):
+        begin = torch.cuda.Event(enable_timing=True)
+        end = torch.cuda.Event(enable_timing=True)
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        begin.record()
+        call((WARMUP + repeat) % count)
+        end.record()
+        torch.cuda.synchronize()
+        wall.append((time.perf_counter() - start) * 1e6)
+        device.append(begin.elapsed_time(end) * 1e3)
+    return rows.Times(device), rows.Times(wall)
+
+
+def first_call_ms(call) -> float:
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    call()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - start) * 1e3
+
+
+def op_on(x, op):
+    """One op on rows of one request, as eager code writes it; a new tensor."""
+    kind, v, a, b = op
+    if kind == "add":
+        return x + v
+    p = (x @ v).unsqueeze(-1)
+    if kind == "projection_cap":
+        return x + (p.clamp(a, b) - p) * v
+    if kind == "project_out":
+        return x - p * v
+    return x + (a * p) * v
+
+
+def loop_on(hidden, chains):
+    """The loop over requests, in place: chains are (first row, end, ops)."""
+    for first, end, ops in chains:
+        x = hidden[first:end]
+        for op in ops:
+            x = op_on(x, op)
+        hidden[first:end] = x
+    return hidden
