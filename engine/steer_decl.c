@@ -111,9 +111,9 @@ static stg_status take_epilogue(const stg_steer_desc *desc, struct stg_steer_dec
                          "epilogue: add_rmsnorm adds a residual, but the state is hidden; set "
                          "state to hidden+residual");
   }
-  if (!isfinite(desc->epsilon) || desc->epsilon <= 0.0F) {
+  if (!isnormal(desc->epsilon) || desc->epsilon < 0.0F) {
     return stg_error_set(reterr, STG_E_INVALID,
-                         "epsilon: %g is not a finite number above 0; models use 1e-6 or 1e-5",
+                         "epsilon: %g is no normal float32 above 0; models use 1e-6 or 1e-5",
                          (double)desc->epsilon);
   }
   return STG_OK;

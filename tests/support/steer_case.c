@@ -57,6 +57,9 @@ static void free_rows(struct steer_case *c) {
   stg_free(c->after);
   stg_free(c->residual);
   c->residual = NULL;
+  stg_free(c->weight);
+  stg_free(c->residual_after);
+  c->weight = c->residual_after = NULL;
 }
 
 void steer_case_destroy(struct steer_case *c) {
@@ -222,6 +225,16 @@ void steer_case_fill(struct steer_case *c, struct steer_rng *rng, double scale) 
   memcpy(c->after, c->before, steer_case_bytes(c));
 }
 
+void steer_case_norm(struct steer_case *c, struct steer_rng *rng, float epsilon) {
+  c->weight = stg_malloc(steer_case_row_bytes(c));
+  assert_non_null(c->weight);
+  for (int64_t j = 0; j < c->hidden_size; j++) {
+    steer_case_set(c, c->weight, 0, j, 1 + 0.5 * steer_rng_normal(rng));
+  }
+  c->epsilon = epsilon;
+  c->residual_after = tensor_of(c);
+}
+
 struct stg_cpu_batch steer_case_cpu_batch(const struct steer_case *c) {
   return (struct stg_cpu_batch){
       .hidden_size = c->hidden_size,
@@ -231,9 +244,11 @@ struct stg_cpu_batch steer_case_cpu_batch(const struct steer_case *c) {
       .row_stride = c->row_stride,
       .hidden = c->after,
       .out = c->after,
-      .residual = c->residual,
+      .residual = c->weight == NULL ? c->residual : c->residual_after,
       .row_chain = c->row_chain,
       .chains = c->cpu,
+      .weight = c->weight,
+      .epsilon = c->epsilon,
   };
 }
 
@@ -248,12 +263,18 @@ struct stg_oracle_batch steer_case_oracle_batch(const struct steer_case *c) {
       .residual = c->residual,
       .row_chain = c->row_chain,
       .chains = c->oracle,
+      .weight = c->weight,
+      .epsilon = c->epsilon,
+      .residual_after = c->residual_after,
   };
 }
 
 void steer_case_run(struct steer_case *c) {
   stg_error error = STG_ERROR_INIT;
   memcpy(c->after, c->before, steer_case_bytes(c));
+  if (c->weight != NULL) {
+    memcpy(c->residual_after, c->residual, steer_case_bytes(c));
+  }
   struct stg_cpu_batch batch = steer_case_cpu_batch(c);
   assert_int_equal(STG_OK, stg_cpu_steer(&batch, &error));
 }

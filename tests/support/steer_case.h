@@ -48,7 +48,10 @@ struct steer_case {
   int32_t *row_chain;
   void *before; /* [rows, row_stride], the gap between rows filled with NaN */
   void *after;
-  void *residual; /* NULL: none */
+  void *residual; /* as it is before; NULL: none */
+  void *weight;   /* [hidden_size] of the epilogue; NULL: none */
+  float epsilon;
+  void *residual_after; /* with an epilogue */
 };
 
 struct steer_case *steer_case_create(int64_t hidden_size, stg_dtype dtype, stg_dtype bank_dtype);
@@ -69,6 +72,8 @@ int32_t steer_case_chain_of(struct steer_case *c, const struct stg_op *const *op
 void steer_case_rows(struct steer_case *c, int64_t rows, int64_t row_stride, bool pair);
 /** Fill hidden (and residual) with normal values times `scale`; `after` becomes a copy. */
 void steer_case_fill(struct steer_case *c, struct steer_rng *rng, double scale);
+/** Put the epilogue behind a pair: a weight of values around 1. */
+void steer_case_norm(struct steer_case *c, struct steer_rng *rng, float epsilon);
 void steer_case_set(struct steer_case *c, void *tensor, int64_t row, int64_t element, double value);
 double steer_case_get(const struct steer_case *c, const void *tensor, int64_t row, int64_t element);
 /** Bytes of one of the tensors, and of a row without its gap. */

@@ -68,7 +68,7 @@ typedef struct stg_steer_desc {
   const int64_t *batch_buckets; /* ascending; NULL: powers of two from 8 */
   size_t n_batch_buckets;
   stg_epilogue epilogue; /* ADD_RMSNORM needs the state hidden+residual */
-  float epsilon;         /* of the epilogue: finite, > 0; 0 without one */
+  float epsilon;         /* of the epilogue: > 0, finite, not subnormal; 0 without one */
 } stg_steer_desc;
 
 /**
