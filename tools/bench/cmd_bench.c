@@ -24,6 +24,8 @@ struct suite {
 static const struct suite suites[] = {
     {"steer", "mixtures, lengths, pair; with SPEC... those workloads", stg_bench_suite_steer, true,
      true},
+    {"numerics", "errors beside their bounds, on any backend; with OP... those ops",
+     stg_bench_suite_numerics, false, true},
 };
 #define N_SUITES (sizeof suites / sizeof suites[0])
 

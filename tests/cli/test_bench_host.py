@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Bench suites that need no GPU."""
+import cli
+import tap
+from cli import FAILED
+
+HEAD = ["suite", "name", "series", "card", "driver", "cuda"]
+TIMES = ["median_us", "min_us", "max_us", "wall_us", "floor_us", "ratio"]
+
+
+class Numerics(cli.Case):
+    def rows(self, *words):
+        outcome = self.succeed("bench", "numerics", "--quick", "--json", *words)
+        return {row["name"]: row for row in outcome.json()}
+
+    def test_a_row_for_each_op_dtype_length_and_width(self):
+        rows = self.rows()
+        ops = [op["op"] for op in self.succeed("ops", "--json").json()["ops"]]
+        self.assertGreaterEqual(len(ops), 8)
+        expected = {
+            f"{op} x{chain}, {dtype}, {hidden} wide"
+            for op in [*ops, "mixed"]
+            for dtype in ("bf16", "f16", "f32")
+            for chain in (1, 2, 4, 8)
+            for hidden in (4096, 4097)
+        }
+        self.assertEqual(set(rows), expected)
+        for name, row in rows.items():
+            with self.subTest(name=name):
+                self.assertEqual(list(row)[: len(HEAD)], HEAD)
+                self.assertEqual([row[key] for key in TIMES], [None] * len(TIMES))
+                self.assertEqual(row["suite"], "numerics")
+                self.assertIsInstance(row["card"], str)
+                self.assertEqual(row["violations"], 0)
+                self.assertTrue(0 < row["worst_ratio"] <= 1, row)
+                self.assertTrue(0 <= row["differs_share"] < 1, row)
+
+    def test_16_bit_rows_use_their_bound_and_differ_from_eager_ones_where_those_round_more(self):
+        rows = self.rows("scale_norm", "add", "ablation")
+        for dtype in ("bf16", "f16"):
+            for hidden in (4096, 4097):
+                with self.subTest(dtype=dtype, hidden=hidden):
+                    at = {
+                        (op, chain): rows[f"{op} x{chain}, {dtype}, {hidden} wide"]
+                        for op in ("scale_norm", "add", "ablation")
+                        for chain in (1, 8)
+                    }
+                    # the rounding at the store is nearly all of the bound
+                    self.assertGreater(at["scale_norm", 1]["worst_ratio"], 0.9)
+                    # one product, rounded once: the same in both
+                    self.assertEqual(at["scale_norm", 1]["differs_share"], 0)
+                    self.assertEqual(
+                        at["scale_norm", 1]["eager_worst_ratio"], at["scale_norm", 1]["worst_ratio"]
+                    )
+                    for op in ("add", "ablation"):
+                        self.assertGreater(at[op, 1]["differs_share"], 0)
+                        self.assertGreater(at[op, 8]["differs_share"], 0.3)
+                        self.assertGreater(at[op, 8]["eager_worst_ratio"], 1)
+
+    def test_two_runs_are_the_same(self):
+        self.assertEqual(self.rows("mixed"), self.rows("mixed"))
+
+    def test_words_choose_the_ops(self):
+        rows = self.rows("swap", "mixed")
+        self.assertEqual({name.split()[0] for name in rows}, {"swap", "mixed"})
+
+    def test_an_op_that_is_not_known_is_refused(self):
+        outcome = self.run_command("bench", "numerics", "swop")
+        self.assertEqual((outcome.code, outcome.out), (FAILED, ""), outcome)
+        self.assertIn("bench numerics: ", outcome.err)
+        self.assertIn("'swop'", outcome.err)
+
+
+tap.main()
