@@ -1,0 +1,114 @@
+/*
+ * bench/mixture.c: see mixture.h.
+ */
+#include "tools/bench/mixture.h"
+
+#include <math.h>
+
+#include "engine/hostmem.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/dtype.h"
+#include "specs/random.h"
+
+#define SEED 2024
+#define ROWS_STREAM UINT32_MAX
+
+static void round_all(const float *values, float scale, size_t count, uint16_t *ret) {
+  for (size_t i = 0; i < count; i++) {
+    ret[i] = stg_bf16_from_f32(values[i] * scale);
+  }
+}
+
+static void make_unit(size_t stream, size_t length, float *scratch, uint16_t *ret) {
+  double square = 0;
+  stg_random_normal(SEED, stream, 0, 1, scratch, length);
+  for (size_t i = 0; i < length; i++) {
+    square += (double)scratch[i] * (double)scratch[i];
+  }
+  round_all(scratch, (float)(1 / sqrt(square)), length, ret);
+}
+
+stg_status stg_bench_vectors_init(size_t count, size_t length, struct stg_bench_vectors *ret,
+                                  stg_error *reterr) {
+  struct stg_bench_vectors vectors = {
+      .count = count, .length = length, .data = stg_calloc(count * length, sizeof *vectors.data)};
+  float *scratch = stg_calloc(length, sizeof *scratch);
+  const bool had = vectors.data != NULL && scratch != NULL;
+  for (size_t i = 0; had && i < count; i++) {
+    make_unit(i, length, scratch, vectors.data + i * length);
+  }
+  stg_free(scratch);
+  if (!had) {
+    stg_free(vectors.data);
+    return stg_error_memory(reterr, "the vectors of a mixture", count * length * sizeof(uint16_t));
+  }
+  *ret = vectors;
+  return STG_OK;
+}
+
+void stg_bench_vectors_finish(struct stg_bench_vectors *vectors) {
+  stg_free(vectors->data);
+  *vectors = (struct stg_bench_vectors){0};
+}
+
+static stg_op_call call_of(size_t slot) {
+  static const stg_op_call kinds[] = {
+      {.op = "add"},
+      {.op = "projection_cap", .params = {-0.5F, 0.5F}, .params_given = 3},
+      {.op = "ablation"},
+  };
+  return kinds[slot % (sizeof kinds / sizeof kinds[0])];
+}
+
+stg_status stg_bench_mixture_set(stg_engine *engine, stg_steer *steer,
+                                 const struct stg_bench_vectors *vectors, stg_error *reterr) {
+  stg_status status = STG_OK;
+  for (size_t i = 0; status == STG_OK && i < vectors->count; i++) {
+    stg_op_call call = call_of(i);
+    const stg_chain chain = {.layer = 0, .ops = &call, .n_ops = 1};
+    status = stg_vector_intern(engine, STG_BF16, vectors->data + i * vectors->length,
+                               vectors->length, &call.vectors[0], reterr);
+    if (status != STG_OK) {
+      break;
+    }
+    status = stg_steer_slot_set(steer, (uint32_t)i, &chain, 1, reterr);
+    stg_status released =
+        stg_vector_release(engine, call.vectors[0], status == STG_OK ? reterr : NULL);
+    status = status == STG_OK ? released : status;
+  }
+  return status;
+}
+
+stg_status stg_bench_rows_fill(size_t count, uint16_t *ret_rows, stg_error *reterr) {
+  float *values = stg_calloc(count, sizeof *values);
+  if (values == NULL) {
+    return stg_error_memory(reterr, "random rows", count * sizeof *values);
+  }
+  stg_random_normal(SEED, ROWS_STREAM, 0, 1, values, count);
+  round_all(values, 1, count, ret_rows);
+  stg_free(values);
+  return STG_OK;
+}
+
+stg_status stg_bench_rows_alloc(stg_engine *engine, size_t rows, size_t hidden, void **ret_rows,
+                                stg_error *reterr) {
+  const size_t count = rows * hidden;
+  const size_t bytes = count * sizeof(uint16_t);
+  uint16_t *host = stg_calloc(count, sizeof *host);
+  void *memory = NULL;
+  stg_status status = host != NULL ? stg_bench_rows_fill(count, host, reterr)
+                                   : stg_error_memory(reterr, "the rows of a batch", bytes);
+  if (status == STG_OK) {
+    status = stg_mem_alloc(engine, bytes, &memory, reterr);
+  }
+  if (status == STG_OK) {
+    status = stg_mem_upload(engine, memory, host, bytes, reterr);
+  }
+  stg_free(host);
+  if (status != STG_OK) {
+    stg_mem_free(engine, memory);
+    return status;
+  }
+  *ret_rows = memory;
+  return STG_OK;
+}

@@ -1,0 +1,54 @@
+/*
+ * bench/warmup.h: the parts of the suite `warmup`: what a fresh process pays until its first
+ * result, and what calls feel while kernels are compiled beside them.
+ */
+#ifndef STG_TOOLS_BENCH_WARMUP_H
+#define STG_TOOLS_BENCH_WARMUP_H
+
+#include "tools/bench/suite.h"
+
+/* The word after `bench warmup` that makes this process the measured one. */
+#define STG_WARMUP_CHILD "child"
+/* What it finds: an empty cache folder, or one that such a process has filled. */
+#define STG_WARMUP_COLD "cold"
+#define STG_WARMUP_DISK "disk"
+
+/* Members of the row that the child prints; ms but for the last four. */
+#define STG_WARMUP_FACTS(X)                                                                        \
+  X(context_ms)       /* the engine: driver, context, streams */                                   \
+  X(nvrtc_load_ms)    /* cold: finding and opening NVRTC */                                        \
+  X(create_ms)        /* the table: compile or read, load, allocate */                             \
+  X(compile_ms)       /* of which in the compiler */                                               \
+  X(module_load_ms)   /* of which in the driver's loader */                                        \
+  X(first_call_ms)    /* 32 slots, a frame, step, apply, synchronise */                            \
+  X(after_context_ms) /* all but the context */                                                    \
+  X(total_ms)         /* the sum */                                                                \
+  X(since_exec_ms)    /* from the parent's spawn to the result, host data made between included */ \
+  X(memory_ms)        /* a second table of the same kernels until its first result */              \
+  X(later_us)         /* step, apply, synchronise: median */                                       \
+  X(apply_us)         /* apply, synchronise: median */                                             \
+  X(kernels)          /* compiled */
+
+struct stg_warmup_facts {
+#define MEMBER(name) double name;
+  STG_WARMUP_FACTS(MEMBER)
+#undef MEMBER
+};
+
+/**
+ * In the measured process, before anything else has touched the driver: bring the standard mixture
+ * to its first result, with the cache folder options->cache, and add one row of facts. `spawn_ns`
+ * is the parent's clock. STG_E_NOT_WARM when a process with a full cache had to compile.
+ */
+STG_NODISCARD stg_status stg_warmup_child(const struct stg_bench_options *options, bool cold,
+                                          uint64_t spawn_ns, struct stg_bench_report *report,
+                                          stg_error *reterr);
+
+/**
+ * Calls of a running table, alone and then beside a second thread that creates tables with
+ * signatures that no cache has. Adds a row for each.
+ */
+STG_NODISCARD stg_status stg_warmup_stalls(const struct stg_bench_options *options,
+                                           struct stg_bench_report *report, stg_error *reterr);
+
+#endif

@@ -1,0 +1,181 @@
+/*
+ * bench/warmup_child.c: the measured process of the suite `warmup`.
+ *
+ * Whatever a host has anyway, vectors and hidden states, is made between two measured parts and
+ * counts in since_exec_ms alone.
+ */
+#include "engine/hostmem.h"
+#include "runtime/clock.h"
+#include "runtime/compile.h"
+#include "tools/bench/calls.h"
+#include "tools/bench/warmup.h"
+#include "tools/workload_job.h"
+
+#define QUICK_REPEATS 5
+
+struct child {
+  struct stg_bench_calls calls;
+  struct stg_bench_vectors vectors;
+  int32_t row_map[STG_BENCH_REQUESTS * STG_BENCH_ROWS_PER_REQUEST];
+  struct stg_warmup_facts facts;
+};
+
+static double ms_since(uint64_t from_ns) {
+  return (double)(stg_clock_ns() - from_ns) * 1e-6;
+}
+
+static void describe_step(struct child *child) {
+  const size_t rows = sizeof child->row_map / sizeof child->row_map[0];
+  for (size_t i = 0; i < rows; i++) {
+    child->row_map[i] = (int32_t)(i / STG_BENCH_ROWS_PER_REQUEST);
+  }
+  child->calls.step = (stg_step){
+      .struct_size = sizeof child->calls.step, .rows = (int64_t)rows, .row_map = child->row_map};
+}
+
+static stg_status open_context(struct child *child, const char *cache, stg_error *reterr) {
+  const struct stg_job_options options = {.backend = STG_BACKEND_CUDA, .cache_path = cache};
+  const uint64_t from = stg_clock_ns();
+  stg_status status = stg_job_open_engine(&options, &child->calls.engine, reterr);
+  child->facts.context_ms = ms_since(from);
+  if (status == STG_OK) {
+    child->calls.stream = stg_mem_stream(child->calls.engine);
+  }
+  return status;
+}
+
+static stg_status load_compiler(struct child *child, stg_error *reterr) {
+  struct stg_nvrtc_info info;
+  const uint64_t from = stg_clock_ns();
+  stg_status status = stg_nvrtc_info(&info, reterr);
+  child->facts.nvrtc_load_ms = ms_since(from);
+  return status;
+}
+
+/* From nothing to steered rows: the table, the mixture, a frame, one call. */
+static stg_status reach_result(struct child *child, double *ret_create_ms, double *ret_call_ms,
+                               stg_error *reterr) {
+  struct stg_bench_calls *calls = &child->calls;
+  const stg_steer_desc desc = stg_bench_calls_desc();
+  uint64_t from = stg_clock_ns();
+  stg_status status = stg_steer_create(calls->engine, &desc, &calls->steer, reterr);
+  *ret_create_ms = ms_since(from);
+  from = stg_clock_ns();
+  if (status == STG_OK) {
+    status = stg_bench_calls_fill(calls, &child->vectors, reterr);
+  }
+  double us;
+  if (status == STG_OK) {
+    status = stg_bench_call(calls, false, &us, reterr);
+  }
+  *ret_call_ms = ms_since(from);
+  return status;
+}
+
+static stg_status time_calls(struct child *child, size_t count, bool apply_only, double *ret_us,
+                             stg_error *reterr) {
+  double us[STG_BENCH_REPEATS];
+  stg_status status = STG_OK;
+  for (size_t i = 0; status == STG_OK && i < STG_BENCH_WARMUP + count; i++) {
+    const size_t slot = i < STG_BENCH_WARMUP ? 0 : i - STG_BENCH_WARMUP;
+    status = stg_bench_call(&child->calls, apply_only, &us[slot], reterr);
+  }
+  if (status == STG_OK) {
+    *ret_us = stg_times_of(us, count).median_us;
+  }
+  return status;
+}
+
+static stg_status time_later(struct child *child, bool quick, stg_error *reterr) {
+  const size_t count = quick ? QUICK_REPEATS : STG_BENCH_REPEATS;
+  stg_status status = time_calls(child, count, false, &child->facts.later_us, reterr);
+  return status == STG_OK ? time_calls(child, count, true, &child->facts.apply_us, reterr) : status;
+}
+
+/* The kernels are in memory as long as the first table lives. */
+static stg_status time_in_memory(struct child *child, stg_error *reterr) {
+  struct stg_bench_calls first = child->calls;
+  double create_ms;
+  double call_ms;
+  child->calls.steer = NULL;
+  child->calls.frame = NULL;
+  stg_status status = reach_result(child, &create_ms, &call_ms, reterr);
+  child->facts.memory_ms = create_ms + call_ms;
+  stg_bench_calls_close(&child->calls);
+  child->calls = first;
+  return status;
+}
+
+static stg_status read_counters(struct child *child, bool cold, stg_error *reterr) {
+  stg_stats stats = {.struct_size = sizeof stats};
+  stg_engine_stats(child->calls.engine, &stats);
+  child->facts.compile_ms = stats.compile_ms;
+  child->facts.module_load_ms = stats.load_us * 1e-3;
+  child->facts.kernels = (double)stats.kernel_compiles;
+  if (cold != (stats.kernel_compiles > 0)) {
+    return stg_error_set(reterr, STG_E_NOT_WARM,
+                         "bench warmup: %s cache, and %llu kernels were compiled; %s",
+                         cold ? "an empty" : "a filled", (unsigned long long)stats.kernel_compiles,
+                         cold ? "the folder is not empty" : "can the folder be written?");
+  }
+  if (!cold && stg_nvrtc_is_loaded()) {
+    return stg_error_set(reterr, STG_E_NOT_WARM,
+                         "bench warmup: NVRTC was loaded although every kernel is in the cache");
+  }
+  return STG_OK;
+}
+
+static stg_status measure(struct child *child, const struct stg_bench_options *options, bool cold,
+                          uint64_t spawn_ns, stg_error *reterr) {
+  struct stg_warmup_facts *facts = &child->facts;
+  stg_status status = open_context(child, options->cache, reterr);
+  if (status == STG_OK) {
+    status = stg_bench_vectors_init(STG_BENCH_REQUESTS, STG_BENCH_HIDDEN, &child->vectors, reterr);
+  }
+  if (status == STG_OK) {
+    describe_step(child);
+    status = stg_bench_rows_alloc(child->calls.engine, (size_t)child->calls.step.rows,
+                                  STG_BENCH_HIDDEN, &child->calls.rows, reterr);
+  }
+  if (status == STG_OK && cold) {
+    status = load_compiler(child, reterr);
+  }
+  if (status == STG_OK) {
+    status = reach_result(child, &facts->create_ms, &facts->first_call_ms, reterr);
+  }
+  if (status != STG_OK) {
+    return status;
+  }
+  facts->since_exec_ms = ms_since(spawn_ns);
+  facts->after_context_ms = facts->nvrtc_load_ms + facts->create_ms + facts->first_call_ms;
+  facts->total_ms = facts->context_ms + facts->after_context_ms;
+  status = read_counters(child, cold, reterr);
+  if (status == STG_OK) {
+    status = time_later(child, options->quick, reterr);
+  }
+  return status == STG_OK ? time_in_memory(child, reterr) : status;
+}
+
+stg_status stg_warmup_child(const struct stg_bench_options *options, bool cold, uint64_t spawn_ns,
+                            struct stg_bench_report *report, stg_error *reterr) {
+  struct child child = {0};
+  stg_status status = measure(&child, options, cold, spawn_ns, reterr);
+  if (child.calls.engine != NULL) {
+    stg_bench_calls_close(&child.calls);
+    stg_mem_free(child.calls.engine, child.calls.rows);
+    stg_job_close_engine(child.calls.engine);
+  }
+  stg_bench_vectors_finish(&child.vectors);
+  if (status != STG_OK) {
+    return status;
+  }
+  struct stg_bench_row row = {
+      .suite = "warmup",
+      .name = cold ? STG_WARMUP_CHILD " " STG_WARMUP_COLD : STG_WARMUP_CHILD " " STG_WARMUP_DISK,
+      .series = STG_BENCH_OURS,
+  };
+#define ADD(name) stg_bench_row_extra(&row, #name, child.facts.name);
+  STG_WARMUP_FACTS(ADD)
+#undef ADD
+  return stg_bench_report_add(report, &row, reterr);
+}
