@@ -168,9 +168,12 @@ static struct stg_oracle_verdict judge_alternative(struct checker *checker, int6
   stg_oracle_norm_bound(&checker->norm, ref, bound, checker->norm_ref, checker->norm_bound);
   struct stg_oracle_verdict verdict =
       stg_oracle_judge(width, checker->after, checker->norm_ref, checker->norm_bound);
-  struct stg_oracle_verdict residual =
-      unchanged ? judge_sum(checker, row)
-                : stg_oracle_judge(width, checker->residual_after, ref, bound);
+  struct stg_oracle_verdict residual = stg_oracle_judge(width, checker->residual_after, ref, bound);
+  if (unchanged) {
+    const uint64_t overflows = residual.overflows;
+    residual = judge_sum(checker, row);
+    residual.overflows = overflows;
+  }
   stg_oracle_verdict_join(&verdict, &residual);
   return verdict;
 }

@@ -16,6 +16,8 @@
 #define WRITE_PATTERN 0x7f
 #define HIDDEN_STREAM 1
 #define RESIDUAL_STREAM 2
+#define WEIGHT_STREAM 3
+#define WEIGHT_SEED 5
 
 static unsigned char *new_image(size_t bytes, int pattern) {
   unsigned char *image = stg_malloc(bytes);
@@ -30,6 +32,28 @@ static void *on_device(const struct steer_batch *batch) {
   expect_status(STG_OK, stg_mem_alloc(batch->bed->engine, batch->image_bytes, &memory, &error),
                 &error);
   return memory;
+}
+
+static size_t weight_bytes(const struct steer_batch *batch) {
+  return batch->base_bytes + batch->row_bytes + GUARD_BYTES;
+}
+
+/* The epilogue's own: where the residual comes back to, and a weight like a model's. */
+static void add_norm(struct steer_batch *batch) {
+  const size_t n = (size_t)batch->bed->hidden_size;
+  float *values = stg_calloc(n, sizeof *values);
+  stg_error error = STG_ERROR_INIT;
+  assert_non_null(values);
+  batch->residual_result = new_image(batch->image_bytes, READ_PATTERN);
+  batch->weight = new_image(weight_bytes(batch), READ_PATTERN);
+  stg_random_normal(WEIGHT_SEED, WEIGHT_STREAM, 0, 0.25F, values, n);
+  for (size_t j = 0; j < n; j++) {
+    steer_batch_put(batch, batch->weight, 0, (int64_t)j, 1 + values[j]);
+  }
+  stg_free(values);
+  expect_status(STG_OK,
+                stg_mem_alloc(batch->bed->engine, weight_bytes(batch), &batch->on_weight, &error),
+                &error);
 }
 
 struct steer_batch *steer_batch_create(struct steer_bed *bed, const struct steer_layout *layout) {
@@ -54,6 +78,9 @@ struct steer_batch *steer_batch_create(struct steer_bed *bed, const struct steer
     batch->residual = new_image(batch->image_bytes, READ_PATTERN);
     batch->on_residual = on_device(batch);
   }
+  if (bed->norm) {
+    add_norm(batch);
+  }
   if (layout->out_of_place) {
     batch->out = new_image(batch->image_bytes, WRITE_PATTERN);
     batch->on_out = on_device(batch);
@@ -68,10 +95,13 @@ void steer_batch_destroy(struct steer_batch *batch) {
   stg_mem_free(batch->bed->engine, batch->on_hidden);
   stg_mem_free(batch->bed->engine, batch->on_residual);
   stg_mem_free(batch->bed->engine, batch->on_out);
+  stg_mem_free(batch->bed->engine, batch->on_weight);
   stg_free(batch->hidden);
   stg_free(batch->residual);
   stg_free(batch->out);
+  stg_free(batch->weight);
   stg_free(batch->result);
+  stg_free(batch->residual_result);
   stg_free(batch->row_map);
   stg_free(batch);
 }
@@ -145,6 +175,13 @@ void steer_batch_send(struct steer_batch *batch) {
   send_image(batch, batch->on_hidden, batch->hidden);
   send_image(batch, batch->on_residual, batch->residual);
   send_image(batch, batch->on_out, batch->out);
+  if (batch->weight != NULL) {
+    stg_error error = STG_ERROR_INIT;
+    expect_status(STG_OK,
+                  stg_mem_upload(batch->bed->engine, batch->on_weight, batch->weight,
+                                 weight_bytes(batch), &error),
+                  &error);
+  }
 }
 
 void steer_batch_note(struct steer_batch *batch) {
@@ -176,6 +213,7 @@ stg_apply steer_batch_args(const struct steer_batch *batch) {
       .out = base_of(batch, batch->on_out),
       .residual = base_of(batch, batch->on_residual),
       .row_stride = batch->layout.row_stride,
+      .weight = base_of(batch, batch->on_weight),
   };
 }
 
@@ -210,28 +248,37 @@ static void wait_for(const struct steer_batch *batch) {
   }
 }
 
+/* Fetch what was written. With the live rows put into what was sent, that must be the same. */
+static void fetch_written(const struct steer_batch *batch, const void *memory,
+                          const unsigned char *sent, unsigned char *result) {
+  fetch_image(batch, memory, result);
+  unsigned char *expected = new_image(batch->image_bytes, 0);
+  memcpy(expected, sent, batch->image_bytes);
+  for (int64_t r = 0; r < batch->layout.rows; r++) {
+    if (batch->row_map[r] != STG_ROW_PADDING) {
+      memcpy(steer_batch_row(batch, expected, r), steer_batch_row(batch, result, r),
+             batch->row_bytes);
+    }
+  }
+  bool same = memcmp(expected, result, batch->image_bytes) == 0;
+  stg_free(expected);
+  if (!same) {
+    fail_msg("bytes outside of the live rows were written");
+  }
+}
+
 void steer_batch_fetch(struct steer_batch *batch) {
   wait_for(batch);
-  if (batch->residual != NULL) {
+  if (batch->bed->norm) {
+    fetch_written(batch, batch->on_residual, batch->residual, batch->residual_result);
+  } else if (batch->residual != NULL) {
     expect_as_sent(batch, batch->on_residual, batch->residual, "residual");
   }
   if (batch->out != NULL) {
     expect_as_sent(batch, batch->on_hidden, batch->hidden, "hidden");
-  }
-  fetch_image(batch, batch->out != NULL ? batch->on_out : batch->on_hidden, batch->result);
-  /* with the live rows put in, what was sent must be what came back */
-  unsigned char *expected = new_image(batch->image_bytes, 0);
-  memcpy(expected, batch->out != NULL ? batch->out : batch->hidden, batch->image_bytes);
-  for (int64_t r = 0; r < batch->layout.rows; r++) {
-    if (batch->row_map[r] != STG_ROW_PADDING) {
-      memcpy(steer_batch_row(batch, expected, r), steer_batch_row(batch, batch->result, r),
-             batch->row_bytes);
-    }
-  }
-  bool same = memcmp(expected, batch->result, batch->image_bytes) == 0;
-  stg_free(expected);
-  if (!same) {
-    fail_msg("bytes outside of the live rows were written");
+    fetch_written(batch, batch->on_out, batch->out, batch->result);
+  } else {
+    fetch_written(batch, batch->on_hidden, batch->hidden, batch->result);
   }
 }
 
@@ -247,17 +294,28 @@ bool steer_batch_unchanged(const struct steer_batch *batch, int64_t row) {
                 steer_batch_row(batch, batch->result, row), batch->row_bytes) == 0;
 }
 
+bool steer_batch_same(const struct steer_batch *a, int64_t row_a, const struct steer_batch *b,
+                      int64_t row_b) {
+  return memcmp(steer_batch_row(a, a->result, row_a), steer_batch_row(b, b->result, row_b),
+                a->row_bytes) == 0 &&
+         (!a->bed->norm ||
+          memcmp(steer_batch_row(a, a->residual_result, row_a),
+                 steer_batch_row(b, b->residual_result, row_b), a->row_bytes) == 0);
+}
+
 static void fail_with(const struct steer_batch *batch, const struct stg_oracle_report *report) {
   const struct steer_bed *bed = batch->bed;
   const struct steer_layout *layout = &batch->layout;
-  fail_msg("hidden=%lld %s bank=%s%s, %lld rows, stride %lld, shift %zu%s, longest %u: "
-           "%llu elements beyond their bound, first at row %lld (slot %d) element %lld, worst "
+  fail_msg("hidden=%lld %s bank=%s%s%s, %lld rows, stride %lld, shift %zu%s, longest %u: "
+           "%llu elements beyond their bound, first at row %lld (slot %d) element %lld%s, worst "
            "ratio %g, largest error %g",
            (long long)bed->hidden_size, stg_dtype_name(bed->dtype), stg_dtype_name(bed->bank_dtype),
-           bed->pair ? " pair" : "", (long long)layout->rows, (long long)layout->row_stride,
-           layout->shift, layout->out_of_place ? " out of place" : "", batch->longest,
+           bed->pair ? " pair" : "", bed->norm ? " add_rmsnorm" : "", (long long)layout->rows,
+           (long long)layout->row_stride, layout->shift,
+           layout->out_of_place ? " out of place" : "", batch->longest,
            (unsigned long long)report->violations, (long long)report->first_row,
-           batch->row_map[report->first_row], (long long)report->first_element, report->worst_ratio,
+           batch->row_map[report->first_row], (long long)report->first_element,
+           report->first_in_residual ? " of the residual" : "", report->worst_ratio,
            report->max_abs_err);
 }
 
@@ -286,6 +344,10 @@ struct stg_oracle_report steer_batch_check(struct steer_batch *batch) {
       .residual = batch->residual != NULL ? batch->residual + batch->base_bytes : NULL,
       .row_chain = chains,
       .chains = batch->chains,
+      .weight = batch->weight != NULL ? batch->weight + batch->base_bytes : NULL,
+      .epsilon = batch->bed->epsilon,
+      .residual_after =
+          batch->residual_result != NULL ? batch->residual_result + batch->base_bytes : NULL,
   };
   expect_status(STG_OK, stg_oracle_check(&oracle, &report, &error), &error);
   stg_free(chains);

@@ -3,7 +3,8 @@
  *
  * Tensors lie in larger images. What is not a live row (guards before and after, the gaps between
  * rows, padding rows, rows after the last one) is a pattern that reads as NaN, and in an output
- * another one; it must come back as it went out.
+ * another one; it must come back as it went out. The weight of an epilogue lies in an image of one
+ * row, with values around 1.
  */
 #ifndef STG_TESTS_SUPPORT_STEER_BATCH_H
 #define STG_TESTS_SUPPORT_STEER_BATCH_H
@@ -29,9 +30,12 @@ struct steer_batch {
   size_t unit_bytes, row_bytes, stride_bytes;
   size_t base_bytes; /* of the first row in an image */
   size_t image_bytes;
-  unsigned char *hidden, *residual, *out;          /* images as sent; `out` out of place only */
-  unsigned char *result;                           /* the image that apply wrote, as it came back */
-  void *on_hidden, *on_residual, *on_out;          /* the same on the device */
+  unsigned char *hidden, *residual, *out; /* images as sent; `out` out of place only */
+  unsigned char *weight;                  /* of the epilogue, one row */
+  unsigned char *result;                  /* the image that apply wrote, as it came back */
+  unsigned char *residual_result;         /* the same of the residual, with an epilogue */
+  void *on_hidden, *on_residual, *on_out; /* the images on the device */
+  void *on_weight;
   struct stg_oracle_chain chains[STEER_BED_SLOTS]; /* what the rows' slots meant at the step */
 };
 
@@ -68,6 +72,9 @@ void steer_batch_run(struct steer_batch *batch);
 struct stg_oracle_report steer_batch_check(struct steer_batch *batch);
 /** run, then check. */
 void steer_batch_expect_ok(struct steer_batch *batch);
+/** Whether row r of two batches came out with the same bytes, in every tensor that is written. */
+bool steer_batch_same(const struct steer_batch *a, int64_t row_a, const struct steer_batch *b,
+                      int64_t row_b);
 /** Whether result row r has the bytes that went in. */
 bool steer_batch_unchanged(const struct steer_batch *batch, int64_t row);
 

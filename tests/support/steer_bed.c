@@ -24,6 +24,8 @@ struct steer_bed *steer_bed_on(struct steer_env *env, stg_engine *engine,
   bed->dtype = desc->dtype;
   bed->bank_dtype = desc->bank_dtype != STG_DTYPE_NONE ? desc->bank_dtype : desc->dtype;
   bed->pair = desc->state == STG_STATE_HIDDEN_PLUS_RESIDUAL;
+  bed->norm = desc->epilogue == STG_EPILOGUE_ADD_RMSNORM;
+  bed->epsilon = desc->epsilon;
   bed->max_slots = desc->max_slots != 0 ? desc->max_slots : STEER_BED_SLOTS;
   assert_true(bed->max_slots <= STEER_BED_SLOTS && desc->layers <= STEER_BED_LAYERS);
   expect_status(STG_OK, stg_steer_create(engine, &sized, &bed->steer, &error), &error);

@@ -26,6 +26,8 @@ struct steer_bed {
   int64_t hidden_size;
   stg_dtype dtype, bank_dtype;
   bool pair;
+  bool norm; /* the table has the epilogue */
+  float epsilon;
   uint32_t max_slots;
   stg_steer *steer;
   stg_frame *frame;

@@ -21,6 +21,10 @@ int steer_invariance_cases(CMFixtureFunction open);
 int steer_numeric_cases(CMFixtureFunction open);
 /** Slots, parameters, frames and layers over time. */
 int steer_slots_cases(CMFixtureFunction open);
+/** The RMSNorm behind the chain: what it computes, for which rows, and what is refused. */
+int steer_epilogue_cases(CMFixtureFunction open);
+/** A row's bits depend on the row and its chain alone, behind the epilogue too. */
+int steer_epilogue_invariance_cases(CMFixtureFunction open);
 /** What is refused, and that nothing happens then. */
 int steer_refusal_cases(CMFixtureFunction open);
 

@@ -24,6 +24,7 @@ struct atoms {
   int32_t slot[ATOMS];
   size_t row_bytes;
   unsigned char *hidden[ATOMS], *residual[ATOMS], *result[ATOMS];
+  unsigned char *residual_result[ATOMS]; /* with an epilogue */
 };
 
 static unsigned char *copy_row(const struct steer_batch *batch, unsigned char *image, int64_t row) {
@@ -63,6 +64,8 @@ static void take_results(struct atoms *atoms) {
     put_atom(atoms, batch, 0, k);
     steer_batch_run(batch);
     atoms->result[k] = copy_row(batch, batch->result, 0);
+    atoms->residual_result[k] =
+        atoms->bed->norm ? copy_row(batch, batch->residual_result, 0) : NULL;
   }
   steer_batch_destroy(batch);
 }
@@ -93,8 +96,17 @@ static void atoms_close(struct atoms *atoms) {
     stg_free(atoms->hidden[k]);
     stg_free(atoms->residual[k]);
     stg_free(atoms->result[k]);
+    stg_free(atoms->residual_result[k]);
   }
   steer_bed_destroy(atoms->bed);
+}
+
+static bool has_bits(const struct atoms *atoms, const struct steer_batch *batch, int64_t row,
+                     int atom) {
+  return memcmp(steer_batch_row(batch, batch->result, row), atoms->result[atom],
+                atoms->row_bytes) == 0 &&
+         (!atoms->bed->norm || memcmp(steer_batch_row(batch, batch->residual_result, row),
+                                      atoms->residual_result[atom], atoms->row_bytes) == 0);
 }
 
 /*
@@ -118,9 +130,7 @@ static void expect_bits(struct atoms *atoms, const struct steer_layout *layout, 
   }
   steer_batch_run(batch);
   for (int64_t r = 0; r < layout->rows; r++) {
-    if (batch->row_map[r] != STG_ROW_PADDING &&
-        memcmp(steer_batch_row(batch, batch->result, r), atoms->result[placed[r]],
-               atoms->row_bytes) != 0) {
+    if (batch->row_map[r] != STG_ROW_PADDING && !has_bits(atoms, batch, r, placed[r])) {
       fail_msg("hidden=%lld %s: row %lld of %lld (slot %d, longest %u, shift %zu, stride %lld) "
                "differs from the same row alone",
                (long long)atoms->bed->hidden_size, stg_dtype_name(atoms->bed->dtype), (long long)r,
@@ -213,6 +223,49 @@ static void a_row_among_2048_has_the_bits_of_the_row_alone(void **state) {
   expect_bits(&atoms, &layout, 2048, 1);
   expect_bits(&atoms, &layout, 2047, 64);
   atoms_close(&atoms);
+}
+
+static stg_steer_desc with_norm(int64_t hidden_size, stg_dtype dtype, stg_dtype bank) {
+  return (stg_steer_desc){.hidden_size = hidden_size,
+                          .dtype = dtype,
+                          .bank_dtype = bank,
+                          .state = STG_STATE_HIDDEN_PLUS_RESIDUAL,
+                          .epilogue = STG_EPILOGUE_ADD_RMSNORM,
+                          .epsilon = 1e-6F};
+}
+
+static void a_normalised_row_has_its_bits_in_every_bucket_and_tile(void **state) {
+  static const stg_dtype dtypes[] = {STG_BF16, STG_F32};
+  for (size_t t = 0; t < 2; t++) {
+    struct atoms atoms;
+    atoms_open(*state, with_norm(136, dtypes[t], dtypes[t]), &atoms);
+    expect_bits_in_buckets(&atoms);
+    atoms_close(&atoms);
+  }
+}
+
+static void alignment_and_place_do_not_change_a_normalised_row(void **state) {
+  static const struct {
+    int64_t hidden_size;
+    stg_dtype dtype, bank;
+  } tables[] = {
+      {4096, STG_BF16, STG_BF16}, {4097, STG_F16, STG_F32}, {7, STG_F32, STG_F32},
+      {1, STG_F16, STG_F16},      {100, STG_BF16, STG_F32}, {40000, STG_BF16, STG_BF16},
+  };
+  for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++) {
+    struct atoms atoms;
+    atoms_open(*state, with_norm(tables[t].hidden_size, tables[t].dtype, tables[t].bank), &atoms);
+    expect_bits_anywhere(&atoms, tables[t].hidden_size > 10000 ? 10 : 37);
+    atoms_close(&atoms);
+  }
+}
+
+int steer_epilogue_invariance_cases(CMFixtureFunction open) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_normalised_row_has_its_bits_in_every_bucket_and_tile),
+      cmocka_unit_test(alignment_and_place_do_not_change_a_normalised_row),
+  };
+  return cmocka_run_group_tests_name("steer epilogue invariance", tests, open, steer_env_close);
 }
 
 int steer_invariance_cases(CMFixtureFunction open) {

@@ -137,6 +137,12 @@ static void text_has_its_fields_in_a_fixed_order(void **state) {
                       "bank=f32 state=hidden+residual | tile=decode epilogue=none windows=0 "
                       "counters=0 probes=0",
                       text);
+  f.signature.epilogue = STG_EPILOGUE_ADD_RMSNORM;
+  print(&f.signature, text, sizeof text);
+  assert_string_equal("steer v1 | ops=add,projection_cap chain<=16 | hidden=4096 dtype=bf16 "
+                      "bank=f32 state=hidden+residual | tile=decode epilogue=add_rmsnorm windows=0 "
+                      "counters=0 probes=0",
+                      text);
   stg_arena_finish(&f.arena);
 }
 
@@ -144,8 +150,8 @@ static void every_factor_moves_the_text(void **state) {
   (void)state;
   struct fixture f;
   open_fixture(&f);
-  struct stg_steer_signature variants[8];
-  for (size_t i = 0; i < 8; i++) {
+  struct stg_steer_signature variants[9];
+  for (size_t i = 0; i < 9; i++) {
     variants[i] = f.signature;
   }
   variants[1].n_ops = 1;
@@ -155,8 +161,9 @@ static void every_factor_moves_the_text(void **state) {
   variants[5].pair = true;
   variants[6].prefill = false;
   variants[7].arch = "sm_90a";
-  char texts[8][512];
-  for (size_t i = 0; i < 8; i++) {
+  variants[8].epilogue = STG_EPILOGUE_ADD_RMSNORM;
+  char texts[9][512];
+  for (size_t i = 0; i < 9; i++) {
     print(&variants[i], texts[i], sizeof texts[i]);
     for (size_t j = 0; j < i; j++) {
       assert_string_not_equal(texts[i], texts[j]);
