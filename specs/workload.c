@@ -1,9 +1,9 @@
 /*
  * workload.c: read a steer workload: the frame of the file, its geometry, its inputs and its run.
  *
- * The members with their own rules are read by workload_vectors.c, workload_slots.c and
- * workload_batch.c, in an order in which references only point backwards. Knows no device and no
- * op's meaning.
+ * The members with their own rules are read by workload_vectors.c, workload_slots.c,
+ * workload_batch.c and workload_epilogue.c, in an order in which references only point backwards.
+ * Knows no device and no op's meaning.
  */
 #include "specs/workload.h"
 
@@ -244,16 +244,19 @@ static stg_status read_root(struct stg_workload_reader *reader, const struct stg
   static const char *const keys[] = {"steergraph", "family", "geometry", "ops",
                                      "vectors",    "slots",  "batch",    "buckets",
                                      "input",      "run",    "epilogue", NULL};
-  static const char *const later[] = {"epilogue", NULL};
   typedef stg_status (*read_fn)(struct stg_workload_reader *, const struct stg_json *);
   /* each part refers to earlier parts only */
-  static const read_fn parts[] = {read_family,           read_geometry,       read_ops,
-                                  stg_spec_read_vectors, stg_spec_read_slots, stg_spec_read_batch,
-                                  stg_spec_read_buckets, read_input,          read_run};
+  static const read_fn parts[] = {read_family,
+                                  read_geometry,
+                                  read_ops,
+                                  stg_spec_read_vectors,
+                                  stg_spec_read_slots,
+                                  stg_spec_read_batch,
+                                  stg_spec_read_buckets,
+                                  stg_spec_read_epilogue,
+                                  read_input,
+                                  read_run};
   stg_status status = stg_json_check_keys(root, keys, reader->err);
-  if (status == STG_OK) {
-    status = stg_spec_refuse_members(root, later, reader->err);
-  }
   for (size_t i = 0; i < sizeof parts / sizeof parts[0] && status == STG_OK; i++) {
     status = parts[i](reader, root);
   }

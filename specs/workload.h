@@ -111,6 +111,9 @@ struct stg_workload {
   size_t n_row_buckets;
   const int64_t *batch_buckets;
   size_t n_batch_buckets;
+  bool epilogue;                        /* add_rmsnorm, the one there is */
+  float epsilon;                        /* of the epilogue */
+  struct stg_spec_vector_source weight; /* of the epilogue */
   struct stg_spec_vector_source hidden;
   struct stg_spec_vector_source residual; /* when pair */
   uint32_t warmup;                        /* default 10 */
@@ -142,6 +145,12 @@ void stg_workload_finish(struct stg_workload *workload);
 STG_NODISCARD stg_status stg_workload_read_vector(const struct stg_workload *workload, size_t index,
                                                   uint32_t copy, float *ret_values,
                                                   stg_error *reterr);
+/**
+ * Read the epilogue's weight as hidden_size floats, each rounded to workload->dtype. Fails as
+ * stg_workload_read_vector does, and with STG_E_NON_FINITE for a value beyond the dtype's range.
+ */
+STG_NODISCARD stg_status stg_workload_read_weight(const struct stg_workload *workload,
+                                                  float *ret_values, stg_error *reterr);
 /**
  * Fill rows x hidden_size elements of workload->dtype (row pitch row_stride elements) from
  * `source` (&workload->hidden or &workload->residual). Elements between hidden_size and the stride

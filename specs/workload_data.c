@@ -19,6 +19,7 @@
 /* Streams of the generator, so that equal seeds do not repeat values: copy k of a vector has k. */
 #define STREAM_HIDDEN ((uint64_t)1 << 32)
 #define STREAM_RESIDUAL ((uint64_t)2 << 32)
+#define STREAM_WEIGHT ((uint64_t)3 << 32)
 
 /* "[32, 4096]" */
 static void print_shape(const struct stg_tensor_info *tensor, char *ret, size_t size) {
@@ -141,26 +142,50 @@ static stg_status read_file_vector(const struct stg_workload *workload,
   return status;
 }
 
-stg_status stg_workload_read_vector(const struct stg_workload *workload, size_t index,
-                                    uint32_t copy, float *ret_values, stg_error *reterr) {
-  const struct stg_spec_vector *vector = &workload->vectors[index];
-  const struct stg_spec_vector_source *source = &vector->source;
+/* hidden_size finite float32 values of a vector or a weight. */
+static stg_status read_source(const struct stg_workload *workload,
+                              const struct stg_spec_vector_source *source, uint64_t stream,
+                              float *ret_values, stg_error *err) {
   size_t width = (size_t)workload->hidden_size;
-  if (copy >= vector->copies) {
-    return stg_error_set(reterr, STG_E_INVALID, "%s: %s: copy %u of %u", workload->file,
-                         vector->where, copy, vector->copies);
-  }
   switch (source->kind) {
   case STG_VECTOR_VALUES:
     memcpy(ret_values, source->values, width * sizeof(float));
     return STG_OK;
   case STG_VECTOR_RANDOM:
-    stg_random_normal(source->seed, copy, 0, source->scale, ret_values, width);
-    return check_finite(workload, source, ret_values, reterr);
+    stg_random_normal(source->seed, stream, 0, source->scale, ret_values, width);
+    return check_finite(workload, source, ret_values, err);
   case STG_VECTOR_FILE:
     break;
   }
-  return read_file_vector(workload, source, ret_values, reterr);
+  return read_file_vector(workload, source, ret_values, err);
+}
+
+stg_status stg_workload_read_vector(const struct stg_workload *workload, size_t index,
+                                    uint32_t copy, float *ret_values, stg_error *reterr) {
+  const struct stg_spec_vector *vector = &workload->vectors[index];
+  if (copy >= vector->copies) {
+    return stg_error_set(reterr, STG_E_INVALID, "%s: %s: copy %u of %u", workload->file,
+                         vector->where, copy, vector->copies);
+  }
+  return read_source(workload, &vector->source, copy, ret_values, reterr);
+}
+
+stg_status stg_workload_read_weight(const struct stg_workload *workload, float *ret_values,
+                                    stg_error *reterr) {
+  const struct stg_spec_vector_source *source = &workload->weight;
+  stg_status status = read_source(workload, source, STREAM_WEIGHT, ret_values, reterr);
+  for (int64_t i = 0; status == STG_OK && i < workload->hidden_size; i++) {
+    uint32_t stored = 0;
+    stg_store_f32(workload->dtype, &stored, 0, ret_values[i]);
+    const float rounded = stg_load_f32(workload->dtype, &stored, 0);
+    if (!isfinite(rounded)) {
+      status = stg_error_set(
+          reterr, STG_E_NON_FINITE, "%s: %s: element %" PRId64 " is %g, beyond the range of %s",
+          workload->file, source->where, i, (double)ret_values[i], stg_dtype_name(workload->dtype));
+    }
+    ret_values[i] = rounded;
+  }
+  return status;
 }
 
 /* Where row `row` of the destination begins. */

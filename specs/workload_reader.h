@@ -56,7 +56,8 @@ const char *stg_spec_where(struct stg_workload_reader *reader, const struct stg_
 STG_NODISCARD stg_status stg_spec_refuse_members(const struct stg_json *object,
                                                  const char *const *keys, stg_error *err);
 
-/* workload_vectors.c, workload_slots.c, workload_batch.c: members of the root */
+/* workload_vectors.c, workload_slots.c, workload_batch.c, workload_epilogue.c: members of the root
+ */
 
 STG_NODISCARD stg_status stg_spec_read_vectors(struct stg_workload_reader *reader,
                                                const struct stg_json *root);
@@ -66,5 +67,7 @@ STG_NODISCARD stg_status stg_spec_read_batch(struct stg_workload_reader *reader,
                                              const struct stg_json *root);
 STG_NODISCARD stg_status stg_spec_read_buckets(struct stg_workload_reader *reader,
                                                const struct stg_json *root);
+STG_NODISCARD stg_status stg_spec_read_epilogue(struct stg_workload_reader *reader,
+                                                const struct stg_json *root);
 
 #endif

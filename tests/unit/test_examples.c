@@ -164,6 +164,27 @@ static void pair_has_a_residual(void **state) {
   stg_workload_finish(&w);
 }
 
+static void norm_is_32_requests_of_one_op_and_32_vectors_behind_an_epilogue(void **state) {
+  (void)state;
+  struct stg_workload w = load("steer_norm");
+  assert_true(w.pair && w.epilogue);
+  assert_true(w.epsilon == 1e-6F);
+  assert_int_equal(w.hidden_size, 4096);
+  assert_int_equal(w.dtype, STG_BF16);
+  assert_int_equal(w.n_requests, 32);
+  assert_int_equal(w.rows, 2048);
+  assert_int_equal(count_vectors_in_use(&w), 32);
+  assert_int_equal(count_unsteered(&w), 0);
+  assert_true(every_slot_is_used(&w));
+  for (size_t i = 0; i < w.n_slots; i++) {
+    assert_int_equal(w.slots[i].chains[0].n_ops, 1);
+  }
+  float *weight = stg_malloc((size_t)w.hidden_size * sizeof *weight);
+  assert_int_equal(stg_workload_read_weight(&w, weight, NULL), STG_OK);
+  stg_free(weight);
+  stg_workload_finish(&w);
+}
+
 static void chain8_has_eight_ops_in_every_chain_and_every_builtin(void **state) {
   (void)state;
   struct stg_workload w = load("steer_chain8");
@@ -211,9 +232,9 @@ static void user_op_declares_its_own_op(void **state) {
 /* Every vector of every example can be read and, where the workload wants it, normalised. */
 static void vectors_of_all_examples_can_be_read(void **state) {
   (void)state;
-  static const char *const names[] = {"steer_mixed",  "steer_uniform", "steer_decode",
-                                      "steer_step",   "steer_ragged",  "steer_pair",
-                                      "steer_chain8", "steer_files",   "steer_user_op"};
+  static const char *const names[] = {
+      "steer_mixed", "steer_uniform", "steer_decode", "steer_step",    "steer_ragged",
+      "steer_pair",  "steer_chain8",  "steer_files",  "steer_user_op", "steer_norm"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     struct stg_workload w = load(names[i]);
     float *values = stg_malloc((size_t)w.hidden_size * sizeof *values);
@@ -239,6 +260,7 @@ int main(void) {
       cmocka_unit_test(step_is_31_decode_rows_and_one_prompt_chunk),
       cmocka_unit_test(ragged_has_every_length_from_1_to_64_once),
       cmocka_unit_test(pair_has_a_residual),
+      cmocka_unit_test(norm_is_32_requests_of_one_op_and_32_vectors_behind_an_epilogue),
       cmocka_unit_test(chain8_has_eight_ops_in_every_chain_and_every_builtin),
       cmocka_unit_test(files_fills_its_rows_from_a_tensor),
       cmocka_unit_test(user_op_declares_its_own_op),
