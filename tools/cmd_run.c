@@ -5,13 +5,9 @@
  * further applies on a copy. Must not know what any op does.
  */
 #include <string.h>
-#include <unistd.h>
 
 #include "engine/hostmem.h"
 #include "runtime/base/alloc.h"
-#include "runtime/base/dtype.h"
-#include "runtime/base/intmath.h"
-#include "runtime/base/key.h"
 #include "specs/vector_file.h"
 #include "tools/command.h"
 #include "tools/interrupt.h"
@@ -20,6 +16,7 @@
 #include "tools/report.h"
 #include "tools/run_output.h"
 #include "tools/run_report.h"
+#include "tools/run_tensors.h"
 
 struct run_options {
   const char *spec;
@@ -29,19 +26,12 @@ struct run_options {
   struct stg_job_options job;
 };
 
-/* The batch's tensors on both sides; rows x row_stride elements each. */
-struct run_tensors {
-  size_t bytes;
-  unsigned char *before, *after, *residual; /* host; residual NULL without one */
-  void *device_hidden, *device_residual;
-};
-
 /* A run in progress. Destroyed from the last member to the first. */
 struct run {
   struct stg_job job;
   bool job_open;
   struct stg_job_table table;
-  struct run_tensors tensors;
+  struct stg_run_tensors tensors;
   double *times_us;
 };
 
@@ -49,97 +39,21 @@ static void run_finish(struct run *run) {
   if (!run->job_open) {
     return;
   }
-  stg_engine *engine = run->job.engine;
-  stg_mem_free(engine, run->tensors.device_hidden);
-  stg_mem_free(engine, run->tensors.device_residual);
+  stg_run_tensors_finish(&run->job, &run->tensors);
   stg_job_table_finish(&run->job, &run->table);
   stg_job_close(&run->job);
-  stg_free(run->tensors.before);
-  stg_free(run->tensors.after);
-  stg_free(run->tensors.residual);
   stg_free(run->times_us);
-}
-
-/*
- * A spec of a few bytes may ask for terabytes of random numbers. Overcommitted memory would be
- * given, and the process killed while filling it, so ask the machine first.
- */
-static stg_status check_memory(const struct stg_job *job, stg_error *reterr) {
-  const struct stg_workload *w = &job->workload;
-  const double gib = 1024.0 * 1024.0 * 1024.0;
-  double tensor = (double)w->rows * (double)w->row_stride * (double)stg_dtype_bytes(w->dtype);
-  double vectors = (double)job->n_refs * (double)w->hidden_size * (double)sizeof(double);
-  double needed = tensor * (w->pair ? 5 : 3) + vectors;
-  double available = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-  if (needed <= available) {
-    return STG_OK;
-  }
-  return stg_error_set(reterr, STG_E_CAPACITY,
-                       "%s: batch: %lld rows of stride %lld need %.1f GiB of memory, this machine "
-                       "has %.1f GiB; use fewer rows",
-                       w->file, (long long)w->rows, (long long)w->row_stride, needed / gib,
-                       available / gib);
-}
-
-static stg_status alloc_tensors(struct run *run, stg_error *reterr) {
-  const struct stg_workload *w = &run->job.workload;
-  struct run_tensors *t = &run->tensors;
-  size_t elems = 0;
-  if (!stg_mul_size((size_t)w->rows, (size_t)w->row_stride, &elems) ||
-      !stg_mul_size(elems, stg_dtype_bytes(w->dtype), &t->bytes)) {
-    return stg_error_set(reterr, STG_E_CAPACITY,
-                         "%s: batch: %lld rows of stride %lld are more than memory can hold",
-                         w->file, (long long)w->rows, (long long)w->row_stride);
-  }
-  t->before = stg_calloc(t->bytes, 1);
-  t->after = stg_malloc(t->bytes);
-  t->residual = w->pair ? stg_calloc(t->bytes, 1) : NULL;
-  if (t->before == NULL || t->after == NULL || (w->pair && t->residual == NULL)) {
-    return stg_error_memory(reterr, "the batch's tensors", t->bytes);
-  }
-  stg_status status = stg_mem_alloc(run->job.engine, t->bytes, &t->device_hidden, reterr);
-  if (status == STG_OK && w->pair) {
-    status = stg_mem_alloc(run->job.engine, t->bytes, &t->device_residual, reterr);
-  }
-  return status;
-}
-
-static stg_status fill_tensors(struct run *run, stg_error *reterr) {
-  const struct stg_workload *w = &run->job.workload;
-  struct run_tensors *t = &run->tensors;
-  stg_status status = alloc_tensors(run, reterr);
-  if (status == STG_OK) {
-    status = stg_workload_fill(w, &w->hidden, t->before, reterr);
-  }
-  if (status == STG_OK) {
-    status = stg_mem_upload(run->job.engine, t->device_hidden, t->before, t->bytes, reterr);
-  }
-  if (status == STG_OK && w->pair) {
-    status = stg_workload_fill(w, &w->residual, t->residual, reterr);
-    if (status == STG_OK) {
-      status = stg_mem_upload(run->job.engine, t->device_residual, t->residual, t->bytes, reterr);
-    }
-  }
-  return status;
-}
-
-static stg_apply apply_of(const struct run *run) {
-  return (stg_apply){.struct_size = sizeof(stg_apply),
-                     .layer = run->job.workload.layer,
-                     .hidden = run->tensors.device_hidden,
-                     .residual = run->tensors.device_residual,
-                     .row_stride = run->job.workload.row_stride};
 }
 
 static stg_status apply_once(struct run *run, stg_device_report *ret_device, stg_error *reterr) {
   stg_engine *engine = run->job.engine;
-  const stg_apply apply = apply_of(run);
+  const stg_apply apply = stg_run_tensors_apply(&run->job, &run->tensors);
   stg_status status = stg_steer_apply(run->table.frame, &apply, stg_mem_stream(engine), reterr);
   if (status == STG_OK) {
     status = stg_mem_synchronize(engine, reterr);
   }
   if (status == STG_OK) {
-    status = stg_mem_download(engine, run->tensors.after, apply.hidden, run->tensors.bytes, reterr);
+    status = stg_run_tensors_fetch(&run->job, &run->tensors, reterr);
   }
   if (status == STG_OK) {
     *ret_device = (stg_device_report){.struct_size = sizeof *ret_device};
@@ -148,46 +62,11 @@ static stg_status apply_once(struct run *run, stg_device_report *ret_device, stg
   return status;
 }
 
-/* What no row owns must not change: the residual, and the elements between rows. */
-static stg_status check_bystanders(struct run *run, stg_error *reterr) {
-  const struct stg_workload *w = &run->job.workload;
-  const struct run_tensors *t = &run->tensors;
-  size_t pitch = (size_t)w->row_stride * stg_dtype_bytes(w->dtype);
-  size_t width = (size_t)w->hidden_size * stg_dtype_bytes(w->dtype);
-  for (size_t row = 0; row < (size_t)w->rows; row++) {
-    size_t gap = row * pitch + width;
-    if (memcmp(t->before + gap, t->after + gap, pitch - width) != 0) {
-      return stg_error_set(reterr, STG_E_CORRUPT,
-                           "%s: elements past hidden_size of row %zu were written", w->file, row);
-    }
-  }
-  if (!w->pair) {
-    return STG_OK;
-  }
-  unsigned char *now = stg_malloc(t->bytes);
-  if (now == NULL) {
-    return stg_error_memory(reterr, "the residual's copy", t->bytes);
-  }
-  stg_status status = stg_mem_download(run->job.engine, now, t->device_residual, t->bytes, reterr);
-  if (status == STG_OK && memcmp(now, t->residual, t->bytes) != 0) {
-    status = stg_error_set(reterr, STG_E_CORRUPT, "%s: the residual was written", w->file);
-  }
-  stg_free(now);
-  return status;
-}
-
 static stg_status check_rows(const struct run *run, struct stg_oracle_report *ret_check,
                              stg_error *reterr) {
-  const struct stg_workload *w = &run->job.workload;
-  const struct stg_oracle_batch batch = {.hidden_size = w->hidden_size,
-                                         .dtype = w->dtype,
-                                         .rows = w->rows,
-                                         .row_stride = w->row_stride,
-                                         .before = run->tensors.before,
-                                         .after = run->tensors.after,
-                                         .residual = run->tensors.residual,
-                                         .row_chain = run->table.slots.oracle_map,
-                                         .chains = run->table.slots.oracle};
+  struct stg_oracle_batch batch = stg_run_tensors_batch(&run->job, &run->tensors);
+  batch.row_chain = run->table.slots.oracle_map;
+  batch.chains = run->table.slots.oracle;
   return stg_oracle_check(&batch, ret_check, reterr);
 }
 
@@ -198,11 +77,9 @@ static stg_status measure(struct run *run, struct stg_times *ret_times, stg_erro
   if (run->times_us == NULL) {
     return stg_error_memory(reterr, "the measured times", count * sizeof *run->times_us);
   }
-  struct run_tensors *t = &run->tensors;
-  stg_status status =
-      stg_mem_upload(run->job.engine, t->device_hidden, t->before, t->bytes, reterr);
+  stg_status status = stg_run_tensors_reset(&run->job, &run->tensors, reterr);
   if (status == STG_OK) {
-    const stg_apply apply = apply_of(run);
+    const stg_apply apply = stg_run_tensors_apply(&run->job, &run->tensors);
     status = stg_mem_time_applies(run->table.frame, &apply, w->warmup, w->repeats, run->times_us,
                                   reterr);
   }
@@ -213,22 +90,12 @@ static stg_status measure(struct run *run, struct stg_times *ret_times, stg_erro
   return STG_OK;
 }
 
-/* Move rows together in place: row_stride elements apart before, hidden_size after. */
-static size_t pack_rows(const struct stg_workload *w, unsigned char *rows) {
-  size_t pitch = (size_t)w->row_stride * stg_dtype_bytes(w->dtype);
-  size_t width = (size_t)w->hidden_size * stg_dtype_bytes(w->dtype);
-  for (size_t row = 1; row < (size_t)w->rows && pitch != width; row++) {
-    memmove(rows + row * width, rows + row * pitch, width);
-  }
-  return (size_t)w->rows * width;
-}
-
 static stg_status write_output(const struct run *run, const char *path, const char *signature,
                                stg_error *reterr) {
   const struct stg_workload *w = &run->job.workload;
   const struct stg_tensor_out tensors[] = {
       {"hidden", w->dtype, 2, {w->rows, w->hidden_size}, run->tensors.after},
-      {"residual", w->dtype, 2, {w->rows, w->hidden_size}, run->tensors.residual},
+      {"residual", w->dtype, 2, {w->rows, w->hidden_size}, run->tensors.residual_after},
   };
   const char *const metadata[] = {"signature", signature};
   struct stg_interrupt_hold hold;
@@ -249,7 +116,7 @@ static stg_status work(struct run *run, const struct run_options *options, bool 
   char checksum[STG_KEY_HEX_CHARS + 1];
   stg_status status = apply_once(run, &result.device, reterr);
   if (status == STG_OK) {
-    status = check_bystanders(run, reterr);
+    status = stg_run_tensors_bystanders(&run->job, &run->tensors, reterr);
   }
   if (status == STG_OK) {
     status = check_rows(run, &result.check, reterr);
@@ -260,18 +127,18 @@ static stg_status work(struct run *run, const struct run_options *options, bool 
   if (status == STG_OK && result.timed) {
     status = measure(run, &result.times, reterr);
   }
+  struct stg_key key;
+  if (status == STG_OK) {
+    stg_run_tensors_pack(&run->job, &run->tensors);
+    status = stg_run_tensors_key(&run->job, &run->tensors, &key, reterr);
+  }
   if (status != STG_OK) {
     return status;
   }
-  const struct stg_workload *w = &run->job.workload;
-  size_t packed_bytes = pack_rows(w, run->tensors.after);
-  stg_key_hex(stg_key_of(run->tensors.after, packed_bytes), checksum);
+  stg_key_hex(key, checksum);
   result.checksum = checksum;
   result.ok = result.check.ok && result.device.bad_slot_rows == 0;
   if (result.ok && options->output != NULL) {
-    if (w->pair) {
-      pack_rows(w, run->tensors.residual);
-    }
     status = write_output(run, options->output, result.plan.signature, reterr);
     if (status != STG_OK) {
       return status;
@@ -309,13 +176,13 @@ static int run_workload(const struct run_options *options) {
                  : stg_run_output_check(&run.job.workload, options->output, &err);
   }
   if (status == STG_OK) {
-    status = check_memory(&run.job, &err);
+    status = stg_run_tensors_check(&run.job, &err);
   }
   if (status == STG_OK) {
     status = stg_job_table_init(&run.job, &run.table, &err);
   }
   if (status == STG_OK) {
-    status = fill_tensors(&run, &err);
+    status = stg_run_tensors_init(&run.job, &run.tensors, &err);
   }
   if (status == STG_OK) {
     status = work(&run, options, &ok, &text, &err);

@@ -54,5 +54,8 @@ stg_status stg_run_output_check(const struct stg_workload *workload, const char 
   if (status == STG_OK && workload->pair) {
     status = check_source(&output, &workload->residual, reterr);
   }
+  if (status == STG_OK && workload->epilogue) {
+    status = check_source(&output, &workload->weight, reterr);
+  }
   return status;
 }

@@ -220,6 +220,8 @@ static stg_status describe(struct stg_job *job, bool only_used, stg_error *reter
       .n_row_buckets = w->n_row_buckets,
       .batch_buckets = w->batch_buckets,
       .n_batch_buckets = w->n_batch_buckets,
+      .epilogue = w->epilogue ? STG_EPILOGUE_ADD_RMSNORM : STG_EPILOGUE_NONE,
+      .epsilon = w->epsilon,
   };
   return declare_ops(job, only_used, reterr);
 }

@@ -51,7 +51,7 @@ class Examples(Case):
 
     def test_there_are_the_examples_that_the_readme_names(self):
         names = {path.stem for path in EXAMPLES}
-        for name in ("mixed", "uniform", "decode", "step", "ragged", "pair", "chain8"):
+        for name in ("mixed", "uniform", "decode", "step", "ragged", "pair", "norm", "chain8"):
             self.assertIn(f"steer_{name}", names)
 
     def test_every_example_is_ok_on_the_cpu(self):
@@ -167,6 +167,39 @@ class Output(Case):
         self.assertEqual(list(tensors), ["hidden", "residual"])
         self.assertEqual(tensors["residual"].floats(), residual)
 
+    def test_an_epilogue_writes_both_tensors(self):
+        hidden = self.input_file(4, 8)
+        residual = self.input_file(4, 8, "r.safetensors")
+        weight = [0.5, 1, 1.5, 2, -1, 0, 1, 3]
+        workload = small_workload(
+            geometry={"hidden_size": 8, "dtype": "f32", "state": "hidden+residual"},
+            epilogue={"kind": "add_rmsnorm", "eps": 0.25, "weight": {"values": weight}},
+            input={
+                "hidden": {"file": "h.safetensors", "tensor": "hidden"},
+                "residual": {"file": "r.safetensors", "tensor": "hidden"},
+            },
+        )
+        report, tensors, _ = self.run_with_output(workload)
+        self.assertIn("epilogue=add_rmsnorm", report["signature"])
+        steered = expand(workload)[1]
+        self.assertEqual((report["rows_steered"], report["rows_untouched"]), (steered, 4 - steered))
+        self.assertEqual(list(tensors), ["hidden", "residual"])
+        sums, normed = tensors["residual"].floats(), tensors["hidden"].floats()
+        unsteered = [request["slot"] is None for request in workload["batch"]["requests"]
+                     for _ in range(request["rows"])]  # fmt: skip
+        self.assertIn(True, unsteered)
+        for row in range(4):
+            at = slice(8 * row, 8 * row + 8)
+            if unsteered[row]:
+                self.assertEqual(sums[at], [h + r for h, r in zip(hidden[at], residual[at])])
+            root = math.sqrt(sum(x * x for x in sums[at]) / 8 + 0.25)
+            for y, x, w in zip(normed[at], sums[at], weight):
+                self.assertAlmostEqual(y, x / root * w, delta=1e-5 * (1 + abs(y)))
+        workload["epilogue"]["eps"] = 0.5
+        other, after, _ = self.run_with_output(workload)
+        self.assertEqual(after["residual"].data, tensors["residual"].data)
+        self.assertNotEqual(other["checksum"], report["checksum"])
+
     def test_an_empty_batch_is_fine(self):
         workload = small_workload(batch={"requests": []})
         report, tensors, _ = self.run_with_output(workload)
@@ -189,6 +222,7 @@ class Output(Case):
         self.input_file(4, 8)
         self.input_file(4, 8, "r.safetensors")
         self.input_file(1, 8, "v.safetensors")
+        self.input_file(1, 8, "n.safetensors")
         op = {"op": "nudge", "vectors": ["v"], "params": {}, "body": ["h += 0.5 * v"]}
         self.write("nudge.json", op)
         spec = self.write("w.json", small_workload(
@@ -196,6 +230,11 @@ class Output(Case):
             ops=["nudge.json"],
             vectors={"v": {"file": "v.safetensors", "tensor": "hidden", "row": 0}},
             slots={"up": {"layers": {"0": [{"op": "nudge", "v": "v"}]}}},
+            epilogue={
+                "kind": "add_rmsnorm",
+                "eps": 1e-6,
+                "weight": {"file": "n.safetensors", "tensor": "hidden", "row": 0},
+            },
             input={
                 "hidden": {"file": "h.safetensors", "tensor": "hidden"},
                 "residual": {"file": "r.safetensors", "tensor": "hidden"},
@@ -206,7 +245,7 @@ class Output(Case):
         places = {
             "w.json": "the workload itself", "./home/../w.json": "the workload itself", "nudge.json": "ops",
             "v.safetensors": "vectors.v", "h.safetensors": "input.hidden", "r.safetensors": "input.residual",
-            "soft": "input.hidden", "hard": "vectors.v",
+            "soft": "input.hidden", "hard": "vectors.v", "n.safetensors": "epilogue.weight",
         }  # fmt: skip
         before = {path.name: path.read_bytes() for path in self.folder.iterdir() if path.is_file()}
         for name, place in places.items():
