@@ -12,6 +12,7 @@
 
 #define SEED 2024
 #define ROWS_STREAM UINT32_MAX
+#define ROW_DEVIATION 8
 
 static void round_all(const float *values, float scale, size_t count, uint16_t *ret) {
   for (size_t i = 0; i < count; i++) {
@@ -53,7 +54,7 @@ void stg_bench_vectors_finish(struct stg_bench_vectors *vectors) {
 
 static stg_op_call call_of(size_t slot) {
   static const stg_op_call kinds[] = {
-      {.op = "add"},
+      {.op = "add", .params = {4}, .params_given = 1},
       {.op = "projection_cap", .params = {-0.5F, 0.5F}, .params_given = 3},
       {.op = "ablation"},
   };
@@ -85,7 +86,7 @@ stg_status stg_bench_rows_fill(size_t count, uint16_t *ret_rows, stg_error *rete
     return stg_error_memory(reterr, "random rows", count * sizeof *values);
   }
   stg_random_normal(SEED, ROWS_STREAM, 0, 1, values, count);
-  round_all(values, 1, count, ret_rows);
+  round_all(values, ROW_DEVIATION, count, ret_rows);
   stg_free(values);
   return STG_OK;
 }

@@ -1,6 +1,8 @@
 /*
  * bench/mixture.h: the standard mixture in the slots of a steer table: add, projection_cap and
- * ablation in turn, a unit vector of its own for each slot, cap bounds of +-0.5.
+ * ablation in turn, a unit vector of its own for each slot, cap bounds of +-0.5, adds of 4 times
+ * the vector, whole ablations. Rows are normal with standard deviation 8, so that nearly every row
+ * is out of a cap's bounds.
  */
 #ifndef STG_TOOLS_BENCH_MIXTURE_H
 #define STG_TOOLS_BENCH_MIXTURE_H

@@ -39,6 +39,7 @@ struct shapes {
   void *rows;
   double *us;              /* [count] */
   char (*keys)[KEY_CHARS]; /* [count] graph keys */
+  const char *processor;   /* NULL on cuda: the report knows the card */
   int32_t map[STG_SHAPE_MAX_ROWS];
   double compile_ms; /* of one kernel; 0 on the CPU */
 };
@@ -49,7 +50,8 @@ struct tally {
   struct stg_times later; /* the second pass */
   double later_p99_us;
   uint64_t graphs, graphs_again; /* instantiated by either pass */
-  size_t kernels, signatures;
+  uint64_t kernels;              /* that had to be compiled or were found in memory; 0 on the CPU */
+  size_t signatures;
   double rows, padded_rows;
 };
 
@@ -157,6 +159,7 @@ static struct stg_bench_row row_of(const struct shapes *shapes, const char *seri
       .suite = "padding",
       .name = shapes->count == SHAPES ? "1000 random shapes" : "few random shapes",
       .series = series,
+      .card = shapes->processor,
   };
 }
 
@@ -164,10 +167,10 @@ static stg_status report_way(const struct shapes *shapes, const struct way *way,
                              const struct tally *tally, struct stg_bench_report *report,
                              stg_error *reterr) {
   struct stg_bench_row row = row_of(shapes, way->series);
-  stg_bench_row_extra(&row, "compiles", (double)tally->kernels);
   stg_bench_row_extra(&row, "signatures", (double)tally->signatures);
   stg_bench_row_extra(&row, "padded_rows_x", tally->padded_rows / tally->rows);
   if (shapes->cuda) {
+    stg_bench_row_extra(&row, "compiles", (double)tally->kernels);
     row.has_wall = true;
     row.wall = tally->later;
     stg_bench_row_extra(&row, "graphs", (double)tally->graphs);
@@ -296,9 +299,12 @@ stg_status stg_padding_shapes(stg_engine *engine, const struct stg_bench_options
   if (shapes == NULL) {
     return stg_error_memory(reterr, "random shapes", sizeof *shapes);
   }
+  stg_engine_info info = {.struct_size = sizeof info};
+  stg_engine_get_info(engine, &info);
   shapes->engine = engine;
   shapes->cuda = stg_mem_device(engine) != NULL;
   shapes->count = options->quick ? QUICK_SHAPES : SHAPES;
+  shapes->processor = shapes->cuda ? NULL : info.device;
   stg_status status = make_shapes(shapes, reterr);
   if (status == STG_OK) {
     status = measure_ways(shapes, report, reterr);

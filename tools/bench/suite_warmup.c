@@ -2,8 +2,8 @@
  * suite_warmup.c: `bench warmup`: first call, later calls, calls to amortise.
  *
  * Each figure of a first call comes from a process of its own: this command runs itself, first with
- * an empty cache folder, then with the folder that the first one left. Nothing here opens the
- * driver before those have ended.
+ * an empty cache folder, then with the folder that the first one left. The driver is awake
+ * meanwhile: this process has asked it for its devices.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,6 +12,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/clock.h"
+#include "runtime/device.h"
 #include "tools/bench/child.h"
 #include "tools/bench/figures.h"
 #include "tools/bench/temp_folder.h"
@@ -189,10 +190,25 @@ static stg_status report_later(const struct warmup *warmup, struct stg_bench_rep
   return stg_bench_report_add(report, &row, reterr);
 }
 
+/* Said before anything is measured. The table of suites cannot ask it of the measured process. */
+static stg_status check_gpu(stg_error *reterr) {
+  int count = 0;
+  int driver = 0;
+  stg_status status = stg_device_count(&count, &driver, reterr);
+  if (status == STG_OK && count == 0) {
+    status = stg_error_set(reterr, STG_E_NO_DEVICE,
+                           "the driver sees no device; check nvidia-smi and CUDA_VISIBLE_DEVICES");
+  }
+  if (status != STG_OK) {
+    stg_error_prefix(reterr, "bench warmup needs a GPU: ");
+  }
+  return status;
+}
+
 static stg_status run_suite(const struct stg_bench_options *options, double eager_us,
                             struct stg_bench_report *report, stg_error *reterr) {
   struct warmup warmup = {.count = options->quick ? 1 : PROCESSES, .eager_us = eager_us};
-  stg_status status = STG_OK;
+  stg_status status = check_gpu(reterr);
   for (size_t i = 0; status == STG_OK && i < warmup.count; i++) {
     status = run_pair(options, &warmup, i, reterr);
   }
