@@ -1,5 +1,7 @@
 /*
- * vectors.c: interning by content. A hash finds candidates; equality of bytes decides.
+ * vectors.c: interning by content. A hash of some of the bytes finds candidates; equality of all
+ * bytes decides. So a vector that is known costs one comparison; the hash of all bytes, its content
+ * key, is taken when it is stored.
  *
  * An id is a generation and an index, so that a stale id is recognised: ids are not reused.
  */
@@ -17,6 +19,10 @@
 #include "runtime/base/intmath.h"
 
 #define NO_ENTRY UINT32_MAX
+#define HINT_WORDS 24
+/* Vectors that share a hint and differ are few, or somebody's malice: from then on candidates are
+ * compared by their content keys before their bytes. */
+#define MAX_UNEQUAL 4
 
 struct entry {
   uint64_t id; /* 0: free */
@@ -25,6 +31,7 @@ struct entry {
   size_t size_bytes;
   void *data;
   struct stg_key content;
+  uint64_t hint;
   uint32_t refs;  /* the host's: one per intern */
   uint32_t holds; /* of banks; apart, so that a host that releases too often takes none of these */
   uint32_t generation;
@@ -133,20 +140,43 @@ static struct stg_key content_key(stg_dtype dtype, const void *data, size_t size
   return key;
 }
 
-static uint32_t *bucket_of(struct stg_vector_table *table, struct stg_key content) {
-  return &table->buckets[content.low & (table->n_buckets - 1)];
+/* A hash of words from all over the vector, the last one among them. */
+static uint64_t hint_of(const void *data, size_t size_bytes) {
+  uint64_t words[HINT_WORDS];
+  const unsigned char *bytes = data;
+  if (size_bytes <= sizeof words) {
+    return stg_key_of(data, size_bytes).low;
+  }
+  const size_t last = size_bytes - sizeof words[0];
+  for (size_t i = 0; i < HINT_WORDS; i++) {
+    memcpy(&words[i], bytes + last / (HINT_WORDS - 1) * i, sizeof words[i]);
+  }
+  memcpy(&words[HINT_WORDS - 1], bytes + last, sizeof words[0]);
+  return stg_key_of(words, sizeof words).low;
+}
+
+static uint32_t *bucket_of(struct stg_vector_table *table, uint64_t hint) {
+  return &table->buckets[hint & (table->n_buckets - 1)];
 }
 
 static struct entry *find_equal(struct stg_vector_table *table, stg_dtype dtype, const void *data,
-                                size_t size_bytes, struct stg_key content) {
+                                size_t size_bytes, uint64_t hint) {
   if (table->n_buckets == 0) {
     return NULL;
   }
-  for (uint32_t i = *bucket_of(table, content); i != NO_ENTRY; i = table->entries[i].next) {
+  unsigned unequal = 0;
+  struct stg_key content = {0};
+  for (uint32_t i = *bucket_of(table, hint); i != NO_ENTRY; i = table->entries[i].next) {
     struct entry *e = &table->entries[i];
-    if (stg_key_equal(e->content, content) && e->dtype == dtype && e->size_bytes == size_bytes &&
-        memcmp(e->data, data, size_bytes) == 0) {
+    if (e->hint != hint || e->dtype != dtype || e->size_bytes != size_bytes ||
+        (unequal >= MAX_UNEQUAL && !stg_key_equal(e->content, content))) {
+      continue;
+    }
+    if (memcmp(e->data, data, size_bytes) == 0) {
       return e;
+    }
+    if (++unequal == MAX_UNEQUAL) {
+      content = content_key(dtype, data, size_bytes);
     }
   }
   return NULL;
@@ -173,7 +203,7 @@ static stg_status reserve(struct stg_vector_table *table, stg_error *reterr) {
   table->capacity = (uint32_t)capacity;
   memset(buckets, 0xff, 2 * capacity * sizeof *buckets);
   for (uint32_t i = 0; i < table->count; i++) {
-    uint32_t *head = bucket_of(table, entries[i].content);
+    uint32_t *head = bucket_of(table, entries[i].hint);
     entries[i].next = *head;
     *head = i;
   }
@@ -181,8 +211,7 @@ static stg_status reserve(struct stg_vector_table *table, stg_error *reterr) {
 }
 
 static stg_status insert(struct stg_vector_table *table, stg_dtype dtype, const void *data,
-                         size_t length, struct stg_key content, stg_vector *ret_vector,
-                         stg_error *reterr) {
+                         size_t length, uint64_t hint, stg_vector *ret_vector, stg_error *reterr) {
   stg_status status = reserve(table, reterr);
   if (status != STG_OK) {
     return status;
@@ -201,14 +230,15 @@ static stg_status insert(struct stg_vector_table *table, stg_dtype dtype, const 
   } else {
     index = table->count++;
   }
-  uint32_t *head = bucket_of(table, content);
+  uint32_t *head = bucket_of(table, hint);
   table->entries[index] = (struct entry){
       .id = (uint64_t)generation << 32 | (index + 1),
       .dtype = dtype,
       .length = length,
       .size_bytes = size_bytes,
       .data = copy,
-      .content = content,
+      .content = content_key(dtype, data, size_bytes),
+      .hint = hint,
       .refs = 1,
       .generation = generation,
       .next = *head,
@@ -230,9 +260,9 @@ stg_status stg_vector_table_intern(struct stg_vector_table *table, stg_dtype dty
                          "vector: %zu elements of dtype %d at %p; give at least one element",
                          length, (int)dtype, data);
   }
-  struct stg_key content = content_key(dtype, data, size_bytes);
+  const uint64_t hint = hint_of(data, size_bytes);
   pthread_mutex_lock(&table->lock);
-  struct entry *known = find_equal(table, dtype, data, size_bytes, content);
+  struct entry *known = find_equal(table, dtype, data, size_bytes, hint);
   stg_status status = STG_OK;
   if (known != NULL) {
     known->refs++;
@@ -241,7 +271,7 @@ stg_status stg_vector_table_intern(struct stg_vector_table *table, stg_dtype dty
   } else {
     status = check_values(dtype, data, length, reterr);
     if (status == STG_OK) {
-      status = insert(table, dtype, data, length, content, ret_vector, reterr);
+      status = insert(table, dtype, data, length, hint, ret_vector, reterr);
     }
   }
   pthread_mutex_unlock(&table->lock);
@@ -263,7 +293,7 @@ static stg_status unknown(stg_vector vector, stg_error *reterr) {
 
 static void remove_entry(struct stg_vector_table *table, struct entry *e) {
   uint32_t index = (uint32_t)(e - table->entries);
-  uint32_t *link = bucket_of(table, e->content);
+  uint32_t *link = bucket_of(table, e->hint);
   while (*link != index) {
     link = &table->entries[*link].next;
   }

@@ -93,6 +93,37 @@ static void a_last_bit_makes_another_vector(void **state) {
   assert_true(intern(*state, STG_F32, values, 64) != intern(*state, STG_F32, others, 64));
 }
 
+/* Whichever element differs, and however many others differ from the same vector elsewhere. */
+static void one_element_anywhere_makes_another_vector(void **state) {
+  enum { N = 1000 };
+  uint16_t values[N];
+  stg_vector *ids = stg_calloc(N, sizeof *ids);
+  assert_non_null(ids);
+  for (size_t k = 0; k < N; k++) {
+    values[k] = 0x3c00;
+  }
+  for (int round = 0; round < 2; round++) {
+    for (size_t k = 0; k < N; k++) {
+      values[k] ^= 1;
+      const stg_vector id = intern(*state, STG_BF16, values, N);
+      values[k] ^= 1;
+      assert_true(round == 0 || id == ids[k]);
+      ids[k] = id;
+    }
+    assert_int_equal(N, counters_of(*state).live);
+  }
+  for (size_t k = 0; k < N; k++) {
+    for (size_t i = 0; i < k; i++) {
+      assert_true(ids[i] != ids[k]);
+    }
+  }
+  for (size_t k = 0; k < 2 * (size_t)N; k++) {
+    release(*state, ids[k % N]);
+  }
+  assert_int_equal(0, counters_of(*state).live);
+  stg_free(ids);
+}
+
 static void the_vector_keeps_its_own_copy(void **state) {
   float values[] = {4, 5};
   struct stg_vector_view view;
@@ -321,6 +352,7 @@ int main(void) {
       TABLE_TEST(everything_equal_is_one_vector),
       TABLE_TEST(equal_bytes_of_another_dtype_or_length_are_another_vector),
       TABLE_TEST(a_last_bit_makes_another_vector),
+      TABLE_TEST(one_element_anywhere_makes_another_vector),
       TABLE_TEST(the_vector_keeps_its_own_copy),
       TABLE_TEST(a_release_too_many_takes_nobodys_vector),
       TABLE_TEST(an_id_is_not_used_again),
