@@ -19,6 +19,20 @@ stg_steer_desc stg_bench_calls_desc(void) {
   };
 }
 
+stg_status stg_bench_calls_hold(struct stg_bench_calls *calls, stg_error *reterr) {
+  struct stg_device *device = stg_mem_device(calls->engine);
+  stg_status status = device != NULL ? stg_device_hold(device, reterr) : STG_OK;
+  calls->held = device != NULL && status == STG_OK;
+  return status;
+}
+
+void stg_bench_calls_let_go(struct stg_bench_calls *calls) {
+  if (calls->held) {
+    stg_device_let_go(stg_mem_device(calls->engine));
+    calls->held = false;
+  }
+}
+
 stg_status stg_bench_calls_fill(struct stg_bench_calls *calls,
                                 const struct stg_bench_vectors *vectors, stg_error *reterr) {
   stg_status status = stg_bench_mixture_set(calls->engine, calls->steer, vectors, reterr);

@@ -15,7 +15,15 @@ struct stg_bench_calls {
   stg_frame *frame;
   stg_step step;
   void *rows; /* the batch's hidden states */
+  bool held;  /* the context is this thread's */
 };
+
+/**
+ * Make the engine's context this thread's, as a host has it that uses CUDA itself, until let_go on
+ * the same thread; nothing on the CPU.
+ */
+STG_NODISCARD stg_status stg_bench_calls_hold(struct stg_bench_calls *calls, stg_error *reterr);
+void stg_bench_calls_let_go(struct stg_bench_calls *calls);
 
 /** Create a table of `desc`, put the mixture into it, and make a frame. What a host does first. */
 STG_NODISCARD stg_status stg_bench_calls_open(struct stg_bench_calls *calls,

@@ -14,7 +14,8 @@ static const int64_t row_counts[] = {3, 9, 33, 65, 129, 257, 513, 1025};
 #define N_COUNTS (sizeof row_counts / sizeof row_counts[0])
 #define QUICK_FIRST 4
 #define QUICK_LAST 5
-#define MOST_ROWS (STG_BENCH_REQUESTS * STG_BENCH_ROWS_PER_REQUEST)
+#define MOST_ROWS 2048
+_Static_assert(MOST_ROWS == STG_BENCH_REQUESTS * STG_BENCH_ROWS_PER_REQUEST, "the standard batch");
 
 struct capture {
   const struct stg_bench_timer *timer;

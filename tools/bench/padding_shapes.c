@@ -208,7 +208,11 @@ static stg_status measure_way(struct shapes *shapes, const struct way *way,
     return status;
   }
   read_kernels(shapes, &before, &tally);
-  status = run_passes(shapes, way, &calls, &tally, reterr);
+  status = stg_bench_calls_hold(&calls, reterr);
+  if (status == STG_OK) {
+    status = run_passes(shapes, way, &calls, &tally, reterr);
+  }
+  stg_bench_calls_let_go(&calls);
   stg_bench_calls_close(&calls);
   return status == STG_OK ? report_way(shapes, way, &tally, report, reterr) : status;
 }

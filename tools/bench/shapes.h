@@ -9,7 +9,8 @@
 
 #define STG_SHAPE_MAX_REQUESTS 32
 #define STG_SHAPE_MAX_LENGTH 64
-#define STG_SHAPE_MAX_ROWS (STG_SHAPE_MAX_REQUESTS * STG_SHAPE_MAX_LENGTH)
+#define STG_SHAPE_MAX_ROWS 2048
+_Static_assert(STG_SHAPE_MAX_ROWS == STG_SHAPE_MAX_REQUESTS * STG_SHAPE_MAX_LENGTH, "of a shape");
 
 /* One batch: the rows of each request, in order. Lengths past n_requests are 0. */
 struct stg_bench_shape {

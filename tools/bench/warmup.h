@@ -44,6 +44,10 @@ STG_NODISCARD stg_status stg_warmup_child(const struct stg_bench_options *option
                                           uint64_t spawn_ns, struct stg_bench_report *report,
                                           stg_error *reterr);
 
+/** Host-inclusive time of the standard batch by the bench's own eager launches. */
+STG_NODISCARD stg_status stg_warmup_eager(const struct stg_bench_options *options,
+                                          struct stg_times *ret_time, stg_error *reterr);
+
 /**
  * Calls of a running table, alone and then beside a second thread that creates tables with
  * signatures that no cache has. Adds a row for each.

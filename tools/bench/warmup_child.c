@@ -38,10 +38,11 @@ static stg_status open_context(struct child *child, const char *cache, stg_error
   const uint64_t from = stg_clock_ns();
   stg_status status = stg_job_open_engine(&options, &child->calls.engine, reterr);
   child->facts.context_ms = ms_since(from);
-  if (status == STG_OK) {
-    child->calls.stream = stg_mem_stream(child->calls.engine);
+  if (status != STG_OK) {
+    return status;
   }
-  return status;
+  child->calls.stream = stg_mem_stream(child->calls.engine);
+  return stg_bench_calls_hold(&child->calls, reterr);
 }
 
 static stg_status load_compiler(struct child *child, stg_error *reterr) {
@@ -162,6 +163,7 @@ stg_status stg_warmup_child(const struct stg_bench_options *options, bool cold, 
   stg_status status = measure(&child, options, cold, spawn_ns, reterr);
   if (child.calls.engine != NULL) {
     stg_bench_calls_close(&child.calls);
+    stg_bench_calls_let_go(&child.calls);
     stg_mem_free(child.calls.engine, child.calls.rows);
     stg_job_close_engine(child.calls.engine);
   }

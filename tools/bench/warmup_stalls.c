@@ -182,7 +182,10 @@ static stg_status open_table(struct stalls *stalls, stg_error *reterr) {
   }
   calls->step = (stg_step){
       .struct_size = sizeof calls->step, .rows = STG_BENCH_REQUESTS, .row_map = stalls->row_map};
-  stg_status status = stg_stream_create(stg_mem_device(calls->engine), &calls->stream, reterr);
+  stg_status status = stg_bench_calls_hold(calls, reterr);
+  if (status == STG_OK) {
+    status = stg_stream_create(stg_mem_device(calls->engine), &calls->stream, reterr);
+  }
   if (status == STG_OK) {
     status = stg_bench_vectors_init(STG_BENCH_REQUESTS, STG_BENCH_HIDDEN, &stalls->vectors, reterr);
   }
@@ -201,6 +204,7 @@ static void close_table(struct stalls *stalls) {
   if (calls->stream != NULL) {
     stg_stream_destroy(stg_mem_device(calls->engine), calls->stream);
   }
+  stg_bench_calls_let_go(calls);
 }
 
 stg_status stg_warmup_stalls(const struct stg_bench_options *options,
