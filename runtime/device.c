@@ -197,3 +197,20 @@ void stg_device_close(struct stg_device *device) {
 const struct stg_device_info *stg_device_get_info(const struct stg_device *device) {
   return &device->info;
 }
+
+stg_status stg_device_hold(struct stg_device *device, stg_error *reterr) {
+  stg_status status = stg_device_check(device, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  CUresult result = device->driver->ctx_push_current(device->context);
+  return result == CUDA_SUCCESS ? STG_OK
+                                : stg_device_fail(device, result, "cuCtxPushCurrent", reterr);
+}
+
+void stg_device_let_go(struct stg_device *device) {
+  CUcontext popped = NULL;
+  if (stg_device_check(device, NULL) == STG_OK) {
+    device->driver->ctx_pop_current(&popped);
+  }
+}

@@ -44,6 +44,12 @@ const struct stg_device_info *stg_device_get_info(const struct stg_device *devic
 /** STG_E_DEVICE_LOST once a sticky error was seen, STG_E_FORKED in a child of the opening process.
  */
 STG_NODISCARD stg_status stg_device_check(const struct stg_device *device, stg_error *reterr);
+/**
+ * Make the device's context the calling thread's current one, as threads of a host that uses CUDA
+ * itself have it; calls then need not take it. Ends with stg_device_let_go on the same thread.
+ */
+STG_NODISCARD stg_status stg_device_hold(struct stg_device *device, stg_error *reterr);
+void stg_device_let_go(struct stg_device *device);
 
 /* memory */
 STG_NODISCARD stg_status stg_device_alloc(struct stg_device *device, size_t bytes,
