@@ -24,11 +24,15 @@ struct suite {
 static const struct suite suites[] = {
     {"steer", "mixtures, lengths, pair; with SPEC... those workloads", stg_bench_suite_steer, true,
      true},
+    {"decode", "one row per request, cold and with the rows in the L2", stg_bench_suite_decode,
+     true, false},
     /* it looks for the GPU itself: asking the driver would spoil what its processes measure */
     {"warmup", "first result, later calls, calls to amortise; with US those of an eager call",
      stg_bench_suite_warmup, false, true},
     {"padding", "kernels, graphs and time of 1000 random batch shapes, with and without buckets",
      stg_bench_suite_padding, false, false},
+    {"rpc", "bytes in, steered rows out, interning alone; without a GPU our side only",
+     stg_bench_suite_rpc, false, false},
     {"numerics", "errors beside their bounds, on any backend; with OP... those ops",
      stg_bench_suite_numerics, false, true},
 };

@@ -1,0 +1,70 @@
+/*
+ * batch.h: the batches that suites steer: requests, their chains, vectors and rows, made from a few
+ * numbers, the same on every machine.
+ *
+ * Vectors are unit, caps are to +-0.5, adds scale 4, ablations whole. Rows are normal with standard
+ * deviation 8, so that 19 of 20 rows are out of a cap's bounds and are stored.
+ */
+#ifndef STG_TOOLS_BENCH_BATCH_H
+#define STG_TOOLS_BENCH_BATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/base/arena.h"
+
+enum stg_bench_kind {
+  STG_BENCH_CAP,
+  STG_BENCH_ADD,
+  STG_BENCH_ABLATION,
+  STG_BENCH_MIXED /* the three in turn */
+};
+
+#define STG_BENCH_ROW_DEVIATION 8.0f
+#define STG_BENCH_MAX_OPS 8
+
+/* What a batch is made from. */
+struct stg_bench_mix {
+  const char *name;
+  uint32_t hidden_size;
+  uint32_t n_requests;
+  uint32_t rows_each;      /* of every request, where `lengths` is NULL */
+  const uint32_t *lengths; /* [n_requests] */
+  uint32_t n_ops;          /* of every request */
+  uint32_t n_distinct;     /* chains: request r has chain r % n_distinct */
+  enum stg_bench_kind kind;
+  bool pair;
+};
+
+/* One op of a chain, never MIXED. */
+struct stg_bench_op {
+  enum stg_bench_kind kind;
+  uint32_t vector;
+  float a, b; /* cap: min, max; add, ablation: scale, unused */
+};
+
+struct stg_bench_batch {
+  const struct stg_bench_mix *mix;
+  uint32_t rows;
+  uint32_t longest;
+  uint32_t *lengths;        /* [n_requests] */
+  int32_t *row_map;         /* [rows]: the request, which has a slot of its own */
+  struct stg_bench_op *ops; /* [n_distinct * n_ops] */
+  uint32_t n_vectors;
+  uint16_t *vectors;  /* bf16 [n_vectors, hidden_size] */
+  uint16_t *hidden;   /* bf16 [rows, hidden_size] */
+  uint16_t *residual; /* the same, or NULL */
+  struct stg_arena arena;
+};
+
+/** Make a batch; borrows `mix`. STG_E_NO_MEMORY only. */
+STG_NODISCARD stg_status stg_bench_batch_init(const struct stg_bench_mix *mix,
+                                              struct stg_bench_batch *ret, stg_error *reterr);
+void stg_bench_batch_finish(struct stg_bench_batch *batch);
+
+/** The chain of a request: mix->n_ops ops. */
+const struct stg_bench_op *stg_bench_batch_chain(const struct stg_bench_batch *batch,
+                                                 uint32_t request);
+size_t stg_bench_batch_bytes(const struct stg_bench_batch *batch);
+
+#endif
