@@ -331,6 +331,34 @@ static void a_weight_without_an_epilogue_is_refused(void **state) {
   steer_bed_destroy(bed);
 }
 
+static void expect_desc_refused(struct steer_env *env, const stg_steer_desc *desc,
+                                const char *part) {
+  stg_error error = STG_ERROR_INIT;
+  stg_steer_desc sized = *desc;
+  stg_steer *steer = NULL;
+  sized.struct_size = sizeof sized;
+  expect_error(STG_E_INVALID, part, stg_steer_create(env->engine, &sized, &steer, &error), &error);
+  assert_null(steer);
+}
+
+static void an_epilogue_wants_a_pair_and_a_sound_epsilon(void **state) {
+  static const float wrong[] = {0, -1e-6F, INFINITY, -INFINITY, NAN, 1e-40F};
+  stg_steer_desc desc = desc_of(HIDDEN, STG_BF16, STG_BF16);
+  desc.state = STG_STATE_HIDDEN;
+  expect_desc_refused(*state, &desc,
+                      "epilogue: add_rmsnorm adds a residual, but the state is hidden");
+  desc.state = STG_STATE_HIDDEN_PLUS_RESIDUAL;
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    desc.epsilon = wrong[i];
+    expect_desc_refused(*state, &desc, "is no normal float32 above 0");
+  }
+  desc.epilogue = (stg_epilogue)2;
+  expect_desc_refused(*state, &desc, "epilogue: 2 is neither none (0) nor add_rmsnorm (1)");
+  desc.epilogue = STG_EPILOGUE_NONE;
+  desc.epsilon = 1e-6F;
+  expect_desc_refused(*state, &desc, "epsilon: 1e-06 without an epilogue");
+}
+
 int steer_epilogue_cases(CMFixtureFunction open) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_size_dtype_and_alignment_meets_the_bound),
@@ -340,6 +368,7 @@ int steer_epilogue_cases(CMFixtureFunction open) {
       cmocka_unit_test(rows_that_are_not_finite_harm_no_other_row),
       cmocka_unit_test(the_one_shot_form_normalises_the_rows_of_requests),
       cmocka_unit_test(no_rows_are_fine),
+      cmocka_unit_test(an_epilogue_wants_a_pair_and_a_sound_epsilon),
       cmocka_unit_test(tensors_that_cannot_be_are_refused_and_nothing_is_written),
       cmocka_unit_test(a_weight_without_an_epilogue_is_refused),
   };

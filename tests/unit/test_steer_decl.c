@@ -11,7 +11,6 @@
 
 #include <cmocka.h>
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -158,31 +157,6 @@ static void every_type_is_checked_by_name(void **state) {
   desc.state = (stg_state)2;
   expect_refused(*state, &desc, STG_E_INVALID,
                  "state: 2 is neither hidden (0) nor hidden+residual (1)");
-}
-
-static void an_epilogue_wants_a_pair_and_a_sound_epsilon(void **state) {
-  static const float wrong[] = {0, -1e-6F, INFINITY, -INFINITY, NAN, 1e-40F};
-  struct stg_steer_decl decl;
-  stg_steer_desc desc = plain_desc();
-  desc.epilogue = STG_EPILOGUE_ADD_RMSNORM;
-  desc.epsilon = 1e-6F;
-  expect_refused(*state, &desc, STG_E_INVALID,
-                 "epilogue: add_rmsnorm adds a residual, but the state is hidden");
-  desc.state = STG_STATE_HIDDEN_PLUS_RESIDUAL;
-  init(*state, &desc, &decl);
-  assert_int_equal(STG_EPILOGUE_ADD_RMSNORM, decl.epilogue);
-  assert_true(decl.epsilon == 1e-6F);
-  stg_steer_decl_finish(&decl);
-  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-    desc.epsilon = wrong[i];
-    expect_refused(*state, &desc, STG_E_INVALID, "is no normal float32 above 0");
-  }
-  desc.epilogue = (stg_epilogue)2;
-  expect_refused(*state, &desc, STG_E_INVALID,
-                 "epilogue: 2 is neither none (0) nor add_rmsnorm (1)");
-  desc.epilogue = STG_EPILOGUE_NONE;
-  desc.epsilon = 1e-6F;
-  expect_refused(*state, &desc, STG_E_INVALID, "epsilon: 1e-06 without an epilogue");
 }
 
 static void every_list_is_checked_by_name(void **state) {
@@ -491,7 +465,6 @@ int main(void) {
       OPS_TEST(lists_are_copied),
       OPS_TEST(every_number_is_checked_by_name),
       OPS_TEST(every_type_is_checked_by_name),
-      OPS_TEST(an_epilogue_wants_a_pair_and_a_sound_epsilon),
       OPS_TEST(every_list_is_checked_by_name),
       OPS_TEST(records_beyond_what_offsets_reach_are_refused),
       OPS_TEST(bytes_are_said_without_a_device),
