@@ -16,6 +16,7 @@ struct stg_bench_options {
   const char *cache;  /* cache folders RO:RW for engines; NULL: from the environment */
   bool allow_outside; /* paths of a spec may leave its folder */
   bool quick;         /* few iterations: for tests, not for numbers */
+  const char *peers;  /* folder of the peer scripts; NULL: the one that is found */
   const char *const *words;
   size_t n_words;
 };

@@ -26,7 +26,7 @@ class Attempt:
         self.extras = {}
 
 
-def run_one(torch_side, side, series: str, make) -> list:
+def run_one(torch_side, side, series: str, make, repeats: int) -> list:
     attempt = make(side)
     if attempt is None:
         return []
@@ -35,7 +35,7 @@ def run_one(torch_side, side, series: str, make) -> list:
     first_ms = torch_side.first_call_ms(lambda: call(0))
     side.check(series, scratch)
     buffers = side.buffers()
-    device, wall = torch_side.measure(attempt.bind(buffers), len(buffers))
+    device, wall = torch_side.measure(attempt.bind(buffers), len(buffers), repeats)
     for times in (device, wall):
         for name in ("min", "median", "max"):
             setattr(times, name, getattr(times, name) / attempt.calls)
@@ -50,11 +50,12 @@ def run(args: argparse.Namespace, peers: list) -> None:
 
     if not torch_side.torch.cuda.is_available():
         raise CaseError("torch finds no CUDA device")
+    repeats = 5 if args.quick else torch_side.REPEATS
     found = []
     for case in cases:
         side = torch_side.Side(case)
         for series, make in peers:
-            found += run_one(torch_side, side, series, make)
+            found += run_one(torch_side, side, series, make, repeats)
     rows.write(args.json, found)
 
 
@@ -63,6 +64,7 @@ def main(peers: list) -> None:
     parser.add_argument("--case", nargs=3, action="append", required=True,
                         metavar=("SUITE", "NAME", "FOLDER"), help="a case folder and its names")
     parser.add_argument("--json", required=True, metavar="OUT", help="the file of the rows")
+    parser.add_argument("--quick", action="store_true", help="few repeats")
     args = parser.parse_args()
     try:
         # an empty cache: what a first call costs is part of what is measured
