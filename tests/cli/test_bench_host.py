@@ -2,7 +2,7 @@
 """Bench suites that need no GPU."""
 import cli
 import tap
-from cli import FAILED
+from cli import FAILED, WRONG
 
 HEAD = ["suite", "name", "series", "card", "driver", "cuda"]
 TIMES = ["median_us", "min_us", "max_us", "wall_us", "floor_us", "ratio"]
@@ -69,6 +69,54 @@ class Numerics(cli.Case):
         self.assertEqual((outcome.code, outcome.out), (FAILED, ""), outcome)
         self.assertIn("bench numerics: ", outcome.err)
         self.assertIn("'swop'", outcome.err)
+
+
+class Rpc(cli.Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.rows = None
+
+    def setUp(self):
+        super().setUp()
+        if Rpc.rows is None:
+            Rpc.rows = self.succeed("bench", "rpc", "--quick", "--json").json()
+
+    def of(self, series):
+        return {row["name"]: row for row in Rpc.rows if row["series"] == series}
+
+    def test_interning_is_measured_for_known_and_new_vectors(self):
+        names = {
+            f"8 KiB {kind}, table of {size}" for kind in ("known", "new") for size in (32, 100)
+        }
+        for series in {row["series"] for row in Rpc.rows if row["name"].startswith("8 KiB")}:
+            self.assertIn(series, ("steergraph", "SHA-256"))
+            self.assertLessEqual(names, set(self.of(series)))
+        for name in names:
+            row = self.of("steergraph")[name]
+            self.assertGreater(row["wall_us"], 0)
+            self.assertIsNone(row["median_us"])
+            if name in self.of("SHA-256"):
+                ratio = self.of("SHA-256")[name]["wall_us"] / row["wall_us"]
+                self.assertAlmostEqual(row["sha256_x"], ratio)
+
+    def test_requests_are_taken_from_bytes_to_rows_both_ways(self):
+        names = {
+            f"32 requests, {distinct} {kind}"
+            for distinct in (1, 2, 4, 8, 16, 32)
+            for kind in ("known", "new")
+        }
+        for series in ("steergraph", "steergraph in one call"):
+            rows = self.of(series)
+            self.assertLessEqual(names, set(rows))
+            for name in names:
+                parts = [rows[name][key] for key in ("intern_us", "set_us", "step_us")]
+                self.assertGreater(rows[name]["wall_us"], 0)
+                self.assertGreater(parts[0], 0)
+                self.assertGreater(parts[2], 0)
+
+    def test_a_word_too_many_is_refused(self):
+        said = self.refuse(WRONG, "bench", "rpc", "more")
+        self.assertIn("'more'", said)
 
 
 tap.main()

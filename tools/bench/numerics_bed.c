@@ -154,7 +154,7 @@ stg_status stg_numerics_bed_set(struct stg_numerics_bed *bed, uint32_t slot,
 
 /* before -> after, by the engine. */
 static stg_status apply(struct stg_numerics_bed *bed, stg_error *reterr) {
-  const stg_stream stream = stg_mem_stream(bed->engine);
+  stg_stream stream = stg_mem_stream(bed->engine);
   const stg_step step = {.struct_size = sizeof step, .rows = bed->rows, .row_map = bed->row_map};
   const stg_apply args = {.struct_size = sizeof args, .hidden = bed->device};
   stg_status status = stg_mem_upload(bed->engine, bed->device, bed->before, bed->bytes, reterr);

@@ -139,7 +139,7 @@ static stg_status set_slots(const struct stg_rpc_case *rpc, const stg_op_call *c
 }
 
 static stg_status step_and_apply(struct stg_rpc_case *rpc, size_t index, stg_error *reterr) {
-  const stg_stream stream = stg_mem_stream(rpc->suite->engine);
+  stg_stream stream = stg_mem_stream(rpc->suite->engine);
   for (uint32_t row = 0; row < rpc->batch.rows; row++) {
     rpc->row_map[row] = (int32_t)slot_of(rpc, row / STG_BENCH_ROWS_PER_REQUEST);
   }
