@@ -88,7 +88,7 @@ static stg_status fill_and_step(struct stg_bench_bed *bed, const struct stg_benc
 stg_status stg_bench_bed_init(stg_engine *engine, const struct stg_bench_batch *batch,
                               bool every_op, struct stg_bench_bed *ret, stg_error *reterr) {
   const struct stg_bench_mix *mix = batch->mix;
-  struct stg_bench_bed bed = {.engine = engine, .hidden_size = mix->hidden_size};
+  struct stg_bench_bed bed = {.engine = engine};
   const stg_steer_desc desc = {
       .struct_size = sizeof desc,
       .hidden_size = mix->hidden_size,

@@ -14,7 +14,6 @@ struct stg_bench_bed {
   stg_engine *engine;
   stg_steer *steer;
   stg_frame *frame;
-  uint32_t hidden_size;
 };
 
 /**

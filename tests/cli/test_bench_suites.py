@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""bench steer and bench decode where there is no GPU: one line that says so, and nothing measured."""
+import tap
+from cli import FAILED, SPECS, WRONG, Case
+
+
+class WithoutDevice(Case):
+    def setUp(self):
+        super().setUp()
+        self.environment["CUDA_VISIBLE_DEVICES"] = ""
+
+    def test_suites_that_time_a_device_say_that_they_need_one(self):
+        for words in (("steer",), ("decode",), ("steer", "--quick", "--json"), ("decode", "--quick")):
+            with self.subTest(words=words):
+                line = self.refuse(FAILED, "bench", *words)
+                self.assertIn(f"bench {words[0]} needs a GPU: ", line)
+
+    def test_all_suites_say_it_before_any_is_run(self):
+        self.assertIn("bench steer needs a GPU: ", self.refuse(FAILED, "bench", "all"))
+
+    def test_timing_a_workload_says_it_too(self):
+        line = self.refuse(FAILED, "bench", "steer", SPECS / "steer_uniform.json")
+        self.assertIn("bench steer needs a GPU: ", line)
+
+
+class Words(Case):
+    def test_decode_takes_no_workload(self):
+        line = self.refuse(WRONG, "bench", "decode", "x.json")
+        self.assertIn("'x.json' is one word too many for decode", line)
+
+    def test_the_help_lists_the_suites(self):
+        text = self.succeed("bench", "--help").out
+        for name in ("steer", "decode", "all"):
+            self.assertRegex(text, rf"(?m)^  {name} +\S")
+        self.assertIn("--quick", text)
+
+
+if __name__ == "__main__":
+    tap.main()
