@@ -40,14 +40,17 @@ static const struct suite suites[] = {
 
 struct bench_run {
   struct stg_bench_options options;
+  const char *plot; /* file, NULL: none */
   bool json;
+  bool peers;
 };
 
 static bool is_chosen(const struct suite *suite, const char *word) {
   return strcmp(word, "all") == 0 || strcmp(word, suite->name) == 0;
 }
 
-static int check_words(const char *word, const struct stg_bench_options *options) {
+static int check_words(const char *word, const struct bench_run *run) {
+  const struct stg_bench_options *options = &run->options;
   struct stg_strbuf names = {0};
   const struct suite *found = NULL;
   for (size_t i = 0; i < N_SUITES; i++) {
@@ -60,6 +63,11 @@ static int check_words(const char *word, const struct stg_bench_options *options
                             stg_strbuf_text(&names));
   } else if (options->n_words > 0 && (strcmp(word, "all") == 0 || !found->takes_words)) {
     code = stg_report_wrong("bench", "'%s' is one word too many for %s", options->words[0], word);
+  } else if (options->n_words > 0 && run->peers) {
+    code = stg_report_wrong("bench", "--peers runs on the suite's own workloads, not on '%s'",
+                            options->words[0]);
+  } else if (options->peers != NULL && !run->peers) {
+    code = stg_report_wrong("bench", "--peers-from is of no use without --peers");
   }
   stg_strbuf_finish(&names);
   return code;
@@ -98,11 +106,25 @@ static stg_status run_chosen(const char *word, const struct bench_run *run,
   return status;
 }
 
-/* Prints the rows with the card that they were measured on, if there is one. */
-static int print_rows(const struct stg_bench_report *report, bool as_json) {
+static int print_rows(const struct stg_bench_report *report,
+                      const struct stg_bench_machine *machine, bool as_json) {
+  struct stg_strbuf text = {0};
+  if (as_json) {
+    stg_bench_report_json(report, machine, &text);
+  } else {
+    stg_bench_report_print(report, machine, &text);
+  }
+  int code = stg_report_print(&text);
+  stg_strbuf_finish(&text);
+  return code;
+}
+
+/* Gives out the rows with the card that they were measured on, if there is one. */
+static int show_rows(const struct stg_bench_report *report, const struct bench_run *run) {
   struct stg_device *device = NULL;
   struct stg_nvrtc_info nvrtc = {.path = NULL};
   struct stg_bench_machine machine = {0};
+  stg_error err = STG_ERROR_INIT;
   if (stg_device_open(0, &device, NULL) == STG_OK) {
     machine.card = stg_device_get_info(device)->name;
     machine.driver = stg_device_get_info(device)->driver_version;
@@ -111,14 +133,9 @@ static int print_rows(const struct stg_bench_report *report, bool as_json) {
     const char *dash = strchr(nvrtc.compiler, '-');
     machine.cuda = dash != NULL ? dash + 1 : nvrtc.compiler;
   }
-  struct stg_strbuf text = {0};
-  if (as_json) {
-    stg_bench_report_json(report, &machine, &text);
-  } else {
-    stg_bench_report_print(report, &machine, &text);
-  }
-  int code = stg_report_print(&text);
-  stg_strbuf_finish(&text);
+  stg_status status =
+      run->plot != NULL ? stg_bench_plot_write(report, &machine, run->plot, &err) : STG_OK;
+  int code = status == STG_OK ? print_rows(report, &machine, run->json) : stg_report_fail(&err);
   stg_device_close(device);
   return code;
 }
@@ -126,8 +143,24 @@ static int print_rows(const struct stg_bench_report *report, bool as_json) {
 static int run_bench(const char *word, const struct bench_run *run) {
   struct stg_bench_report report = {0};
   stg_error err = STG_ERROR_INIT;
-  stg_status status = run_chosen(word, run, &report, &err);
-  int code = status == STG_OK ? print_rows(&report, run->json) : stg_report_fail(&err);
+  stg_status status = STG_OK;
+  const char *names[N_SUITES];
+  size_t n_names = 0;
+  for (size_t i = 0; i < N_SUITES; i++) {
+    if (is_chosen(&suites[i], word)) {
+      names[n_names++] = suites[i].name;
+    }
+  }
+  if (run->peers) { /* before minutes are spent on measuring */
+    status = stg_bench_peers_check(&run->options, names, n_names, &err);
+  }
+  if (status == STG_OK) {
+    status = run_chosen(word, run, &report, &err);
+  }
+  if (status == STG_OK && run->peers) {
+    status = stg_bench_peers_run(&run->options, names, n_names, &report, &err);
+  }
+  int code = status == STG_OK ? show_rows(&report, run) : stg_report_fail(&err);
   stg_bench_report_finish(&report);
   return code;
 }
@@ -138,6 +171,11 @@ int stg_cmd_bench(int argc, char **argv) {
       {"--json", NULL, "print one JSON array of rows", NULL, &run.json},
       {"--quick", NULL, "few iterations: shows that it works, measures nothing", NULL,
        &run.options.quick},
+      {"--peers", NULL, "also run the PyTorch peers; a failure of one is a failure", NULL,
+       &run.peers},
+      {"--peers-from", "FOLDER", "where the peer scripts are (default: where they were installed)",
+       &run.options.peers, NULL},
+      {"--plot", "FILE.svg", "draw the rows of steer, decode and warmup", &run.plot, NULL},
       {"--cache", "FOLDERS", "cache folders, RO:RO:RW", &run.options.cache, NULL},
       {"--allow-outside", NULL, "paths of a spec may leave its folder", NULL,
        &run.options.allow_outside},
@@ -164,7 +202,7 @@ int stg_cmd_bench(int argc, char **argv) {
   if (stg_options_parse(&grammar, argc, argv, &words, &code) == STG_PARSED_OK) {
     run.options.words = (const char *const *)argv + 2;
     run.options.n_words = words - 1;
-    code = check_words(argv[1], &run.options);
+    code = check_words(argv[1], &run);
     if (code == STG_EXIT_DONE) {
       code = run_bench(argv[1], &run);
     }

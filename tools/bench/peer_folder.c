@@ -55,12 +55,12 @@ static bool look_around(struct stg_strbuf *tried, char **ret) {
     found = is_it(stg_path_join(own, relative[i]), tried, ret);
   }
   stg_free(own);
-  return found || is_it(stg_path_join(STG_PEERS_DIR, "."), tried, ret);
+  return found || is_it(stg_strdup(STG_PEERS_DIR), tried, ret);
 }
 
 stg_status stg_peer_folder_find(const char *given, char **ret_folder, stg_error *reterr) {
   struct stg_strbuf tried = {0};
-  bool found = given != NULL ? is_it(stg_path_join(given, "."), &tried, ret_folder)
+  bool found = given != NULL ? is_it(stg_strdup(given), &tried, ret_folder)
                              : look_around(&tried, ret_folder);
   stg_status status = STG_OK;
   if (!found) {

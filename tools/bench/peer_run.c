@@ -174,6 +174,7 @@ stg_status stg_peer_run(const struct stg_peer_call *call, struct stg_bench_repor
   stg_strbuf_printf(&log, "%s.log", call->out);
   stg_status status = stg_strbuf_status(&log, reterr);
   if (status == STG_OK) {
+    (void)unlink(call->out); /* the rows of a peer before must not be taken for this one's */
     status = run_logged(call, log.data, reterr);
   }
   if (status == STG_OK) {

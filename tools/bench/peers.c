@@ -4,7 +4,6 @@
  * Cases are written and judged first, each once; then each peer runs in a process of its own over
  * its cases. Names of workloads are those of the suites, so that rows join.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "runtime/base/alloc.h"
@@ -170,7 +169,6 @@ static stg_status run_peer(const struct peers_run *run, const struct peer *peer,
                                        .out = out,
                                        .limit_s = peer->limit_s,
                                        .quick = run->options->quick};
-    (void)remove(out); /* of the peer before */
     status = stg_peer_run(&call, report, reterr);
   }
   stg_free(script);
@@ -264,6 +262,26 @@ static stg_status run_in_folder(struct peers_run *run, struct stg_bench_report *
   stg_interrupt_release(&hold);
   if (status != STG_OK) {
     report->n_rows = before;
+  }
+  return status;
+}
+
+stg_status stg_bench_peers_check(const struct stg_bench_options *options, const char *const *suites,
+                                 size_t n_suites, stg_error *reterr) {
+  const struct peers_run run = {.suites = suites, .n_suites = n_suites};
+  char *scripts = NULL;
+  unsigned any = 0;
+  for (size_t i = 0; i < N_CASES; i++) {
+    any |= peers_of(&run, i);
+  }
+  if (any == 0) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "bench --peers: no peer does what this suite does; steer, decode and "
+                         "warmup have some");
+  }
+  stg_status status = stg_peer_folder_find(options->peers, &scripts, reterr);
+  if (status == STG_OK) {
+    stg_free(scripts);
   }
   return status;
 }

@@ -45,6 +45,10 @@ stg_bench_suite_fn stg_bench_suite_numerics; /* worst ratio to the bound; needs 
 STG_NODISCARD stg_status stg_bench_peers_run(const struct stg_bench_options *options,
                                              const char *const *suites, size_t n_suites,
                                              struct stg_bench_report *report, stg_error *reterr);
+/** Whether the named suites have peers and their scripts are there; nothing is run. */
+STG_NODISCARD stg_status stg_bench_peers_check(const struct stg_bench_options *options,
+                                               const char *const *suites, size_t n_suites,
+                                               stg_error *reterr);
 /** Draw the rows as an SVG file: bars by name and series, floors as lines. */
 STG_NODISCARD stg_status stg_bench_plot_write(const struct stg_bench_report *report,
                                               const struct stg_bench_machine *machine,
