@@ -18,6 +18,41 @@ ROW = {
 }
 LINE = "| `steer_mixed` | 2048 | every built-in op | 13.46 | 13.00 to 14.50 | 12.00 | 1.12 | 64 |"
 
+
+
+def new_row(suite, name, series, median, floor=None, wall=None, **more) -> dict:
+    ratio = median / floor if median and floor else None
+    return {
+        "suite": suite, "name": name, "series": series, "card": "Card 1", "driver": 13000,
+        "cuda": "13.0.88", "median_us": median, "min_us": median, "max_us": median, "wall_us": wall,
+        "floor_us": floor, "ratio": ratio, **more,
+    }  # fmt: skip
+
+
+NEW = [
+    new_row("steer", "1 op", "steergraph", 12.5, 10.0, registers=63),
+    new_row("steer", "1 op", "copy", 10.0, 10.0),
+    new_row("steer", "1 op", "slice loop", 700.0, 10.0),
+    new_row("steer", "8 ops", "steergraph", 20.0, 10.0),
+    new_row("decode", "32 rows, 1 op", "steergraph", 2.0, 1.25),
+    new_row("decode", "32 rows, 1 op, warm", "steergraph", 1.5, 1.0),
+    new_row("steer", "host, graph launch", "steergraph", None, cpu_us=2.5),
+    new_row("steer", "1 op", "torch eager loop", 1875.0, 10.0, 1900.0, steergraph_x=150.0),
+    new_row("decode", "32 rows, 1 op", "torch eager loop", 2850.0, 1.25, 2900.0),
+    new_row("steer", "1 op", "torch gather/scatter", 2000.0, 10.0, 2050.0, x="inf"),
+    new_row("warmup", "later calls", "steergraph", None, wall=21.0),
+    new_row("warmup", "first result", "torch.compile loop (dynamic)", None, wall=18.4e6,
+            amortise_calls=21042.0),
+]  # fmt: skip
+NEW_LINES = [
+    "**Card 1**, CUDA driver 13.0, NVRTC 13.0.88, commit `c0ffee`, 2026-01-02:",
+    "| workload | steergraph, µs | floor, µs | ratio | eager loop | gather/scatter |",
+    "| steer: 1 op | 12.50 | 10.00 | 1.25 | 150 × | 160 × |",
+    "| steer: 8 ops | 20.00 | 10.00 | 2.00 |  |  |",
+    "| decode: 32 rows, 1 op | 2.00 | 1.25 | 1.60 | 1425 × |  |",
+    "| later calls | steergraph | 21 µs |  |",
+    "| first result | torch.compile loop (dynamic) | 18.4 s | 21042 |",
+]
 # name, what a result file holds, what must be said
 REFUSED = [
     ("no JSON", "[", "tools/bench/results/a.json: Expecting value"),
@@ -25,6 +60,13 @@ REFUSED = [
     ("a member that is missing", [{**ROW, "card": None}], "rows[0].card: None is no value"),
     ("a time that is no number", [ROW, {**ROW, "ratio": "inf"}], "rows[1].ratio: 'inf' is no"),
     ("a suite without a table", [{**ROW, "suite": "rope"}], "suite 'rope'"),
+    ("a new row with a member that is missing", [{k: v for k, v in NEW[0].items() if k != "wall_us"}],
+     "rows[0]: no member 'wall_us'"),
+    ("a new row with a text for a time", [{**NEW[0], "median_us": "12"}], "rows[0].median_us: '12'"),
+    ("an extra that is no number", [{**NEW[0], "registers": None}], "rows[0].registers: None"),
+    ("a ratio that is not that of its times", [{**NEW[0], "ratio": 1.05}], "rows[0].ratio: 1.05"),
+    ("the same row twice", [NEW[0], NEW[1], NEW[0]], "two rows of suite 'steer', '1 op'"),
+    ("rows of two forms", [NEW[0], ROW], "rows with a kernel and rows with a series"),
     ("two cards in one run", [ROW, {**ROW, "card": "Card 2"}], "rows of 2 cards"),
 ]
 good = True
@@ -74,6 +116,18 @@ def main() -> int:
         report(LINE in text and head in text and "No results" not in text, "renders a run", text)
         (root / "README.md").write_text(text.replace("1.12", "1.02"))
         report(table(root, "check")[0] == 1, "check fails on a number changed by hand", text)
+    with tempfile.TemporaryDirectory() as folder:
+        root = tree(folder, README, {})
+        words = ["record", "n", "--commit", "c0ffee", "--date", "2026-01-02"]
+        status, said = table(root, *words, text=json.dumps(NEW))
+        report(status == 0, "record takes rows with series", said)
+        table(root, "write")
+        text = (root / "README.md").read_text()
+        missing = [line for line in NEW_LINES if line not in text]
+        report(not missing, "renders workloads, peers and warm-up", f"{missing} in {text}")
+        hidden = [word for word in ("copy |", "slice loop", "warm |", "host,") if word in text]
+        report(not hidden, "leaves what is not shown in the file", text)
+        report(table(root, "check")[0] == 0, "check passes on them", text)
     for name, value, expected in REFUSED:
         with tempfile.TemporaryDirectory() as folder:
             status, said = table(tree(folder, README, {"a.json": value}), "check")

@@ -191,8 +191,8 @@ static void draw_group(const struct stg_plot_panel *panel, const struct stg_plot
 }
 
 static void draw_key(const struct stg_plot_panel *panel, double top, struct stg_strbuf *out) {
-  double y = top;
-  for (size_t s = 0; s < panel->n_series; s++, y += KEY_HEIGHT) {
+  for (size_t s = 0; s < panel->n_series; s++) {
+    const double y = top + KEY_HEIGHT * (double)s;
     const struct stg_svg_bar box = {.x = LEFT,
                                     .y = y,
                                     .width = 12,
@@ -204,6 +204,7 @@ static void draw_key(const struct stg_plot_panel *panel, double top, struct stg_
     stg_svg_text(out, &place, panel->series[s]);
   }
   if (has_floor(panel)) {
+    const double y = top + KEY_HEIGHT * (double)panel->n_series;
     const struct stg_svg_place place = {LEFT + 18, y + 10, 0, "start", 11};
     stg_svg_line(out, LEFT - 2, y + 6, LEFT + 14, y + 6, "floor");
     stg_svg_text(out, &place, "floor: moving the same bytes");

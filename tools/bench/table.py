@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """Keep the table of measured numbers in README.md equal to the results in tools/bench/results.
 
-    steergraph bench steer --json SPEC... | python3 tools/bench/table.py record NAME
+    steergraph bench all --peers --json | python3 tools/bench/table.py record NAME
     python3 tools/bench/table.py write      render the table between its two markers in README.md
     python3 tools/bench/table.py check      exit 1 when README.md and the results differ
 
 A result file is one run on one card: the array that the bench prints, or, as `record` writes it,
-an object with that array in "rows", and the "commit" and the "date" of the run.
+an object with that array in "rows", and the "commit" and the "date" of the run. Rows of `bench steer
+SPEC...` by older versions, which had a "kernel" and no "series", keep their own table.
+
+Of a run the README shows, per workload of the suites steer and decode, our time, the floor, and how
+many times ours each PyTorch peer takes; and what is said of warming up. All else stays in the file.
 """
 import argparse
 import datetime
@@ -29,6 +33,26 @@ HEAD = (
 )
 TEXT_COLUMNS = (0, 2)
 
+# Rows of today.
+ROW_TEXTS = ("suite", "name", "series", "card", "cuda")
+ROW_NUMBERS = ("median_us", "min_us", "max_us", "wall_us", "floor_us", "ratio")
+NO_NUMBERS = ("inf", "-inf", "nan")  # as the bench writes them; only extras may be so
+OURS = "steergraph"
+SHOWN_SUITES = ("steer", "decode")
+PEERS = {
+    "torch eager loop": "eager loop",
+    "torch.compile loop (dynamic)": "compiled loop",
+    "torch.compile loop (reduce-overhead)": "reduce-overhead",
+    "torch loop in a CUDA graph": "loop in a graph",
+    "torch gather/scatter": "gather/scatter",
+    "torch row-wise": "row-wise",
+    "torch.compile row-wise": "row-wise compiled",
+    "torch uniform op": "whole-batch op",
+    "torch eager op": "single ops",
+    "torch.compile op (dynamic)": "single ops compiled",
+    "torch.compile op (reduce-overhead)": "single ops reduce-overhead",
+}
+
 
 class Fault(Exception):
     """One line for the user."""
@@ -46,16 +70,43 @@ def is_right(member: str, value) -> bool:
     return is_number(value) and value > 0
 
 
-def check_row(place: str, row) -> None:
-    if not isinstance(row, dict):
-        raise Fault(f"{place}: expected an object, as `steergraph bench steer --json` prints it")
+def check_old_row(place: str, row: dict) -> None:
     for member in TEXTS + COUNTS + TIMES:
         if member not in row:
             raise Fault(f"{place}: no member '{member}'")
         if not is_right(member, row[member]):
             raise Fault(f"{place}.{member}: {row[member]!r} is no value of a measured row")
     if row["suite"] != "steer" or row["kernel"] not in KERNELS:
-        raise Fault(f"{place}: suite '{row['suite']}', kernel '{row['kernel']}' has no table yet")
+        raise Fault(f"{place}: suite '{row['suite']}', kernel '{row['kernel']}' has no table")
+
+
+def check_row(place: str, row) -> None:
+    if not isinstance(row, dict):
+        raise Fault(f"{place}: expected an object, as `steergraph bench --json` prints it")
+    if "kernel" in row:
+        check_old_row(place, row)
+        return
+    for member in (*ROW_TEXTS, "driver", *ROW_NUMBERS):
+        if member not in row:
+            raise Fault(f"{place}: no member '{member}'")
+    for member in ROW_TEXTS:
+        value = row[member]
+        if not (isinstance(value, str) and value and "|" not in value and "\n" not in value):
+            raise Fault(f"{place}.{member}: {value!r} is no value of a measured row")
+    if not is_right("driver", row["driver"]):
+        raise Fault(f"{place}.driver: {row['driver']!r} is no value of a measured row")
+    for member in set(row) - set(ROW_TEXTS):
+        value = row[member]
+        if member in ROW_NUMBERS:
+            right = value is None or (is_number(value) and value > 0)
+        else:
+            right = is_number(value) or value in NO_NUMBERS
+        if not right:
+            raise Fault(f"{place}.{member}: {value!r} is no value of a measured row")
+    median, floor, ratio = row["median_us"], row["floor_us"], row["ratio"]
+    known = None if median is None or floor is None else median / floor
+    if (known is None) != (ratio is None) or (known and not math.isclose(known, ratio, rel_tol=1e-5)):
+        raise Fault(f"{place}.ratio: {ratio!r} is not median_us over floor_us")
 
 
 def read_run(text: str, place: str) -> dict:
@@ -74,6 +125,12 @@ def read_run(text: str, place: str) -> dict:
     cards = {(row["card"], row["driver"]) for row in rows}
     if len(cards) > 1:
         raise Fault(f"{place}: rows of {len(cards)} cards or drivers; a file is one run")
+    if len({"kernel" in row for row in rows}) > 1:
+        raise Fault(f"{place}: rows with a kernel and rows with a series; a file is one run")
+    names = [(row["suite"], row["name"], row["series"]) for row in rows if "kernel" not in row]
+    for name in names:
+        if names.count(name) > 1:
+            raise Fault(f"{place}: two rows of suite '{name[0]}', '{name[1]}', series '{name[2]}'")
     return {"rows": rows, "commit": run.get("commit"), "date": run.get("date")}
 
 
@@ -94,17 +151,65 @@ def cells(row: dict) -> list[str]:
     ]
 
 
+def lines_of(head: list[str], rows: list[list[str]], text_columns) -> list[str]:
+    marks = ["---" if column in text_columns else "---:" for column in range(len(head))]
+    return ["| " + " | ".join(row) + " |" for row in [head, marks, *rows]]
+
+
+def time_text(us: float) -> str:
+    for size, unit in ((1e6, "s"), (1e3, "ms")):
+        if us >= size:
+            return f"{us / size:.3g} {unit}"
+    return f"{us:.3g} µs" if us < 100 else f"{us:.0f} µs"
+
+
+def times_text(factor: float) -> str:
+    return f"{factor:.0f} ×" if factor >= 99.5 else f"{factor:.3g} ×"
+
+
+def workload_lines(rows: list[dict]) -> list[str]:
+    """Per workload: our time, the floor, the ratio, and each peer's time over ours."""
+    times = {(row["suite"], row["name"], row["series"]): row["median_us"] for row in rows}
+    ours = [row for row in rows if row["series"] == OURS and row["suite"] in SHOWN_SUITES]
+    ours = [row for row in ours if row["ratio"] is not None and not row["name"].endswith(", warm")]
+    keys = [(row["suite"], row["name"]) for row in ours]
+    peers = [peer for peer in PEERS if any(times.get((*key, peer)) for key in keys)]
+    table = []
+    for row, key in zip(ours, keys):
+        line = [f"{row['suite']}: {row['name']}", f"{row['median_us']:.2f}", f"{row['floor_us']:.2f}"]
+        line.append(f"{row['ratio']:.2f}")
+        for peer in peers:
+            time = times.get((*key, peer))
+            line.append(times_text(time / row["median_us"]) if time else "")
+        table.append(line)
+    head = ["workload", "steergraph, µs", "floor, µs", "ratio", *(PEERS[peer] for peer in peers)]
+    return lines_of(head, table, (0,)) if table else []
+
+
+def warmup_lines(rows: list[dict]) -> list[str]:
+    table = []
+    for row in rows:
+        if row["suite"] == "warmup" and row["wall_us"] is not None:
+            calls = row.get("amortise_calls")
+            table.append([row["name"], row["series"], time_text(row["wall_us"]),
+                          "" if calls is None else f"{calls:.0f}"])
+    return lines_of(["warm-up", "by", "time", "calls to amortise"], table, (0, 1)) if table else []
+
+
 def render_run(run: dict) -> list[str]:
     first = run["rows"][0]
     driver = f"{first['driver'] // 1000}.{first['driver'] % 1000 // 10}"
     facts = [f"**{first['card']}**", f"CUDA driver {driver}"]
+    facts += [f"NVRTC {first['cuda']}"] if "cuda" in first else []
     facts += [f"commit `{run['commit']}`"] if run["commit"] else []
     facts += [run["date"]] if run["date"] else []
-    marks = ["---" if column in TEXT_COLUMNS else "---:" for column in range(len(HEAD))]
-    lines = [", ".join(facts) + ":", ""]
-    for row in [list(HEAD), marks] + [cells(row) for row in run["rows"]]:
-        lines.append("| " + " | ".join(row) + " |")
-    return lines
+    lines = [", ".join(facts) + ":"]
+    if "kernel" in first:
+        return lines + ["", *lines_of(list(HEAD), [cells(row) for row in run["rows"]], TEXT_COLUMNS)]
+    parts = [part for part in (workload_lines(run["rows"]), warmup_lines(run["rows"])) if part]
+    for part in parts:
+        lines += ["", *part]
+    return lines if parts else [*lines, "", "No row that is shown here."]
 
 
 def render(root: pathlib.Path) -> str:
