@@ -133,9 +133,11 @@ static int show_rows(const struct stg_bench_report *report, const struct bench_r
     const char *dash = strchr(nvrtc.compiler, '-');
     machine.cuda = dash != NULL ? dash + 1 : nvrtc.compiler;
   }
-  stg_status status =
-      run->plot != NULL ? stg_bench_plot_write(report, &machine, run->plot, &err) : STG_OK;
-  int code = status == STG_OK ? print_rows(report, &machine, run->json) : stg_report_fail(&err);
+  int code = print_rows(report, &machine, run->json);
+  if (code == STG_EXIT_DONE && run->plot != NULL &&
+      stg_bench_plot_write(report, &machine, run->plot, &err) != STG_OK) {
+    code = stg_report_fail(&err);
+  }
   stg_device_close(device);
   return code;
 }

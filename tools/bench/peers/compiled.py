@@ -7,12 +7,10 @@ import peer
 
 
 def compiled(side, **options):
-    import torch
-    from torch_side import loop_on
+    from torch_side import compile_with, loop_on
 
-    torch._dynamo.reset()
     chains = side.chains()
-    function = torch.compile(lambda hidden: loop_on(hidden, chains), **options)
+    function = compile_with(lambda hidden: loop_on(hidden, chains), **options)
     return peer.Attempt(lambda buffers: lambda index: function(buffers[index]), compiled=True)
 
 

@@ -6,13 +6,9 @@ import peer
 
 
 def alone(side, **options):
-    import torch
-    from torch_side import op_on
+    from torch_side import compile_with, op_on
 
-    function = op_on
-    if options:
-        torch._dynamo.reset()
-        function = torch.compile(op_on, **options)
+    function = compile_with(op_on, **options) if options else op_on
     chains = side.chains()
 
     def steer(hidden):

@@ -48,13 +48,10 @@ def expression(hidden, tables):
 
 
 def rowwise(side, compiled: bool = False):
-    import torch
+    from torch_side import compile_with
 
     tables = [table_of(side, step) for step in range(side.case.longest_chain())]
-    function = expression
-    if compiled:
-        torch._dynamo.reset()
-        function = torch.compile(expression)
+    function = compile_with(expression) if compiled else expression
     return peer.Attempt(
         lambda buffers: lambda index: function(buffers[index], tables), compiled=compiled)
 

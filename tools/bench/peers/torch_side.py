@@ -80,7 +80,7 @@ class Side:
 
     def resolve(self, op) -> tuple:
         """An op as op_on takes it. A scaled vector is made once, not per call."""
-        v = self.vectors[op.vector]
+        v = self.vectors[op.vector].clone()  # a vector of a request, not a view of a table
         if op.name == "add":
             return "add", (op.params["scale"] * self.exact_vectors[op.vector]).to(v.dtype), 0.0, 0.0
         if op.name == "projection_cap":
@@ -145,6 +145,15 @@ def measure(call, count: int, repeats: int = REPEATS) -> tuple:
         wall.append((time.perf_counter() - start) * 1e6)
         device.append(begin.elapsed_time(end) * 1e3)
     return rows.Times(device), rows.Times(wall)
+
+
+def compile_with(function, **options):
+    """torch.compile with nothing compiled before. Numbers of the batch (first rows, bounds) are
+    constants: as symbols they would only make compiling longer."""
+    torch._dynamo.reset()
+    torch._dynamo.config.specialize_int = True
+    torch._dynamo.config.specialize_float = True
+    return torch.compile(function, **options)
 
 
 def first_call_ms(call) -> float:
