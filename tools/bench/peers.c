@@ -221,9 +221,24 @@ static stg_status add_warmup(struct stg_bench_report *report, const char *series
   return status == STG_OK ? stg_bench_report_add(report, &later, reterr) : status;
 }
 
+/* A workload that was renamed in its suite would be measured beside nothing. */
+static stg_status check_names(const struct peers_run *run, const struct stg_bench_report *report,
+                              stg_error *reterr) {
+  for (size_t i = 0; i < N_CASES; i++) {
+    if (is_wanted(run, cases[i].suite) &&
+        stg_bench_report_find(report, cases[i].suite, cases[i].mix.name, STG_BENCH_OURS) == NULL) {
+      return stg_error_set(reterr, STG_E_NOT_FOUND,
+                           "bench --peers: suite '%s' has no row '%s' of ours; rename the case in "
+                           "peers.c",
+                           cases[i].suite, cases[i].mix.name);
+    }
+  }
+  return STG_OK;
+}
+
 static stg_status run_all(struct peers_run *run, struct stg_bench_report *report,
                           stg_error *reterr) {
-  stg_status status = STG_OK;
+  stg_status status = check_names(run, report, reterr);
   for (size_t i = 0; status == STG_OK && i < N_CASES; i++) {
     if (peers_of(run, i) != 0) {
       status = write_case(run, i, reterr);
