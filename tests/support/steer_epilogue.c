@@ -20,6 +20,14 @@
 #define BATCH_ELEMS 30000
 #define MAX_ROWS 100
 
+static const int64_t sizes[] = {1, 7, 100, 256, 4096, 4097, 16384, 40000};
+static const struct {
+  stg_dtype dtype, bank;
+} types[] = {{STG_BF16, STG_BF16}, {STG_F16, STG_F16}, {STG_F32, STG_F32}, {STG_BF16, STG_F32}};
+
+#define N_SIZES (sizeof sizes / sizeof sizes[0])
+#define N_TYPES (sizeof types / sizeof types[0])
+
 static stg_steer_desc desc_of(int64_t hidden_size, stg_dtype dtype, stg_dtype bank) {
   return (stg_steer_desc){.hidden_size = hidden_size,
                           .dtype = dtype,
@@ -91,15 +99,11 @@ static void sweep_geometry(struct steer_env *env, const stg_steer_desc *desc, ui
 }
 
 static void every_size_dtype_and_alignment_meets_the_bound(void **state) {
-  static const int64_t sizes[] = {1, 7, 100, 256, 4096, 4097, 16384, 40000};
-  static const struct {
-    stg_dtype dtype, bank;
-  } types[] = {{STG_BF16, STG_BF16}, {STG_F16, STG_F16}, {STG_F32, STG_F32}, {STG_BF16, STG_F32}};
   struct steer_env *env = *state;
-  for (size_t k = 0; k < 8 * 4; k++) {
-    const size_t size = k / 4, type = k % 4;
+  for (size_t k = 0; k < N_SIZES * N_TYPES; k++) {
+    const size_t size = k / N_TYPES, type = k % N_TYPES;
     /* quick: one geometry per size, its dtypes going round */
-    if (!env->quick || type == size % 4) {
+    if (!env->quick || type == size % N_TYPES) {
       stg_steer_desc desc = desc_of(sizes[size], types[type].dtype, types[type].bank);
       desc.epsilon = k % 2 == 0 ? 1e-6F : 1e-3F;
       sweep_geometry(env, &desc, (uint32_t)k + 101);
@@ -118,31 +122,36 @@ static void set_idle_chains(struct steer_bed *bed) {
 
 /* The same rows with no row steered, and with unsteered rows, an idle chain and an empty slot among
  * steered ones. */
-static void rows_that_nothing_acts_on_get_the_bits_of_the_norm_alone(void **state) {
+static void expect_bits_of_the_norm_alone(struct steer_bed *bed, bool out_of_place,
+                                          uint32_t longest) {
   static const int32_t slots[] = {STG_ROW_UNSTEERED, 1, 0, SLOTS - 1, 1};
+  const struct steer_layout layout = {.rows = 40, .out_of_place = out_of_place};
+  struct steer_batch *plain = steer_batch_create(bed, &layout);
+  struct steer_batch *mixed = steer_batch_create(bed, &layout);
+  plain->longest = mixed->longest = longest;
+  steer_batch_fill(plain, 5, 1);
+  steer_batch_fill(mixed, 5, 1);
+  for (int64_t r = 0; r < 40; r++) {
+    steer_batch_map(mixed, r, r + 1, slots[r % 5]);
+  }
+  steer_batch_expect_ok(plain);
+  steer_batch_expect_ok(mixed);
+  for (int64_t r = 0; r < 40; r++) {
+    if (steer_batch_same(plain, r, mixed, r) != (slots[r % 5] != 1)) {
+      fail_msg("hidden=%lld: row %lld (slot %d)", (long long)bed->hidden_size, (long long)r,
+               slots[r % 5]);
+    }
+  }
+  steer_batch_destroy(plain);
+  steer_batch_destroy(mixed);
+}
+
+static void rows_that_nothing_acts_on_get_the_bits_of_the_norm_alone(void **state) {
   static const stg_dtype dtypes[] = {STG_BF16, STG_F16, STG_F32};
   for (unsigned k = 0; k < 12; k++) {
     struct steer_bed *bed = bed_of(state, k % 2 == 0 ? HIDDEN : 4097, dtypes[k % 3]);
-    const struct steer_layout layout = {.rows = 40, .out_of_place = k % 4 >= 2};
-    struct steer_batch *plain = steer_batch_create(bed, &layout);
-    struct steer_batch *mixed = steer_batch_create(bed, &layout);
-    plain->longest = mixed->longest = k < 6 ? 1 : 7;
     set_idle_chains(bed);
-    steer_batch_fill(plain, 5, 1);
-    steer_batch_fill(mixed, 5, 1);
-    for (int64_t r = 0; r < 40; r++) {
-      steer_batch_map(mixed, r, r + 1, slots[r % 5]);
-    }
-    steer_batch_expect_ok(plain);
-    steer_batch_expect_ok(mixed);
-    for (int64_t r = 0; r < 40; r++) {
-      if (steer_batch_same(plain, r, mixed, r) != (slots[r % 5] != 1)) {
-        fail_msg("hidden=%lld: row %lld (slot %d)", (long long)bed->hidden_size, (long long)r,
-                 slots[r % 5]);
-      }
-    }
-    steer_batch_destroy(plain);
-    steer_batch_destroy(mixed);
+    expect_bits_of_the_norm_alone(bed, k % 4 >= 2, k < 6 ? 1 : 7);
     steer_bed_destroy(bed);
   }
 }
