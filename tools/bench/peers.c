@@ -34,8 +34,9 @@ struct peer {
 };
 
 static const struct peer peers[] = {
-    {LOOP, "loop.py", 120},       {GATHER, "gather.py", 120}, {UNIFORM, "uniform.py", 120},
-    {ROWWISE, "rowwise.py", 120}, {PER_OP, "per_op.py", 180}, {COMPILED, "compiled.py", 240},
+    {LOOP, "loop.py", 120},        {GATHER, "gather.py", 120}, {UNIFORM, "uniform.py", 120},
+    {ROWWISE, "rowwise.py", 180},  {PER_OP, "per_op.py", 180}, {COMPILED, "compiled.py", 240},
+    {COMPILED, "reduced.py", 240},
 };
 
 struct peer_case {

@@ -2,28 +2,35 @@
 
 steergraph keeps a row in float32 through its chain and rounds once. A peer that works op by op in the
 row's type rounds every product, every sum and every projection. So the two may differ, by no more than
-those roundings: with u the type's unit roundoff (bf16: 2^-8) and h the row after op k, which adds
-c * v (c is a scale, or made from the projection p = h . v),
+those roundings. With u the type's unit roundoff (bf16: 2^-8) and h the row after op k, which adds c * v
+(c is a scale, or made from the projection p = h . v):
 
-    b[j]   grows by  u (|c v[j]| + |h[j]|)            the product and the sum, per op; u |h[j]| at the end
-    dp     =         4 u (|p| + rms(h) |v|)           the projection, its partial sums rounded as well,
-                     + sum_i d_i |v_i . v| + 4 |v*b|  and what earlier ops of the chain brought to it
-    d_k    =         gain * dp + 2 u |c|              the coefficient; gain 1 for a cap, |scale - 1| for
-                                                      an ablation, 0 for an add
+    b[j]   grows by  u (|c v[j]| + |h[j]|)           per op, the product and the sum; u |h[j]| at the end
+    s[j]^2 grows by  one third of the squares        the same as variances
+    dp     =         3 u (|p| + rms(h) |v|)          the projection, whose partial sums may be rounded,
+                     + reach(v)                      and what earlier ops of the chain brought to it
+    d_k    =         gain * dp + 2 u |c|             the coefficient; gain 1 for a cap, |scale - 1| for
+                                                     an ablation, 0 for an add
+    reach(v) =       sum_i d_i |v_i . v| + 5 |v*s|   how far a projection on v may be off; v*s element
+                                                     by element
 
-An element may differ by b[j] + sum_i d_i |v_i[j]|. That alone would let a small wrong coefficient hide
-below the rounding of large elements, so the difference's projection on each vector of the chain is
-judged too: roundings average out in it, a wrong coefficient does not. It may be sum_i d_i |v_i . v|
-+ 4 |v*b|, v*b element by element (independent errors within +-b have 7 standard deviations there).
-Both with 5 % more, for products of roundings and for what float32 rounds.
+Three things are asked, each with 5 % more for products of roundings and for float32:
+
+element     |difference[j]| <= b[j] + sum_i d_i |v_i[j]|.
+projection  |difference . v_k| <= reach(v_k). Roundings average out in it, a wrong coefficient does not.
+mean        Rows of bf16 are coarse: where p is 20, a bound of 0.25 in the place of 0.5 is below the
+            rounding of one row. Over rows roundings average out again: the mean of sign(c) times the
+            difference's projection, over all ops of a kind in the case, is at most the root mean square
+            of reach over sqrt(count), and the mean of sum_i u |c_i| |v_i . v| for numbers of the op that
+            are rounded alike in every row.
 
 Rows with no chain must be equal.
 """
 import math
 
 UNIT_ROUNDOFF = {"BF16": 2.0**-8, "F16": 2.0**-11, "F32": 2.0**-24}
-PROJECTION_ROUNDINGS = 4
-SPREAD = 4
+PROJECTION_ROUNDINGS = 3
+DEVIATIONS = 5
 SECOND_ORDER = 1.05
 
 
@@ -62,8 +69,8 @@ class ListMath:
         return max(ratios)
 
     @staticmethod
-    def numbers(number):
-        """A number of the row, or of each row, as a list."""
+    def numbers(number, row):
+        """The numbers of all rows in `row` as a list."""
         return [number]
 
     size = staticmethod(len)
@@ -76,7 +83,8 @@ class Followed:
         self.m, self.unit = math_of, unit
         self.row = before
         self.bound = self.m.scale(0.0, before)
-        self.errors = []  # (d, vector) per op
+        self.variance = self.m.scale(0.0, before)
+        self.steps = []  # (c, d, vector) per op
         for op in chain:
             self.step(op, vectors[op.vector])
         self.round(self.row)
@@ -88,14 +96,24 @@ class Followed:
         return self.m.root(self.dot(x, x))
 
     def round(self, row) -> None:
-        self.bound = self.m.each(lambda b, x: b + self.unit * abs(x), self.bound, row)
+        unit = self.unit
+        self.bound = self.m.each(lambda b, x: b + unit * abs(x), self.bound, row)
+        self.variance = self.m.each(lambda s, x: s + (unit * x) * (unit * x) / 3, self.variance, row)
 
-    def along(self, v):
-        """How far the projection on v may be off: earlier coefficients, and the roundings."""
-        spread = SPREAD * self.norm(self.m.each(lambda a, b: a * b, v, self.bound))
-        for error, vector in self.errors:
-            spread = spread + error * abs(self.dot(vector, v))
-        return spread
+    def reach(self, v):
+        """How far the projection on v may be off: coefficients so far, and roundings."""
+        variance = self.m.total(self.m.each(lambda a, s: a * a * s, v, self.variance))
+        reach = DEVIATIONS * self.m.root(variance)
+        for _, error, vector in self.steps:
+            reach = reach + error * abs(self.dot(vector, v))
+        return reach
+
+    def shared(self, v):
+        """The part of it that rows may have in common."""
+        shared = 0.0
+        for c, _, vector in self.steps:
+            shared = shared + self.unit * abs(c) * abs(self.dot(vector, v))
+        return shared
 
     def coefficient(self, op, v) -> tuple:
         """(c, d) of an op on the row as it is."""
@@ -104,7 +122,7 @@ class Followed:
             return c, 2 * self.unit * abs(c)
         p = self.dot(self.row, v)
         scale = self.norm(self.row) * (1.0 / math.sqrt(self.m.size(v))) * self.norm(v)
-        error = PROJECTION_ROUNDINGS * self.unit * (abs(p) + scale) + self.along(v)
+        error = PROJECTION_ROUNDINGS * self.unit * (abs(p) + scale) + self.reach(v)
         if op.name == "ablation":
             gain = op.params["scale"] - 1
             c = gain * p
@@ -118,26 +136,51 @@ class Followed:
         self.row = self.m.each(lambda x, y: x + y, self.row, added)
         self.round(added)
         self.round(self.row)
-        self.errors.append((d, v))
+        self.steps.append((c, d, v))
 
 
-def disagreement(m, before, after, expected, chain, vectors, dtype: str) -> tuple:
-    """(worst element, worst projection), each over its bound: above 1 is a disagreement.
+class Verdict:
+    """What was found of a result so far, each over its bound: above 1 is a disagreement."""
 
-    `before`, `after` and `expected` are rows of one chain, as `m` has them.
-    """
-    difference = m.each(lambda x, y: x - y, after, expected)
-    if not chain:
-        return m.worst(m.each(abs, difference), m.scale(0.0, before)), 0.0
-    followed = Followed(m, before, chain, vectors, UNIT_ROUNDOFF[dtype])
-    bound = followed.bound
-    for error, vector in followed.errors:
-        reach = m.scale(error, m.each(abs, vector))
-        bound = m.each(lambda b, x: b + x, bound, reach)
-    element = m.worst(m.each(abs, difference), m.scale(SECOND_ORDER, bound))
-    projection = 0.0
-    for index in sorted({op.vector for op in chain}):
-        v = vectors[index]
-        found = m.numbers(abs(followed.dot(difference, v)))
-        projection = max(projection, m.worst(found, m.numbers(SECOND_ORDER * followed.along(v))))
-    return element, projection
+    def __init__(self):
+        self.element = self.projection = 0.0
+        self.kinds = {}  # op name: [(signed difference, reach, shared)] of rows that the op changes
+
+    def add(self, m, before, after, expected, chain, vectors, dtype: str) -> None:
+        """Judge rows that share a chain, as `m` has them."""
+        difference = m.each(lambda x, y: x - y, after, expected)
+        size = m.each(abs, difference)
+        if not chain:
+            self.element = max(self.element, m.worst(size, m.scale(0.0, before)))
+            return
+        followed = Followed(m, before, chain, vectors, UNIT_ROUNDOFF[dtype])
+        bound = followed.bound
+        for _, error, vector in followed.steps:
+            bound = m.each(lambda b, x: b + x, bound, m.scale(error, m.each(abs, vector)))
+        self.element = max(self.element, m.worst(size, m.scale(SECOND_ORDER, bound)))
+        for op, (c, _, v) in zip(chain, followed.steps):
+            found = followed.dot(difference, v)
+            reach = SECOND_ORDER * followed.reach(v)
+            worst = m.worst(m.numbers(abs(found), before), m.numbers(reach, before))
+            self.projection = max(self.projection, worst)
+            parts = (c, found, reach, SECOND_ORDER * followed.shared(v))
+            for number, d, r, s in zip(*(m.numbers(part, before) for part in parts)):
+                if number != 0:
+                    self.kinds.setdefault(op.name, []).append((math.copysign(d, d * number), r, s))
+
+    def mean(self) -> float:
+        worst = 0.0
+        for rows in self.kinds.values():
+            count = len(rows)
+            found = abs(math.fsum(d for d, _, _ in rows)) / count
+            reach = math.sqrt(math.fsum(r * r for _, r, _ in rows)) / count
+            bound = reach + math.fsum(s for _, _, s in rows) / count
+            worst = max(worst, ListMath.worst([found], [bound]))
+        return worst
+
+    def agrees(self) -> bool:
+        return self.element <= 1 and self.projection <= 1 and self.mean() <= 1
+
+    def __str__(self) -> str:
+        return (f"elements are off by up to {self.element:.3g} times their bound, projections by "
+                f"{self.projection:.3g}, their mean by {self.mean():.3g}")
