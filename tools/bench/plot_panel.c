@@ -24,9 +24,11 @@
 /* Drawn as a line across the group, not as a bar. */
 #define FLOOR_SERIES "copy"
 
-/* Told apart by people who do not see all colours (Okabe and Ito). */
-static const char *const colours[] = {"#0072b2", "#e69f00", "#009e73", "#cc79a7",
-                                      "#56b4e9", "#d55e00", "#f0e442", "#999999"};
+/* Told apart by people who do not see all colours (Okabe and Ito); darker ones when those are used
+ * up. */
+static const char *const colours[STG_PLOT_MAX_SERIES] = {
+    "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999",
+    "#00324f", "#7a5400", "#004d38", "#7a2f58", "#2b6a8c", "#6e3000", "#8a8200", "#444444"};
 
 static size_t index_of(const char **names, size_t *count, size_t limit, const char *name) {
   for (size_t i = 0; i < *count; i++) {
@@ -177,7 +179,7 @@ static void draw_group(const struct stg_plot_panel *panel, const struct stg_plot
                                     .y = bottom - height,
                                     .width = BAR - 2,
                                     .height = height,
-                                    .fill = colours[s % (sizeof colours / sizeof colours[0])],
+                                    .fill = colours[s],
                                     .style = "bar"};
     draw_bar(panel, group, s, &bar, out);
   }
@@ -193,12 +195,8 @@ static void draw_group(const struct stg_plot_panel *panel, const struct stg_plot
 static void draw_key(const struct stg_plot_panel *panel, double top, struct stg_strbuf *out) {
   for (size_t s = 0; s < panel->n_series; s++) {
     const double y = top + KEY_HEIGHT * (double)s;
-    const struct stg_svg_bar box = {.x = LEFT,
-                                    .y = y,
-                                    .width = 12,
-                                    .height = 12,
-                                    .fill = colours[s % (sizeof colours / sizeof colours[0])],
-                                    .style = "key"};
+    const struct stg_svg_bar box = {
+        .x = LEFT, .y = y, .width = 12, .height = 12, .fill = colours[s], .style = "key"};
     const struct stg_svg_place place = {LEFT + 18, y + 10, 0, "start", 11};
     stg_svg_rect(out, &box);
     stg_svg_text(out, &place, panel->series[s]);
