@@ -10,11 +10,11 @@
 #include "tools/bench/svg.h"
 
 /* In pixels. */
-#define LEFT 90.0
+#define LEFT 120.0
 #define RIGHT 30.0
 #define HEAD 50.0
 #define PLOT_HEIGHT 300.0
-#define NAMES_HEIGHT 90.0
+#define NAMES_HEIGHT 130.0
 #define KEY_HEIGHT 18.0
 #define BAR 16.0
 #define GAP 26.0
@@ -188,7 +188,7 @@ static void draw_group(const struct stg_plot_panel *panel, const struct stg_plot
     const double y = bottom - PLOT_HEIGHT * stg_plot_scale_share(scale, panel->floors_us[group]);
     stg_svg_line(out, left - 4, y, right + 2, y, "floor");
   }
-  const struct stg_svg_place place = {(left + right) / 2, bottom + 16, -20, "end", 11};
+  const struct stg_svg_place place = {(left + right) / 2, bottom + 16, -40, "end", 11};
   stg_svg_text(out, &place, panel->groups[group]);
 }
 
