@@ -8,6 +8,7 @@
 
 #include <assert.h>
 
+#include "codegen/steer_extents.h"
 #include "codegen/writer.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/embedded.h"
@@ -16,63 +17,14 @@
 extern const struct stg_embedded_file stg_embedded_prelude[];
 extern const size_t stg_embedded_prelude_count;
 
-#define CHUNK_ELEMS 8
 #define WARP_THREADS 32
-#define MAX_THREADS 512
-#define TARGET_CHUNKS_PER_THREAD 2
-#define MAX_TILE_ROWS 8
-/* Registers that the rows of a tile may take of each thread: more rows share a vector's loads,
- * fewer leave room for more blocks. Measured on an H100: tools/bench/results. */
-#define TILE_REGISTERS 16
-#define TILE_REGISTERS_PAIR 32
-/* A row of up to this many registers stays in them; a longer one is read twice. */
-#define HELD_REGISTERS 64
-/* Threads that a multiprocessor is to hold at once: 1024 leave each 64 registers, 512 leave 128. */
-#define RESIDENT_THREADS 1024
-#define RESIDENT_THREADS_WIDE 512
-/* Layout of the text: where comments begin, and how far the second line of run_op's head goes. */
+/* Layout of the text: where comments begin. */
 #define NOTE_COLUMN 48
-#define RUN_OP_INDENT 46
 
 void stg_steer_prelude(struct stg_strbuf *out) {
   for (size_t i = 0; i < stg_embedded_prelude_count; i++) {
     stg_strbuf_mem(out, stg_embedded_prelude[i].text, stg_embedded_prelude[i].len);
   }
-}
-
-static int64_t chunks_of(int64_t hidden_size) {
-  return (hidden_size + CHUNK_ELEMS - 1) / CHUNK_ELEMS;
-}
-
-int64_t stg_steer_padded(int64_t hidden_size) {
-  return chunks_of(hidden_size) * CHUNK_ELEMS;
-}
-
-uint32_t stg_steer_threads(int64_t hidden_size) {
-  size_t wanted = stg_ceil_div((size_t)chunks_of(hidden_size), TARGET_CHUNKS_PER_THREAD);
-  size_t threads = stg_round_up(wanted, WARP_THREADS);
-  return threads > MAX_THREADS ? MAX_THREADS : (uint32_t)threads;
-}
-
-static int64_t chunks_per_thread(int64_t hidden_size) {
-  uint32_t threads = stg_steer_threads(hidden_size);
-  return (chunks_of(hidden_size) + threads - 1) / threads;
-}
-
-/* Registers of one thread for one row of the tile. */
-static int64_t registers_per_row(int64_t hidden_size, stg_dtype dtype, bool pair) {
-  int64_t per_chunk = (int64_t)(CHUNK_ELEMS * stg_dtype_bytes(dtype) / 4);
-  return chunks_per_thread(hidden_size) * per_chunk * (pair ? 2 : 1);
-}
-
-uint32_t stg_steer_prefill_rows(int64_t hidden_size, stg_dtype dtype, bool pair) {
-  int64_t per_row = registers_per_row(hidden_size, dtype, pair);
-  uint32_t rows = 1;
-  const int64_t room = pair ? TILE_REGISTERS_PAIR : TILE_REGISTERS;
-  while (rows < MAX_TILE_ROWS && 2 * (int64_t)rows * per_row <= room) {
-    rows *= 2;
-  }
-  return rows;
 }
 
 static const char *device_type(stg_dtype dtype) {
@@ -220,17 +172,13 @@ static void write_op(struct stg_writer *w, const struct stg_op *op) {
   stg_write_line(w, "// %s", builtin ? op->name : "user-defined");
   write_instrs(w, program, builtin ? op : NULL);
   if (program->scale != STG_NO_VALUE) {
-    stg_write_line(w, "edit.scales = true;");
-    stg_write_line(w, "edit.scale = v%u;", program->scale);
+    stg_write_line(w, "stg_scale(run, v%u);", program->scale);
   }
-  uint32_t edited = 0;
   for (uint32_t m = 0; m < program->n_vectors; m++) {
     if (program->coef[m] != STG_NO_VALUE) {
-      stg_write_line(w, "edit.t[%u] = v%u;", m, program->coef[m]);
-      edited |= 1u << m;
+      stg_write_line(w, "stg_add(run, %u, v%u);", m, program->coef[m]);
     }
   }
-  stg_write_line(w, "edit.mask = 0x%xu;", edited);
   stg_write_line(w, "break;");
   stg_write_close(w, "");
 }
@@ -251,35 +199,27 @@ static void write_bool(struct stg_writer *w, const char *name, bool value, const
   write_buffer(w, &line);
 }
 
-/* Vectors whose loads a thread has in flight: many for one row, whose sums are few. */
-static int vector_group(uint32_t tile_rows) {
-  return tile_rows == 1 ? 4 : tile_rows == 2 ? 2 : 1;
-}
-
 static void write_constants(struct stg_writer *w, const struct stg_steer_geometry *g) {
-  const int64_t hidden = g->hidden_size;
-  const int64_t per_thread = chunks_per_thread(hidden);
-  const bool held = g->tile_rows * registers_per_row(hidden, g->dtype, g->pair) <= HELD_REGISTERS;
+  const struct stg_steer_extents e = stg_steer_extents_of(g);
+  const int64_t tail = g->hidden_size % STG_CHUNK_ELEMS;
   stg_write_line(w, "typedef %s data;", device_type(g->dtype));
   stg_write_line(w, "typedef %s bank;", device_type(g->bank_dtype));
   write_bool(w, "pair", g->pair, "state = hidden + residual");
-  write_int(w, "hidden", hidden, "elements of a row");
-  write_int(w, "padded", stg_steer_padded(hidden), "elements of a bank vector");
-  write_int(w, "chunks", chunks_of(hidden), "of 8 elements");
-  write_int(w, "tail", hidden % CHUNK_ELEMS, "elements of the last chunk, 0: whole");
-  write_int(w, "threads", stg_steer_threads(hidden), "that share every row");
+  write_bool(w, "epilogue", g->epilogue, "add_rmsnorm");
+  write_int(w, "hidden", g->hidden_size, "elements of a row");
+  write_int(w, "padded", stg_steer_padded(g->hidden_size), "elements of a bank vector");
+  write_int(w, "chunks", e.chunks, "of 8 elements");
+  write_int(w, "tail", tail, "elements of the last chunk, 0: whole");
+  write_int(w, "threads", e.threads, "that share every row");
+  write_int(w, "warps", e.threads / WARP_THREADS, "that they are");
   write_int(w, "rows", g->tile_rows, "of the tile");
-  write_int(w, "chunks_per_thread", per_thread, "of one row");
-  write_bool(w, "held", held, "rows stay in registers");
-  write_int(w, "group", vector_group(g->tile_rows), "vectors loaded together");
-  write_int(w, "unroll_chunks", held ? per_thread : 1, "of the loops over a row");
-}
-
-/* Blocks that a multiprocessor is to hold: rows that take many registers leave room for fewer. */
-static uint32_t resident_blocks(const struct stg_steer_geometry *g, uint32_t threads) {
-  const int64_t held = g->tile_rows * registers_per_row(g->hidden_size, g->dtype, g->pair);
-  const uint32_t resident = held > TILE_REGISTERS ? RESIDENT_THREADS_WIDE : RESIDENT_THREADS;
-  return resident / threads > 0 ? resident / threads : 1;
+  write_int(w, "chunks_per_thread", e.chunks_per_thread, "of one row");
+  write_bool(w, "held", e.held, "rows stay in registers");
+  write_int(w, "unroll", e.held ? e.chunks_per_thread : 1, "of the loops over a row's chunks");
+  write_int(w, "kept_chunks", e.kept_chunks, "of a vector, by a thread");
+  write_int(w, "staged_vectors", e.staged_vectors, "of a chain, in shared memory");
+  write_int(w, "vector_words", e.vector_bytes / 4, "that they take there");
+  write_int(w, "stage_words", e.stage_bytes / 4, "that they and the rows take");
 }
 
 static void write_kernel(struct stg_writer *w, const struct stg_steer_geometry *g) {
@@ -288,13 +228,15 @@ static void write_kernel(struct stg_writer *w, const struct stg_steer_geometry *
                  (long long)g->hidden_size, stg_dtype_name(g->dtype),
                  (long long)stg_steer_padded(g->hidden_size), stg_dtype_name(g->bank_dtype),
                  g->pair ? "hidden+residual" : "hidden");
+  if (g->epilogue) {
+    stg_write_line(w, "// epilogue add_rmsnorm");
+  }
   stg_write_open(w, "struct stg_geometry");
   write_constants(w, g);
   stg_write_blank(w);
   stg_write_line(w, "// h = scale*h + sum t_m v_m, for the op that a record names by `code`");
-  stg_write_line(w, "static __device__ __forceinline__ void run_op(unsigned code, "
-                    "const stg_chain_run &run,");
-  stg_write_open(w, "%*sstg_edit &edit)", RUN_OP_INDENT, "");
+  stg_write_open(w, "static __device__ __forceinline__ void run_op(unsigned code, "
+                    "stg_chain_run &run)");
   stg_write_open(w, "switch (code)");
   for (size_t i = 0; i < g->n_ops; i++) {
     write_op(w, g->ops[i]);
@@ -303,9 +245,9 @@ static void write_kernel(struct stg_writer *w, const struct stg_steer_geometry *
   stg_write_close(w, "");
   stg_write_close(w, ";");
   stg_write_blank(w);
-  const uint32_t threads = stg_steer_threads(g->hidden_size);
-  stg_write_line(w, "extern \"C\" __global__ void __launch_bounds__(%u, %u)", threads,
-                 resident_blocks(g, threads));
+  const struct stg_steer_extents e = stg_steer_extents_of(g);
+  stg_write_line(w, "extern \"C\" __global__ void __launch_bounds__(%u, %u)", e.threads,
+                 e.resident_blocks);
   stg_write_open(w, STG_STEER_KERNEL_NAME "(const __grid_constant__ stg_steer_args args)");
   stg_write_line(w, "stg_steer_run<stg_geometry>(args);");
   stg_write_close(w, "");
@@ -327,9 +269,16 @@ static stg_status check_geometry(const struct stg_steer_geometry *g, stg_error *
   if (stg_dtype_bytes(g->bank_dtype) == 0) {
     return refuse_dtype("bank_dtype", g->bank_dtype, reterr);
   }
-  if (g->tile_rows < 1 || g->tile_rows > MAX_TILE_ROWS || !stg_is_pow2(g->tile_rows)) {
+  if (g->epilogue && !g->pair) {
+    return stg_error_set(reterr, STG_E_INVALID, "epilogue: it needs the state hidden+residual");
+  }
+  if (g->tile_rows < 1 || g->tile_rows > STG_MAX_TILE_ROWS || !stg_is_pow2(g->tile_rows)) {
     return stg_error_set(reterr, STG_E_INVALID, "tile_rows: %u is not a power of two up to %d",
-                         g->tile_rows, MAX_TILE_ROWS);
+                         g->tile_rows, STG_MAX_TILE_ROWS);
+  }
+  if (g->tile_rows > 1 && !stg_steer_extents_of(g).held) {
+    return stg_error_set(reterr, STG_E_INVALID, "tile_rows: %u rows of %lld elements do not fit",
+                         g->tile_rows, (long long)g->hidden_size);
   }
   if (g->n_ops == 0) {
     return stg_error_set(reterr, STG_E_INVALID, "ops: none; a kernel needs at least one");
@@ -351,9 +300,11 @@ stg_status stg_steer_generate(const struct stg_steer_geometry *geometry,
   write_kernel(&w, geometry);
   status = stg_strbuf_status(ret_source, reterr);
   if (status == STG_OK) {
+    const struct stg_steer_extents extents = stg_steer_extents_of(geometry);
     *ret_rule = (struct stg_launch_rule){
-        .threads = stg_steer_threads(geometry->hidden_size),
+        .threads = extents.threads,
         .rows_per_block = geometry->tile_rows,
+        .stage_bytes = (uint32_t)extents.stage_bytes,
     };
   }
   return status;

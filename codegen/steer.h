@@ -16,6 +16,7 @@ struct stg_steer_geometry {
   stg_dtype dtype;
   stg_dtype bank_dtype;
   bool pair;          /* state = hidden + residual */
+  bool epilogue;      /* add_rmsnorm, of a pair */
   uint32_t tile_rows; /* rows per block: 1 is the decode tile */
   const struct stg_op *const *ops;
   size_t n_ops;
@@ -24,10 +25,16 @@ struct stg_steer_geometry {
 #define STG_STEER_KERNEL_NAME "stg_steer"
 #define STG_STEER_MAX_HIDDEN ((int64_t)1 << 20)
 
-/* How the kernel is launched: grid.x = ceil(rows / rows_per_block), block.x = threads. */
+/*
+ * How the kernel is launched: block.x = threads; grid.x = rows, or as many blocks as the device
+ * holds at once where that is fewer and a tile has several rows: blocks share the rows out among
+ * themselves. Dynamic shared memory: stage_bytes, a chain of chain_words, and bounce_bytes where
+ * rows are not STG_STEER_ALIGNED.
+ */
 struct stg_launch_rule {
   uint32_t threads;
-  uint32_t rows_per_block;
+  uint32_t rows_per_block; /* of a tile: what a block works on at a time */
+  uint32_t stage_bytes;    /* room for rows and vectors on their way */
 };
 
 /** Threads that share a row: a function of hidden_size alone, which is what makes bits invariant.
@@ -53,19 +60,21 @@ int64_t stg_steer_padded(int64_t hidden_size);
 
 /* The kernel's one argument: struct stg_steer_args of the prelude, field by field. */
 struct stg_steer_args {
-  uint64_t hidden, out, residual, row_map, table, records, bank, report;
+  uint64_t hidden, out, residual, row_map, table, records, bank, report, weight;
   int64_t row_stride;
   int32_t rows;
   uint32_t slots, layer, chain_words, flags;
+  float epsilon;
 };
-/* A row map in device memory: this header, then int32 [rows]. Word 0: what the entries are. */
+/* A row map in device memory: this header, then int32 [rows]. Word 0: what the entries are; word
+ * 1: how many there are. */
 #define STG_MAP_HEADER_WORDS 4
 #define STG_MAP_OF_RECORDS 0
 #define STG_MAP_OF_SLOTS 1
 /* A record holds a chain per layer, each in equal room; word 0 of a chain is 0 where there is none.
  */
 #define STG_STEER_IN_PLACE 1u
-#define STG_STEER_ALIGNED 2u
+#define STG_STEER_ALIGNED 2u /* every row and the weight by 16 bytes, and whole chunks in a row */
 
 /** Append the source (without the prelude) and fill the launch rule. */
 STG_NODISCARD stg_status stg_steer_generate(const struct stg_steer_geometry *geometry,

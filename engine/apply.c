@@ -127,7 +127,8 @@ static void fill_args(const stg_frame *frame, const stg_apply *apply, int64_t st
   const struct stg_steer_decl *decl = &steer->decl;
   const void *out = apply->out != NULL ? apply->out : apply->hidden;
   const bool aligned = is_aligned(apply->hidden) && is_aligned(out) &&
-                       is_aligned(apply->residual) &&
+                       is_aligned(apply->residual) && is_aligned(apply->weight) &&
+                       decl->hidden_size % 8 == 0 &&
                        ((size_t)stride * stg_dtype_bytes(decl->dtype)) % 16 == 0;
   *args = (struct stg_steer_args){
       .hidden = (uint64_t)(uintptr_t)apply->hidden,
@@ -138,12 +139,14 @@ static void fill_args(const stg_frame *frame, const stg_apply *apply, int64_t st
       .records = steer->records,
       .bank = steer->bank.memory,
       .report = (uint64_t)(uintptr_t)steer->words,
+      .weight = (uint64_t)(uintptr_t)apply->weight,
       .row_stride = stride,
       .rows = (int32_t)frame->rows,
       .slots = decl->max_slots,
       .layer = apply->layer,
       .chain_words = steer->chain_words,
       .flags = (out == apply->hidden ? STG_STEER_IN_PLACE : 0) | (aligned ? STG_STEER_ALIGNED : 0),
+      .epsilon = decl->epsilon,
   };
 }
 
@@ -160,9 +163,12 @@ static stg_status apply_cuda(stg_frame *frame, const stg_apply *apply, int64_t s
   if (capturing) {
     return stg_plan_capture(engine, frame->plan, &args, stream, reterr);
   }
-  return frame->rows == 0
-             ? STG_OK
-             : stg_plan_launch(engine, frame->plan, frame->exec, &args, stream, reterr);
+  /* what the step put on the stream must have ended before the kernel reads the map: the first
+   * launch waits for it, and whatever comes later waits for that */
+  const struct stg_plan_launch launch = {
+      .exec = frame->exec, .early = !frame->fresh, .stream = stream};
+  frame->fresh = frame->fresh && frame->rows == 0;
+  return frame->rows == 0 ? STG_OK : stg_plan_launch(engine, frame->plan, &launch, &args, reterr);
 }
 
 /* Rows name slots; the CPU backend wants chains. A slot without a chain at this layer steers

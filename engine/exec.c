@@ -6,14 +6,11 @@
 
 #include "runtime/base/alloc.h"
 
-/* The chains of a tile's rows stand in dynamic shared memory. */
-static struct stg_launch_dims dims_of(const struct stg_plan_kernel *kernel, int64_t rows,
-                                      uint32_t chain_words) {
-  const uint32_t per_block = kernel->rows_per_block;
+static struct stg_launch_dims dims_of(const struct stg_plan_kernel *kernel, int64_t rows) {
   return (struct stg_launch_dims){
-      .grid_x = (uint32_t)((rows + per_block - 1) / per_block),
-      .block_x = kernel->threads,
-      .shared_bytes = per_block * chain_words * (uint32_t)sizeof(uint32_t),
+      .grid_x = rows < (int64_t)kernel->max_blocks ? (uint32_t)rows : kernel->max_blocks,
+      .block_x = kernel->rule.threads,
+      .shared_bytes = kernel->shared_bytes,
   };
 }
 
@@ -56,7 +53,7 @@ static stg_status make_graph(struct stg_engine *engine, const struct stg_plan *p
   void *pointers[] = {&args};
   const struct stg_graph_kernel node = {
       .module = plan->kernel->loaded.module,
-      .dims = dims_of(plan->kernel, 1, 0),
+      .dims = dims_of(plan->kernel, 1),
       .args = pointers,
   };
   return stg_graph_create(engine->device, &node, 1, stream, ret_graph, reterr);
@@ -117,24 +114,28 @@ void stg_exec_release(struct stg_exec *exec) {
 }
 
 static stg_status launch_plain(struct stg_engine *engine, const struct stg_plan_kernel *kernel,
-                               int64_t rows, const struct stg_steer_args *args, stg_stream stream,
+                               const struct stg_steer_args *args, bool early, stg_stream stream,
                                stg_error *reterr) {
   struct stg_steer_args copy = *args;
   void *pointers[] = {&copy};
-  const struct stg_launch_dims dims = dims_of(kernel, rows, args->chain_words);
+  const struct stg_launch_dims dims = dims_of(kernel, args->rows);
+  struct stg_module *module = kernel->loaded.module;
   atomic_fetch_add_explicit(&engine->counters.plain_launches, 1, memory_order_relaxed);
-  return stg_launch(engine->device, kernel->loaded.module, &dims, pointers, stream, reterr);
+  return early ? stg_launch_early(engine->device, module, &dims, pointers, stream, reterr)
+               : stg_launch(engine->device, module, &dims, pointers, stream, reterr);
 }
 
 stg_status stg_plan_launch(struct stg_engine *engine, const struct stg_plan *plan,
-                           struct stg_exec *exec, const struct stg_steer_args *args,
-                           stg_stream stream, stg_error *reterr) {
+                           const struct stg_plan_launch *launch, const struct stg_steer_args *args,
+                           stg_error *reterr) {
+  struct stg_exec *exec = launch->exec;
+  stg_stream stream = launch->stream;
   if (exec == NULL || exec->stream != stream) {
-    return launch_plain(engine, plan->kernel, args->rows, args, stream, reterr);
+    return launch_plain(engine, plan->kernel, args, launch->early, stream, reterr);
   }
   struct stg_steer_args copy = *args;
   void *pointers[] = {&copy};
-  const struct stg_launch_dims dims = dims_of(plan->kernel, args->rows, args->chain_words);
+  const struct stg_launch_dims dims = dims_of(plan->kernel, args->rows);
   stg_error error = STG_ERROR_INIT;
   pthread_mutex_lock(&exec->lock);
   stg_status status = stg_graph_set(engine->device, exec->graph, 0, &dims, pointers, &error);
@@ -146,7 +147,7 @@ stg_status stg_plan_launch(struct stg_engine *engine, const struct stg_plan *pla
   if (refused) {
     /* the driver refused the update: the plain launch gives the same result */
     atomic_fetch_add(&engine->counters.graph_fallbacks, 1);
-    return launch_plain(engine, plan->kernel, args->rows, args, stream, reterr);
+    return launch_plain(engine, plan->kernel, args, launch->early, stream, reterr);
   }
   if (status != STG_OK) {
     return stg_error_set(reterr, status, "%s", error.message);
@@ -161,5 +162,6 @@ stg_status stg_plan_capture(struct stg_engine *engine, const struct stg_plan *pl
                             stg_error *reterr) {
   struct stg_steer_args padded = *args;
   padded.rows = (int32_t)plan->shape.rows;
-  return launch_plain(engine, plan->capture_kernel, plan->shape.rows, &padded, stream, reterr);
+  /* a replay is ordered after all that is ahead of it, so the frame's map is in place */
+  return launch_plain(engine, plan->capture_kernel, &padded, true, stream, reterr);
 }

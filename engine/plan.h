@@ -23,7 +23,9 @@ struct stg_plan_kernel {
   const char *source; /* "memory", "disk", "compiled", "cpu" */
   double compile_ms;
   struct stg_loaded_kernel loaded;
-  uint32_t threads, rows_per_block;
+  struct stg_launch_rule rule;
+  uint32_t shared_bytes; /* dynamic, of a block */
+  uint32_t max_blocks;   /* of a launch: rows beyond are shared out among them */
 };
 
 struct stg_exec {
@@ -78,10 +80,16 @@ void stg_exec_release(struct stg_exec *exec);
 /** Destroy every exec: the table is going. */
 void stg_exec_destroy_all(struct stg_plan_table *table);
 
-/** Launch over `rows` rows: through the exec when there is one, else plainly. No table lock. */
+/* How one launch goes out. */
+struct stg_plan_launch {
+  struct stg_exec *exec; /* NULL: plainly */
+  bool early;            /* a plain launch may begin before the kernel ahead of it has ended */
+  stg_stream stream;
+};
+/** Launch over the rows of `args`: through the exec when there is one. No table lock. */
 STG_NODISCARD stg_status stg_plan_launch(struct stg_engine *engine, const struct stg_plan *plan,
-                                         struct stg_exec *exec, const struct stg_steer_args *args,
-                                         stg_stream stream, stg_error *reterr);
+                                         const struct stg_plan_launch *launch,
+                                         const struct stg_steer_args *args, stg_error *reterr);
 /** Add one kernel node over the whole row bucket to a capturing stream. */
 STG_NODISCARD stg_status stg_plan_capture(struct stg_engine *engine, const struct stg_plan *plan,
                                           const struct stg_steer_args *args, stg_stream stream,

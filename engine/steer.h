@@ -89,6 +89,7 @@ struct stg_frame {
   stg_stream stream;                /* of the last step */
   struct stg_event *used;           /* cuda: after the last stg_steer_once, else NULL */
   bool stepped;                     /* all of the last step is queued, so apply may follow */
+  bool fresh;                       /* nothing was launched since the last step */
 };
 
 /** The records' store, as record.h and staging.h want it. */

@@ -44,6 +44,7 @@ struct stg_steer_kernel {
   struct stg_strbuf signature, source, prelude;
   const char *options[1];
   struct stg_kernel_request request;
+  struct stg_launch_rule rule; /* zeros on the CPU */
   struct stg_key key;
 };
 

@@ -12,6 +12,7 @@ static struct stg_steer_geometry geometry_of(const struct stg_steer_decl *decl,
       .dtype = decl->dtype,
       .bank_dtype = decl->bank_dtype,
       .pair = decl->pair,
+      .epilogue = decl->epilogue != STG_EPILOGUE_NONE,
       .tile_rows = tile == STG_TILE_PREFILL
                        ? stg_steer_prefill_rows(decl->hidden_size, decl->dtype, decl->pair)
                        : 1,
@@ -40,13 +41,8 @@ static void print_signature(const struct stg_steer_decl *decl, enum stg_tile til
 static stg_status fill_request(const struct stg_steer_decl *decl, enum stg_tile tile,
                                const char *arch, const char *nvrtc_options,
                                struct stg_steer_kernel *kernel, stg_error *reterr) {
-  if (decl->epilogue != STG_EPILOGUE_NONE) {
-    return stg_error_set(reterr, STG_E_UNSUPPORTED,
-                         "epilogue: add_rmsnorm is not supported yet on cuda; use the cpu backend");
-  }
   const struct stg_steer_geometry geometry = geometry_of(decl, tile);
-  struct stg_launch_rule rule;
-  stg_status status = stg_steer_generate(&geometry, &kernel->source, &rule, reterr);
+  stg_status status = stg_steer_generate(&geometry, &kernel->source, &kernel->rule, reterr);
   if (status != STG_OK) {
     return status;
   }
@@ -64,8 +60,8 @@ static stg_status fill_request(const struct stg_steer_decl *decl, enum stg_tile 
       .arch = arch,
       .options = kernel->options,
       .n_options = nvrtc_options != NULL ? 1 : 0,
-      .threads = rule.threads,
-      .rows_per_block = rule.rows_per_block,
+      .threads = kernel->rule.threads,
+      .rows_per_block = kernel->rule.rows_per_block,
   };
   return stg_kernel_request_key(&kernel->request, &kernel->key, reterr);
 }

@@ -94,6 +94,7 @@ static stg_status upload_host_map(stg_frame *frame, const stg_step *step, int32_
                                   int64_t until, stg_stream stream, stg_error *reterr) {
   memset(host, 0, STG_MAP_HEADER_WORDS * sizeof *host);
   host[0] = STG_MAP_OF_RECORDS;
+  host[1] = (int32_t)step->rows;
   int32_t *rows = host + STG_MAP_HEADER_WORDS;
   for (int64_t r = 0; r < step->rows; r++) {
     const int32_t slot = step->row_map[r];
@@ -115,6 +116,7 @@ static stg_status upload_device_map(stg_frame *frame, const stg_step *step, int3
   const size_t rows = (size_t)step->rows, tail = (size_t)(until - step->rows);
   memset(host, 0, STG_MAP_HEADER_WORDS * sizeof *host);
   host[0] = STG_MAP_OF_SLOTS;
+  host[1] = (int32_t)step->rows;
   int32_t *table = host + STG_MAP_HEADER_WORDS;
   for (uint32_t s = 0; s < slots; s++) {
     table[s] = record_name(frame->snapshot[s]);
@@ -228,6 +230,7 @@ static stg_status locked_step(stg_frame *frame, const stg_step *step,
   frame->rows = step->rows;
   frame->stream = stream;
   frame->stepped = true;
+  frame->fresh = true;
   atomic_fetch_add_explicit(&steer->engine->counters.steps, 1, memory_order_relaxed);
   return STG_OK;
 }

@@ -34,9 +34,9 @@ __device__ __forceinline__ float stg_gram(const stg_chain_run &run, unsigned i, 
 // The norm taken from the updated row itself: the warp walks the row again. Rare: only where the
 // Gram form cancels.
 template <class G>
-__device__ __noinline__ float stg_norm2_from_row(const void *bank, const void *hidden_row,
-                                                 const void *residual_row, const unsigned *vectors,
-                                                 unsigned n, float a, float c) {
+__device__ __forceinline__ float
+stg_norm2_from_row(const void *bank, const void *hidden_row, const void *residual_row,
+                   const unsigned *vectors, unsigned n, float a, float c) {
   typedef typename G::data::element element;
   typedef typename G::bank::element bank_element;
   float sum = 0.0f;
@@ -65,9 +65,9 @@ __device__ __noinline__ float stg_norm2_from_row(const void *bank, const void *h
 // cancel so far that fewer than 14 of float's bits could be left, or below 0, the row itself is
 // asked; so the result is never negative.
 template <class G>
-__device__ __noinline__ float stg_norm2_of(const void *bank, const void *hidden_row,
-                                           const void *residual_row, const unsigned *words, float a,
-                                           float c, float d0, float n0) {
+__device__ __forceinline__ float stg_norm2_of(const void *bank, const void *hidden_row,
+                                              const void *residual_row, const unsigned *words,
+                                              float a, float c, float d0, float n0) {
   const unsigned lane = threadIdx.x % STG_LANES;
   const unsigned n = words[0] >> 8 & 0xffu;
   const float *gram = (const float *)(words + (words[2] >> 16));
@@ -104,27 +104,17 @@ __device__ __forceinline__ float stg_norm2(const stg_chain_run &run, float s, fl
                          run.n0);
 }
 
-// What an op does to the state: h = scale*h + sum t_m v_m. The generated switch fills it.
-struct stg_edit {
-  bool scales;
-  unsigned mask; // bit m: t[m] is set
-  float scale;
-  float t[4];
-};
+// What an op does to the state: h = scale*h + sum t_m v_m. The generated switch calls these, with
+// the scale first and the vectors in their order.
+__device__ __forceinline__ void stg_scale(stg_chain_run &run, float scale) {
+  run.a *= scale;
+  // later vectors have no part in the state yet: their 0 stays 0 where the scale is not finite
+  run.c = run.lane < run.first ? run.c * scale : run.c;
+  run.d *= scale;
+}
 
-__device__ __forceinline__ void stg_apply_edit(stg_chain_run &run, const stg_edit &edit) {
-  if (edit.scales) {
-    run.a *= edit.scale;
-    // later vectors have no part in the state yet: their 0 stays 0 where the scale is not finite
-    run.c = run.lane < run.first ? run.c * edit.scale : run.c;
-    run.d *= edit.scale;
-  }
-#pragma unroll
-  for (unsigned m = 0; m < 4; m++) {
-    if (edit.mask >> m & 1u) {
-      const float g = run.lane < run.n ? run.gram[(run.first + m) * run.n + run.lane] : 0.0f;
-      run.d = __fmaf_rn(edit.t[m], g, run.d);
-      run.c = run.lane == run.first + m ? edit.t[m] : run.c;
-    }
-  }
+__device__ __forceinline__ void stg_add(stg_chain_run &run, unsigned m, float t) {
+  const float g = run.lane < run.n ? run.gram[(run.first + m) * run.n + run.lane] : 0.0f;
+  run.d = __fmaf_rn(t, g, run.d);
+  run.c = run.lane == run.first + m ? t : run.c;
 }

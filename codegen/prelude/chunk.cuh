@@ -99,51 +99,99 @@ __device__ __forceinline__ void stg_bank_wide(const uint4 *p, stg_raw32 &r) {
   r.lo = __ldg(p), r.hi = __ldg(p + 1);
 }
 
-// Chunk `chunk` of a row: 16-byte accesses where rows are aligned and the chunk is whole, elements
-// otherwise. Elements past the row read as +0 and are not stored. Only whole-chunk kernels (G::tail
-// == 0) skip the test.
+// True where chunk i of this thread lies in the row: only the last one may not.
+template <class G> __device__ __forceinline__ bool stg_has_chunk(int i) {
+  return G::chunks % G::threads == 0 || i + 1 < G::chunks_per_thread ||
+         (int)threadIdx.x + i * G::threads < G::chunks;
+}
+
+// Elements of chunk `chunk` that lie in the row: 8, but for the last one of a row with a tail.
+template <class G> __device__ __forceinline__ int stg_elements_in(int chunk) {
+  const int left = G::hidden - chunk * 8;
+  return G::tail == 0 || left > 8 ? 8 : left;
+}
+
+// A chunk by its elements, for rows that are not aligned and for tails. Elements past the row read
+// as +0 and are not stored.
 template <class G>
-__device__ __forceinline__ void stg_load_chunk(const void *row, int chunk, bool aligned,
-                                               typename G::data::raw &r) {
+__device__ __forceinline__ void stg_load_elements(const void *row, int chunk,
+                                                  typename G::data::raw &r) {
   typedef typename G::data::element element;
-  const int first = chunk * 8;
-  if (aligned && (G::tail == 0 || first + 8 <= G::hidden)) {
-    stg_load_wide((const uint4 *)((const element *)row + first), r);
-    return;
-  }
+  const int n = stg_elements_in<G>(chunk);
   alignas(16) element e[8]; // read as whole words below
 #pragma unroll
   for (int j = 0; j < 8; j++) {
-    e[j] = first + j < G::hidden ? ((const element *)row)[first + j] : (element)0;
+    e[j] = j < n ? ((const element *)row)[chunk * 8 + j] : (element)0;
   }
   r = *(const typename G::data::raw *)e;
 }
 
 template <class G>
-__device__ __forceinline__ void stg_store_chunk(void *row, int chunk, bool aligned,
-                                                const typename G::data::raw &r) {
+__device__ __forceinline__ void stg_store_elements(void *row, int chunk,
+                                                   const typename G::data::raw &r) {
   typedef typename G::data::element element;
-  const int first = chunk * 8;
-  if (aligned && (G::tail == 0 || first + 8 <= G::hidden)) {
-    stg_store_wide((uint4 *)((element *)row + first), r);
-    return;
-  }
+  const int n = stg_elements_in<G>(chunk);
   const element *e = (const element *)&r;
 #pragma unroll
   for (int j = 0; j < 8; j++) {
-    if (first + j < G::hidden) {
-      ((element *)row)[first + j] = e[j];
+    if (j < n) {
+      ((element *)row)[chunk * 8 + j] = e[j];
     }
   }
 }
 
-// Chunk `chunk` of a bank vector; the bank is padded with zeros to whole chunks and always aligned.
+// Chunk `chunk` of a row: 16-byte accesses where the row is aligned and the chunk is whole.
 template <class G>
-__device__ __forceinline__ void stg_bank_chunk(const stg_steer_args &a, unsigned vector, int chunk,
-                                               typename G::bank::raw &raw) {
-  typedef typename G::bank::element element;
-  const element *row = (const element *)a.bank + (unsigned long long)vector * G::padded;
-  stg_bank_wide((const uint4 *)(row + chunk * 8), raw);
+__device__ __forceinline__ void stg_load_chunk(const void *row, int chunk, bool aligned,
+                                               typename G::data::raw &r) {
+  if (aligned && (G::tail == 0 || stg_elements_in<G>(chunk) == 8)) {
+    stg_load_wide((const uint4 *)((const typename G::data::element *)row + chunk * 8), r);
+  } else {
+    stg_load_elements<G>(row, chunk, r);
+  }
+}
+
+template <class G>
+__device__ __forceinline__ void stg_store_chunk(void *row, int chunk, bool aligned,
+                                                const typename G::data::raw &r) {
+  if (aligned && (G::tail == 0 || stg_elements_in<G>(chunk) == 8)) {
+    stg_store_wide((uint4 *)((typename G::data::element *)row + chunk * 8), r);
+  } else {
+    stg_store_elements<G>(row, chunk, r);
+  }
+}
+
+// Keep these as they are: the compiler would make them anew from their raw form at every use.
+__device__ __forceinline__ void stg_keep(float (&f)[8]) {
+#pragma unroll
+  for (int j = 0; j < 8; j++) {
+    asm volatile("" : "+f"(f[j]));
+  }
+}
+
+// ---- copies from global to shared memory in the background, of which each thread waits for its
+// own ----
+
+__device__ __forceinline__ void stg_copy_async(uint4 *to, const void *from) {
+  const unsigned at = (unsigned)__cvta_generic_to_shared(to);
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from) : "memory");
+}
+__device__ __forceinline__ void stg_copy_wait() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+// ---- programmatic dependent launch: a launch may begin before the one ahead of it has ended ----
+
+// From here on the memory that earlier launches wrote may be read, and any memory written.
+__device__ __forceinline__ void stg_wait_for_earlier_launches() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void stg_let_next_launch_begin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
 }
 
 // ---- scalars: NaN stays NaN, which min and max of CUDA would drop ----

@@ -40,8 +40,6 @@ class Explain(Case):
 
     def test_every_example_is_explained_for_every_architecture(self):
         for path in EXAMPLES:
-            if path.stem == "steer_norm":  # test_an_epilogue_is_refused_for_a_gpu
-                continue
             keys = set()
             for arch in ("sm_80", "sm_90", "sm_100", "cpu"):
                 with self.subTest(spec=path.name, arch=arch):
@@ -49,12 +47,6 @@ class Explain(Case):
                     self.assertIn(arch, report["signature"])
                     keys.add(report["kernel_key"])
             self.assertEqual(len(keys), 4)
-
-    def test_an_epilogue_is_refused_for_a_gpu(self):
-        path = SPECS / "steer_norm.json"
-        line = self.refuse(FAILED, "explain", "--arch", "sm_90", path)
-        self.assertIn("epilogue: add_rmsnorm is not supported yet on cuda", line)
-        self.assertIn("epilogue=add_rmsnorm", self.explain("--arch", "cpu", path)["signature"])
 
     def test_the_cpu_signature_is_the_one_that_run_reports(self):
         path = SPECS / "steer_ragged.json"

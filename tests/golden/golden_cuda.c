@@ -47,9 +47,10 @@ static stg_status parse_geometry(struct stg_arena *arena, const char *name,
     return stg_error_set(reterr, STG_E_INVALID,
                          "'%s' is not of the form h4096-bf16-f32-pair-r2-add+swap", name);
   }
-  geometry.pair = strcmp(parts[PART_STATE], "pair") == 0;
+  geometry.epilogue = strcmp(parts[PART_STATE], "norm") == 0;
+  geometry.pair = geometry.epilogue || strcmp(parts[PART_STATE], "pair") == 0;
   if (!geometry.pair && strcmp(parts[PART_STATE], "hidden") != 0) {
-    return stg_error_set(reterr, STG_E_INVALID, "state '%s' is neither hidden nor pair",
+    return stg_error_set(reterr, STG_E_INVALID, "state '%s' is none of hidden, pair and norm",
                          parts[PART_STATE]);
   }
   geometry.tile_rows = (uint32_t)rows;

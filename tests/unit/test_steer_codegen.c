@@ -84,18 +84,20 @@ static void every_part_of_the_geometry_changes_the_text(void **state) {
   (void)state;
   struct stg_arena arena = {0};
   const struct stg_op *ops[] = {must_find(&arena, "add"), must_find(&arena, "swap")};
-  struct stg_steer_geometry variants[7];
+  struct stg_steer_geometry variants[8];
   struct stg_strbuf texts[COUNT(variants)];
   struct stg_launch_rule rule;
   for (size_t i = 0; i < COUNT(variants); i++) {
     variants[i] = geometry_of(ops, COUNT(ops));
   }
-  variants[1].hidden_size = 4097;
+  variants[1].hidden_size = 4095;
   variants[2].dtype = STG_F16;
   variants[3].bank_dtype = STG_F32;
   variants[4].pair = true;
   variants[5].tile_rows = 1;
   variants[6].n_ops = 1;
+  variants[7].pair = true;
+  variants[7].epilogue = true;
 
   for (size_t i = 0; i < COUNT(variants); i++) {
     texts[i] = must_generate(&variants[i], &rule);
@@ -182,6 +184,9 @@ static void the_text_is_tidy_in_every_geometry(void **state) {
     geometry.hidden_size = hidden_sizes[i / COUNT(dtypes) % COUNT(hidden_sizes)];
     geometry.dtype = dtypes[i % COUNT(dtypes)];
     geometry.pair = i >= COUNT(hidden_sizes) * COUNT(dtypes);
+    geometry.epilogue = geometry.pair && i % 2 == 0;
+    geometry.tile_rows =
+        stg_steer_prefill_rows(geometry.hidden_size, geometry.dtype, geometry.pair);
 
     struct stg_strbuf source = must_generate(&geometry, &rule);
 
@@ -214,12 +219,17 @@ static void the_launch_rule_depends_on_hidden_size_and_tile_alone(void **state) 
     geometry.dtype = dtypes[i / 8 / COUNT(hidden_sizes)];
     geometry.bank_dtype = i % 8 < 4 ? geometry.dtype : STG_F32;
     geometry.pair = i % 3 == 0;
-    geometry.tile_rows = 1u << i % 4;
+    const uint32_t most =
+        stg_steer_prefill_rows(geometry.hidden_size, geometry.dtype, geometry.pair);
+    geometry.tile_rows = 1u << i % 4 < most ? 1u << i % 4 : most;
 
     struct stg_strbuf source = must_generate(&geometry, &rule);
 
     assert_int_equal(rule.threads, stg_steer_threads(geometry.hidden_size));
     assert_int_equal(rule.rows_per_block, geometry.tile_rows);
+    assert_int_equal(rule.stage_bytes % 16, 0);
+    /* with sums and the longest chain beside it, within the 99 KiB of the smaller architectures */
+    assert_true(rule.stage_bytes <= 80 * 1024);
     stg_strbuf_finish(&source);
   }
   stg_arena_finish(&arena);
@@ -319,6 +329,27 @@ static void refuses_a_tile_that_is_no_small_power_of_two(void **state) {
   stg_arena_finish(&arena);
 }
 
+static void refuses_an_epilogue_without_a_residual(void **state) {
+  (void)state;
+  struct stg_arena arena = {0};
+  const struct stg_op *ops[] = {must_find(&arena, "add")};
+  struct stg_steer_geometry geometry = geometry_of(ops, COUNT(ops));
+  geometry.epilogue = true;
+  must_refuse(&geometry, "epilogue: it needs the state hidden+residual");
+  stg_arena_finish(&arena);
+}
+
+static void refuses_a_tile_whose_rows_do_not_fit(void **state) {
+  (void)state;
+  struct stg_arena arena = {0};
+  const struct stg_op *ops[] = {must_find(&arena, "add")};
+  struct stg_steer_geometry geometry = geometry_of(ops, COUNT(ops));
+  geometry.hidden_size = 40000;
+  geometry.tile_rows = 2;
+  must_refuse(&geometry, "tile_rows: 2 rows of 40000 elements do not fit");
+  stg_arena_finish(&arena);
+}
+
 static void refuses_an_empty_set_of_ops(void **state) {
   (void)state;
   const struct stg_steer_geometry geometry = geometry_of(NULL, 0);
@@ -328,7 +359,7 @@ static void refuses_an_empty_set_of_ops(void **state) {
 static void the_prelude_defines_before_it_uses(void **state) {
   (void)state;
   static const char *const in_order[] = {"float stg_math_tanh(float x)", "struct stg_steer_args {",
-                                         "struct stg_chain_run {", "struct stg_steer_block {",
+                                         "struct stg_chain_run {", "struct stg_steer_tile {",
                                          "void stg_steer_run("};
   struct stg_strbuf prelude = {0};
 
@@ -406,6 +437,8 @@ int main(void) {
       cmocka_unit_test(refuses_a_hidden_size_out_of_range),
       cmocka_unit_test(refuses_an_unknown_dtype),
       cmocka_unit_test(refuses_a_tile_that_is_no_small_power_of_two),
+      cmocka_unit_test(refuses_an_epilogue_without_a_residual),
+      cmocka_unit_test(refuses_a_tile_whose_rows_do_not_fit),
       cmocka_unit_test(refuses_an_empty_set_of_ops),
       cmocka_unit_test(the_prelude_defines_before_it_uses),
       cmocka_unit_test(the_prelude_and_the_host_agree_on_maps_and_chains),

@@ -5,20 +5,24 @@ struct stg_geometry {
   typedef stg_bf16 data;
   typedef stg_f32 bank;
   static constexpr bool pair = false;             // state = hidden + residual
+  static constexpr bool epilogue = false;         // add_rmsnorm
   static constexpr int hidden = 100;              // elements of a row
   static constexpr int padded = 104;              // elements of a bank vector
   static constexpr int chunks = 13;               // of 8 elements
   static constexpr int tail = 4;                  // elements of the last chunk, 0: whole
   static constexpr int threads = 32;              // that share every row
+  static constexpr int warps = 1;                 // that they are
   static constexpr int rows = 4;                  // of the tile
   static constexpr int chunks_per_thread = 1;     // of one row
   static constexpr bool held = true;              // rows stay in registers
-  static constexpr int group = 1;                 // vectors loaded together
-  static constexpr int unroll_chunks = 1;         // of the loops over a row
+  static constexpr int unroll = 1;                // of the loops over a row's chunks
+  static constexpr int kept_chunks = 1;           // of a vector, by a thread
+  static constexpr int staged_vectors = 0;        // of a chain, in shared memory
+  static constexpr int vector_words = 0;          // that they take there
+  static constexpr int stage_words = 1024;        // that they and the rows take
 
   // h = scale*h + sum t_m v_m, for the op that a record names by `code`
-  static __device__ __forceinline__ void run_op(unsigned code, const stg_chain_run &run,
-                                                stg_edit &edit) {
+  static __device__ __forceinline__ void run_op(unsigned code, stg_chain_run &run) {
     switch (code) {
       case 0x00000006u: {
         // gated_add
@@ -30,24 +34,22 @@ struct stg_geometry {
         const float v5 = stg_math_sigmoid(v4);          // sigmoid
         const float v6 = stg_param(run, 0);             // param scale
         const float v7 = v5 * v6;                       // mul
-        edit.t[1] = v7;
-        edit.mask = 0x2u;
+        stg_add(run, 1, v7);
         break;
       }
       case 0x00000007u: {
         // swap
         const float v0 = stg_dot(run, 0);               // dot h a
         const float v1 = -v0;                           // neg
-        edit.t[0] = v1;
-        edit.t[1] = v0;
-        edit.mask = 0x3u;
+        stg_add(run, 0, v1);
+        stg_add(run, 1, v0);
         break;
       }
     }
   }
 };
 
-extern "C" __global__ void __launch_bounds__(32, 32)
+extern "C" __global__ void __launch_bounds__(32, 24)
 stg_steer(const __grid_constant__ stg_steer_args args) {
   stg_steer_run<stg_geometry>(args);
 }

@@ -5,20 +5,24 @@ struct stg_geometry {
   typedef stg_f16 data;
   typedef stg_f16 bank;
   static constexpr bool pair = false;             // state = hidden + residual
+  static constexpr bool epilogue = false;         // add_rmsnorm
   static constexpr int hidden = 1024;             // elements of a row
   static constexpr int padded = 1024;             // elements of a bank vector
   static constexpr int chunks = 128;              // of 8 elements
   static constexpr int tail = 0;                  // elements of the last chunk, 0: whole
   static constexpr int threads = 64;              // that share every row
+  static constexpr int warps = 2;                 // that they are
   static constexpr int rows = 2;                  // of the tile
   static constexpr int chunks_per_thread = 2;     // of one row
   static constexpr bool held = true;              // rows stay in registers
-  static constexpr int group = 2;                 // vectors loaded together
-  static constexpr int unroll_chunks = 2;         // of the loops over a row
+  static constexpr int unroll = 2;                // of the loops over a row's chunks
+  static constexpr int kept_chunks = 2;           // of a vector, by a thread
+  static constexpr int staged_vectors = 0;        // of a chain, in shared memory
+  static constexpr int vector_words = 0;          // that they take there
+  static constexpr int stage_words = 2048;        // that they and the rows take
 
   // h = scale*h + sum t_m v_m, for the op that a record names by `code`
-  static __device__ __forceinline__ void run_op(unsigned code, const stg_chain_run &run,
-                                                stg_edit &edit) {
+  static __device__ __forceinline__ void run_op(unsigned code, stg_chain_run &run) {
     switch (code) {
       case 0x00000002u: {
         // ablation
@@ -27,8 +31,7 @@ struct stg_geometry {
         const float v2 = v0 - v1;                       // sub
         const float v3 = stg_dot(run, 0);               // dot h v
         const float v4 = v2 * v3;                       // mul
-        edit.t[0] = v4;
-        edit.mask = 0x1u;
+        stg_add(run, 0, v4);
         break;
       }
       case 0x9b5d7b97u: {
@@ -65,18 +68,16 @@ struct stg_geometry {
         const float v29 = __uint_as_float(0x3f000000u); // const 0.5
         const float v30 = v26 ? v28 : v29;              // select
         const float v31 = __uint_as_float(0x3f800000u); // const 1
-        edit.scales = true;
-        edit.scale = v23;
-        edit.t[0] = v31;
-        edit.t[1] = v30;
-        edit.mask = 0x3u;
+        stg_scale(run, v23);
+        stg_add(run, 0, v31);
+        stg_add(run, 1, v30);
         break;
       }
     }
   }
 };
 
-extern "C" __global__ void __launch_bounds__(64, 16)
+extern "C" __global__ void __launch_bounds__(64, 12)
 stg_steer(const __grid_constant__ stg_steer_args args) {
   stg_steer_run<stg_geometry>(args);
 }

@@ -5,26 +5,29 @@ struct stg_geometry {
   typedef stg_bf16 data;
   typedef stg_bf16 bank;
   static constexpr bool pair = false;             // state = hidden + residual
+  static constexpr bool epilogue = false;         // add_rmsnorm
   static constexpr int hidden = 4096;             // elements of a row
   static constexpr int padded = 4096;             // elements of a bank vector
   static constexpr int chunks = 512;              // of 8 elements
   static constexpr int tail = 0;                  // elements of the last chunk, 0: whole
   static constexpr int threads = 256;             // that share every row
+  static constexpr int warps = 8;                 // that they are
   static constexpr int rows = 1;                  // of the tile
   static constexpr int chunks_per_thread = 2;     // of one row
   static constexpr bool held = true;              // rows stay in registers
-  static constexpr int group = 4;                 // vectors loaded together
-  static constexpr int unroll_chunks = 2;         // of the loops over a row
+  static constexpr int unroll = 2;                // of the loops over a row's chunks
+  static constexpr int kept_chunks = 2;           // of a vector, by a thread
+  static constexpr int staged_vectors = 8;        // of a chain, in shared memory
+  static constexpr int vector_words = 16384;      // that they take there
+  static constexpr int stage_words = 18432;       // that they and the rows take
 
   // h = scale*h + sum t_m v_m, for the op that a record names by `code`
-  static __device__ __forceinline__ void run_op(unsigned code, const stg_chain_run &run,
-                                                stg_edit &edit) {
+  static __device__ __forceinline__ void run_op(unsigned code, stg_chain_run &run) {
     switch (code) {
       case 0x00000001u: {
         // add
         const float v0 = stg_param(run, 0);             // param scale
-        edit.t[0] = v0;
-        edit.mask = 0x1u;
+        stg_add(run, 0, v0);
         break;
       }
       case 0x00000003u: {
@@ -34,15 +37,14 @@ struct stg_geometry {
         const float v2 = stg_param(run, 1);             // param max
         const float v3 = stg_clamp(v0, v1, v2);         // clamp
         const float v4 = v3 - v0;                       // sub
-        edit.t[0] = v4;
-        edit.mask = 0x1u;
+        stg_add(run, 0, v4);
         break;
       }
     }
   }
 };
 
-extern "C" __global__ void __launch_bounds__(256, 4)
+extern "C" __global__ void __launch_bounds__(256, 3)
 stg_steer(const __grid_constant__ stg_steer_args args) {
   stg_steer_run<stg_geometry>(args);
 }

@@ -5,20 +5,24 @@ struct stg_geometry {
   typedef stg_bf16 data;
   typedef stg_bf16 bank;
   static constexpr bool pair = true;              // state = hidden + residual
+  static constexpr bool epilogue = false;         // add_rmsnorm
   static constexpr int hidden = 4096;             // elements of a row
   static constexpr int padded = 4096;             // elements of a bank vector
   static constexpr int chunks = 512;              // of 8 elements
   static constexpr int tail = 0;                  // elements of the last chunk, 0: whole
   static constexpr int threads = 256;             // that share every row
+  static constexpr int warps = 8;                 // that they are
   static constexpr int rows = 2;                  // of the tile
   static constexpr int chunks_per_thread = 2;     // of one row
   static constexpr bool held = true;              // rows stay in registers
-  static constexpr int group = 2;                 // vectors loaded together
-  static constexpr int unroll_chunks = 2;         // of the loops over a row
+  static constexpr int unroll = 2;                // of the loops over a row's chunks
+  static constexpr int kept_chunks = 2;           // of a vector, by a thread
+  static constexpr int staged_vectors = 0;        // of a chain, in shared memory
+  static constexpr int vector_words = 0;          // that they take there
+  static constexpr int stage_words = 16384;       // that they and the rows take
 
   // h = scale*h + sum t_m v_m, for the op that a record names by `code`
-  static __device__ __forceinline__ void run_op(unsigned code, const stg_chain_run &run,
-                                                stg_edit &edit) {
+  static __device__ __forceinline__ void run_op(unsigned code, stg_chain_run &run) {
     switch (code) {
       case 0x00000002u: {
         // ablation
@@ -27,15 +31,13 @@ struct stg_geometry {
         const float v2 = v0 - v1;                       // sub
         const float v3 = stg_dot(run, 0);               // dot h v
         const float v4 = v2 * v3;                       // mul
-        edit.t[0] = v4;
-        edit.mask = 0x1u;
+        stg_add(run, 0, v4);
         break;
       }
       case 0x00000001u: {
         // add
         const float v0 = stg_param(run, 0);             // param scale
-        edit.t[0] = v0;
-        edit.mask = 0x1u;
+        stg_add(run, 0, v0);
         break;
       }
       case 0x00000004u: {
@@ -52,10 +54,8 @@ struct stg_geometry {
         const float v9 = __uint_as_float(0x3f800000u);  // const 1
         const float v10 = v4 ? v7 : v9;                 // select
         const float v11 = v4 ? v8 : v3;                 // select
-        edit.scales = true;
-        edit.scale = v10;
-        edit.t[0] = v11;
-        edit.mask = 0x1u;
+        stg_scale(run, v10);
+        stg_add(run, 0, v11);
         break;
       }
       case 0x00000005u: {
@@ -64,8 +64,7 @@ struct stg_geometry {
         const float v1 = stg_norm2<stg_geometry>(run, 1.0f, 0.0f, 0.0f, 0.0f, 0.0f); // norm2
         const float v2 = __fsqrt_rn(v1);                // sqrt
         const float v3 = v0 * v2;                       // mul
-        edit.t[0] = v3;
-        edit.mask = 0x1u;
+        stg_add(run, 0, v3);
         break;
       }
       case 0x00000006u: {
@@ -78,8 +77,7 @@ struct stg_geometry {
         const float v5 = stg_math_sigmoid(v4);          // sigmoid
         const float v6 = stg_param(run, 0);             // param scale
         const float v7 = v5 * v6;                       // mul
-        edit.t[1] = v7;
-        edit.mask = 0x2u;
+        stg_add(run, 1, v7);
         break;
       }
       case 0x00000003u: {
@@ -89,32 +87,28 @@ struct stg_geometry {
         const float v2 = stg_param(run, 1);             // param max
         const float v3 = stg_clamp(v0, v1, v2);         // clamp
         const float v4 = v3 - v0;                       // sub
-        edit.t[0] = v4;
-        edit.mask = 0x1u;
+        stg_add(run, 0, v4);
         break;
       }
       case 0x00000008u: {
         // scale_norm
         const float v0 = stg_param(run, 0);             // param scale
-        edit.scales = true;
-        edit.scale = v0;
-        edit.mask = 0x0u;
+        stg_scale(run, v0);
         break;
       }
       case 0x00000007u: {
         // swap
         const float v0 = stg_dot(run, 0);               // dot h a
         const float v1 = -v0;                           // neg
-        edit.t[0] = v1;
-        edit.t[1] = v0;
-        edit.mask = 0x3u;
+        stg_add(run, 0, v1);
+        stg_add(run, 1, v0);
         break;
       }
     }
   }
 };
 
-extern "C" __global__ void __launch_bounds__(256, 2)
+extern "C" __global__ void __launch_bounds__(256, 3)
 stg_steer(const __grid_constant__ stg_steer_args args) {
   stg_steer_run<stg_geometry>(args);
 }
