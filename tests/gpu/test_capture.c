@@ -299,8 +299,11 @@ int main(void) {
   };
   int failed = cmocka_run_group_tests(tests, gpu_setup, gpu_teardown);
   if (under_compute_sanitizer()) {
-    /* seen to break captures now and then there, and never without the tool, which acts on each
-     * module as it is loaded */
+    /* The tool acts on every module that is loaded, and that breaks the captures of other threads
+     * or ends the process now and then: a program of bare driver calls (cuModuleLoadData,
+     * cuModuleGetFunction, cuFuncLoad, cuFuncSetAttribute, cuModuleUnload in RELAXED mode beside a
+     * GLOBAL capture) failed so in 8 of 20 runs under memcheck. Without the tool this case passed
+     * in every run. */
     print_message("loads beside a capture are left out under compute-sanitizer\n");
     return failed;
   }
