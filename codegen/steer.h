@@ -17,7 +17,7 @@ struct stg_steer_geometry {
   stg_dtype bank_dtype;
   bool pair;          /* state = hidden + residual */
   bool epilogue;      /* add_rmsnorm, of a pair */
-  uint32_t tile_rows; /* rows per block: 1 is the decode tile */
+  uint32_t tile_rows; /* that a block works on at a time: 1 is the decode tile */
   const struct stg_op *const *ops;
   size_t n_ops;
 };
@@ -28,8 +28,8 @@ struct stg_steer_geometry {
 /*
  * How the kernel is launched: block.x = threads; grid.x = rows, or as many blocks as the device
  * holds at once where that is fewer and a tile has several rows: blocks share the rows out among
- * themselves. Dynamic shared memory: stage_bytes, a chain of chain_words, and bounce_bytes where
- * rows are not STG_STEER_ALIGNED.
+ * themselves. Dynamic shared memory: stage_bytes, then a chain of chain_words. Rows that are not
+ * STG_STEER_ALIGNED bounce through the former.
  */
 struct stg_launch_rule {
   uint32_t threads;
@@ -41,7 +41,9 @@ struct stg_launch_rule {
  */
 uint32_t stg_steer_threads(int64_t hidden_size);
 
-/** Rows of a prefill tile: as many as stay in registers, a power of two; 1 where not even one does.
+/**
+ * Rows of a prefill tile: a power of two; as many as leave registers for several blocks and let two
+ * tiles stand in shared memory. 1 also where not even one row stays in registers.
  */
 uint32_t stg_steer_prefill_rows(int64_t hidden_size, stg_dtype dtype, bool pair);
 
@@ -67,7 +69,7 @@ struct stg_steer_args {
   float epsilon;
 };
 /* A row map in device memory: this header, then int32 [rows]. Word 0: what the entries are; word
- * 1: how many there are. */
+ * 1: how many there are, which may be fewer than the launch's `rows`. */
 #define STG_MAP_HEADER_WORDS 4
 #define STG_MAP_OF_RECORDS 0
 #define STG_MAP_OF_SLOTS 1

@@ -25,8 +25,10 @@
 /* Chunks of a vector that a thread keeps in registers, so that the next vectors can be on their way
  * while these are summed. */
 #define MAX_KEPT_CHUNKS 2
-/* Threads that a multiprocessor is to hold at once: they leave each 80 registers. */
+/* Threads that a multiprocessor is to hold at once: they leave each 80 registers, or 128 where a
+ * tile of one row keeps two vectors. */
 #define RESIDENT_THREADS 768
+#define RESIDENT_THREADS_ONE_ROW 512
 
 static int64_t chunks_of(int64_t hidden_size) {
   return (hidden_size + STG_CHUNK_ELEMS - 1) / STG_CHUNK_ELEMS;
@@ -103,6 +105,7 @@ static int64_t staged_vectors(const struct stg_steer_geometry *g) {
 struct stg_steer_extents stg_steer_extents_of(const struct stg_steer_geometry *g) {
   const int64_t per_thread = chunks_per_thread(g->hidden_size);
   const uint32_t threads = stg_steer_threads(g->hidden_size);
+  const uint32_t resident = g->tile_rows == 1 ? RESIDENT_THREADS_ONE_ROW : RESIDENT_THREADS;
   const int64_t vector_bytes = staged_vectors(g) * staged_vector_bytes(g);
   return (struct stg_steer_extents){
       .chunks = chunks_of(g->hidden_size),
@@ -113,6 +116,6 @@ struct stg_steer_extents stg_steer_extents_of(const struct stg_steer_geometry *g
       .staged_vectors = staged_vectors(g),
       .vector_bytes = vector_bytes,
       .stage_bytes = vector_bytes + staged_rows_bytes(g),
-      .resident_blocks = RESIDENT_THREADS / threads > 0 ? RESIDENT_THREADS / threads : 1,
+      .resident_blocks = resident / threads > 0 ? resident / threads : 1,
   };
 }

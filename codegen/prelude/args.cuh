@@ -1,7 +1,8 @@
 // args.cuh: what the steer kernel is given: its arguments, and the form of maps and chains in
 // device memory. codegen/steer.h says the same to the host; the two change together.
 
-// The launch's arguments. `flags`: 1 in place, 2 every row is 16-byte aligned.
+// The launch's arguments. `flags`: 1 in place; 2 all rows and the weight are 16-byte aligned, and a
+// row is whole chunks.
 struct stg_steer_args {
   const void *hidden; // [rows, row_stride]
   void *out;          // [rows, row_stride]

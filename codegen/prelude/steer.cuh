@@ -63,7 +63,7 @@ template <class G> __device__ __forceinline__ void stg_steer_run(const stg_steer
         staged_record = found.record;
       }
       left = __shfl_sync(STG_ALL, found.head, 1);
-      if (left != 0 && G::staged_vectors == 0) {
+      if (left != 0 && G::staged_vectors == 0 && !stg_few_vectors<G>::apply) {
         left = tile.vector.ask(left);
       }
     }
@@ -73,7 +73,7 @@ template <class G> __device__ __forceinline__ void stg_steer_run(const stg_steer
     if (G::rows > 1 && found.size > 0) {
       ahead.bring((turn ^ 1) % stages, found.first, found.size);
     }
-    if (left != 0 && G::staged_vectors > 0) {
+    if (left != 0 && G::staged_vectors > 0 && !stg_few_vectors<G>::apply) {
       left = tile.vector.ask(left);
     }
     tile.work(first_word, left, turn);

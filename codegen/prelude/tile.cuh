@@ -78,13 +78,21 @@ template <class G> struct stg_vector {
     }
   }
 
-  // Ask for the lowest of `left`; returns the others. `left` is not 0.
-  __device__ __forceinline__ unsigned ask(unsigned left) {
+  // Turn to the lowest of `left`, which is not 0; returns the others.
+  __device__ __forceinline__ unsigned choose(unsigned left) {
     v = __ffs(left) - 1;
-    row = __shfl_sync(STG_ALL, head, (4 + v) % STG_LANES);
-    if (4 + v >= STG_LANES) {
-      row = __ldg(stg_chain_of(a, record) + 4 + v);
+    if (v >= G::staged_vectors) {
+      row = __shfl_sync(STG_ALL, head, (4 + v) % STG_LANES);
+      if (4 + v >= STG_LANES) {
+        row = __ldg(stg_chain_of(a, record) + 4 + v);
+      }
     }
+    return left & (left - 1);
+  }
+
+  // The same, and ask for its chunks.
+  __device__ __forceinline__ unsigned ask(unsigned left) {
+    left = choose(left);
     if constexpr (G::kept_chunks == G::chunks_per_thread) {
 #pragma unroll
       for (int i = 0; i < G::chunks_per_thread; i++) {
@@ -93,7 +101,7 @@ template <class G> struct stg_vector {
         }
       }
     }
-    return left & (left - 1);
+    return left;
   }
 
   __device__ __forceinline__ void chunk(int i, float (&w)[8]) const {

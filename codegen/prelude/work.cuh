@@ -76,6 +76,28 @@ template <class G> struct stg_steer_tile {
     }
   }
 
+  // The same for a tile of one row, of which none has been asked for.
+  __device__ __forceinline__ void dots_by_few(unsigned wanted) {
+#pragma unroll 1
+    while (wanted != 0) {
+      stg_few_vectors<G> few;
+      float acc[few.most];
+      wanted = few.take(vector, wanted);
+      few.dot(rows.x[0], acc);
+      const float total = stg_fold<few.most>(acc, lane);
+      constexpr int lanes_per_sum = STG_LANES / few.most;
+      const int k = lane / lanes_per_sum;
+      int v = few.v[0];
+#pragma unroll
+      for (int m = 1; m < few.most; m++) {
+        v = k == m ? few.v[m] : v;
+      }
+      if (lane % lanes_per_sum == 0 && k < few.n) {
+        tile.part[v][0][warp] = total;
+      }
+    }
+  }
+
   // state . state of every row.
   __device__ __forceinline__ void squares(float (*part)[G::warps]) const {
     float acc[G::rows] = {};
@@ -208,6 +230,15 @@ template <class G> struct stg_steer_tile {
       }
     }
     unsigned left = end.used;
+    if constexpr (stg_few_vectors<G>::apply) {
+#pragma unroll 1
+      while (left != 0) {
+        stg_few_vectors<G> few;
+        left = few.take(vector, left);
+        few.add(end.c, rows.x[0]); // none of the coefficients is 0
+      }
+      return;
+    }
     if (vector.v >= 0 && left == 1u << vector.v) {
       left = 0; // the only one is at hand since its dot was taken
     } else if (left != 0) {
@@ -356,7 +387,11 @@ template <class G> struct stg_steer_tile {
     end.changed = 0;
     if (first_word != 0) {
       rows.take();
-      dots(left);
+      if constexpr (stg_few_vectors<G>::apply) {
+        dots_by_few(left);
+      } else {
+        dots(left);
+      }
       if (first_word >> 16 & 1u) {
         squares(tile.part[STG_NORM_SLOT]);
       }
