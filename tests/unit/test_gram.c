@@ -54,6 +54,73 @@ static void a_sum_in_float64_is_rounded_once(void **state) {
   assert_true(dot_of(*state, &left, &right, 1001) == (float)(0x1p30 + 1000));
 }
 
+/* What gram.c says of its order, a lane at a time. */
+static float dot_in_order(const float *a, const float *b, size_t length) {
+  double lanes[16];
+  for (size_t l = 0; l < 16; l++) {
+    lanes[l] = 0;
+    for (size_t k = l; k < length; k += 16) {
+      lanes[l] += (double)a[k] * (double)b[k];
+    }
+  }
+  double eights[8], fours[4];
+  for (size_t l = 0; l < 8; l++) {
+    eights[l] = lanes[l] + lanes[l + 8];
+  }
+  for (size_t l = 0; l < 4; l++) {
+    fours[l] = eights[l] + eights[l + 4];
+  }
+  return (float)((fours[0] + fours[2]) + (fours[1] + fours[3]));
+}
+
+/* Ones in one lane are lost beside 2^53 in it, and kept where they come together first. */
+static void the_order_of_the_sum_is_fixed(void **state) {
+  enum { LENGTH = 1600 };
+  static float a[LENGTH], ones[LENGTH];
+  static const size_t lengths[] = {1, 15, 16, 17, 31, 511, 512, 513, 1024, 1599, LENGTH};
+  uint64_t id = 1;
+  for (size_t k = 0; k < LENGTH; k++) {
+    ones[k] = 1;
+  }
+  for (size_t at = 0; at < 32; at++) {
+    for (size_t k = 0; k < LENGTH; k++) {
+      a[k] = 1;
+    }
+    a[at] = 0x1p53F;
+    a[(5 * at + 7) % 64 + 900] = -0x1p53F;
+    for (size_t n = 0; n < sizeof lengths / sizeof lengths[0]; n++) {
+      const struct stg_gram_side left = {id, STG_F32, a}, right = {id + 1, STG_F32, ones};
+      assert_true(dot_of(*state, &left, &right, lengths[n]) == dot_in_order(a, ones, lengths[n]));
+      id += 2;
+    }
+  }
+}
+
+static void vectors_of_every_type_and_length_are_summed_alike(void **state) {
+  enum { LENGTH = 1100 };
+  static const stg_dtype dtypes[] = {STG_BF16, STG_F16, STG_F32};
+  static float a[LENGTH], b[LENGTH], wide_a[LENGTH], wide_b[LENGTH];
+  static uint32_t stored_a[LENGTH], stored_b[LENGTH];
+  for (size_t k = 0; k < LENGTH; k++) {
+    a[k] = (float)(k * 37 % 101) * 0.013F - 0.5F;
+    b[k] = (float)(k * 53 % 97) * 0.011F - 0.4F;
+  }
+  uint64_t id = 1;
+  for (size_t t = 0; t < 9; t++) {
+    const stg_dtype of_a = dtypes[t / 3], of_b = dtypes[t % 3];
+    stg_convert(of_a, stored_a, STG_F32, a, LENGTH);
+    stg_convert(of_b, stored_b, STG_F32, b, LENGTH);
+    stg_convert(STG_F32, wide_a, of_a, stored_a, LENGTH);
+    stg_convert(STG_F32, wide_b, of_b, stored_b, LENGTH);
+    for (size_t length = 1; length <= LENGTH; length += 31) {
+      const struct stg_gram_side left = {id, of_a, stored_a}, right = {id + 1, of_b, stored_b};
+      assert_true(dot_of(*state, &left, &right, length) == dot_in_order(wide_a, wide_b, length));
+      assert_true(dot_of(*state, &left, &left, length) == dot_in_order(wide_a, wide_a, length));
+      id += 2;
+    }
+  }
+}
+
 static void sixteen_bit_vectors_are_widened(void **state) {
   uint16_t a[5], b[5];
   for (size_t k = 0; k < 5; k++) {
@@ -167,6 +234,8 @@ static void a_memo_that_cannot_grow_says_so_and_stays_right(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       MEMO_TEST(a_sum_in_float64_is_rounded_once),
+      MEMO_TEST(the_order_of_the_sum_is_fixed),
+      MEMO_TEST(vectors_of_every_type_and_length_are_summed_alike),
       MEMO_TEST(sixteen_bit_vectors_are_widened),
       MEMO_TEST(both_orders_are_one_pair),
       MEMO_TEST(a_vector_is_forgotten_with_all_its_pairs),
