@@ -338,7 +338,7 @@ void stg_vector_table_unhold(struct stg_vector_table *table, stg_vector vector) 
   pthread_mutex_lock(&table->lock);
   struct entry *e = find_id(table, vector);
   assert(e != NULL && e->holds > 0);
-  if (--e->holds == 0 && e->refs == 0) {
+  if (e != NULL && --e->holds == 0 && e->refs == 0) {
     remove_entry(table, e);
   }
   pthread_mutex_unlock(&table->lock);

@@ -48,6 +48,15 @@ static void a_turn_changes_the_messages_asked_for_alone(void **state) {
   (void)state;
 }
 
+/* Whether `number` is below `count` and was not noted before. */
+static bool note(unsigned char *seen, size_t count, size_t number) {
+  if (number >= count || seen[number] != 0) {
+    return false;
+  }
+  seen[number] = 1;
+  return true;
+}
+
 static void no_two_turns_are_alike_and_equal_messages_stay_equal(void **state) {
   static unsigned char seen[1 << 14];
   struct stg_rpc_messages messages = of_two_vectors(4);
@@ -59,8 +68,7 @@ static void no_two_turns_are_alike_and_equal_messages_stay_equal(void **state) {
     assert_true(digits[1] >= 0x1p-7F && digits[1] < 0x1p-6F);
     const size_t number =
         (size_t)((digits[0] - 0x1p-7F) * 0x1p14F) + 128 * (size_t)((digits[1] - 0x1p-7F) * 0x1p14F);
-    assert_true(number < sizeof seen && !seen[number]);
-    seen[number] = 1;
+    assert_true(note(seen, sizeof seen, number));
     assert_memory_equal(message, stg_rpc_message(&messages, 2), stg_rpc_message_bytes(&messages));
     assert_int_equal(0x1111, message[3]);
     assert_int_equal(0x2222, stg_rpc_message(&messages, 1)[3]);
