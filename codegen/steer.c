@@ -1,8 +1,8 @@
 /*
  * steer.c: the text of one steer kernel: its literal extents, its switch over ops, its entry point.
  *
- * What does not depend on the geometry is hand-written in prelude/steer.cuh. Op bodies are printed
- * from their scalar programs, one instruction a line; nothing of a user's text is pasted.
+ * What does not depend on the geometry is hand-written in prelude/. Op bodies are printed from
+ * their scalar programs, one instruction a line; nothing of a user's text is pasted.
  */
 #include "codegen/steer.h"
 

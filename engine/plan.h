@@ -90,7 +90,8 @@ struct stg_plan_launch {
 STG_NODISCARD stg_status stg_plan_launch(struct stg_engine *engine, const struct stg_plan *plan,
                                          const struct stg_plan_launch *launch,
                                          const struct stg_steer_args *args, stg_error *reterr);
-/** Add one kernel node over the whole row bucket to a capturing stream. */
+/** Add one kernel node with the whole row bucket's arguments to a capturing stream: a replay steers
+ * as many rows as the frame's map then says. */
 STG_NODISCARD stg_status stg_plan_capture(struct stg_engine *engine, const struct stg_plan *plan,
                                           const struct stg_steer_args *args, stg_stream stream,
                                           stg_error *reterr);

@@ -28,7 +28,7 @@ struct stg_entry_meta {
   double compile_ms;
   int64_t created_unix; /* seconds */
   uint32_t threads;
-  uint32_t rows_per_block;
+  uint32_t rows_per_block; /* that a block works on at a time */
   struct stg_cubin_info cubin;
 };
 

@@ -22,8 +22,8 @@ struct stg_kernel_request {
   const char *arch;           /* "sm_90" */
   const char *const *options; /* for NVRTC, in order, without the architecture */
   size_t n_options;
-  uint32_t threads; /* launch rule, kept in the entry for the inspector */
-  uint32_t rows_per_block;
+  uint32_t threads;        /* launch rule, kept in the entry for the inspector */
+  uint32_t rows_per_block; /* that a block works on at a time; likewise */
 };
 
 /* Names of the material's fields, in order; "option" once per option. */

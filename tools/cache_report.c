@@ -184,8 +184,8 @@ void stg_cache_show_text(const stg_cache_entry *entry, bool with_source, struct 
   stg_table_printf(&table, "%s by %s in %.0f ms (steergraph %s)", created, entry->compiler,
                    entry->compile_ms, entry->creator);
   stg_table_cell(&table, "launch");
-  stg_table_printf(&table, "%s, %u threads a block, %u rows a block", entry->kernel, entry->threads,
-                   entry->rows_per_block);
+  stg_table_printf(&table, "%s, %u threads a block, %u rows at a time", entry->kernel,
+                   entry->threads, entry->rows_per_block);
   stg_table_cell(&table, "uses");
   stg_table_printf(&table, "%u registers, %u B shared, %u B local a thread, %u B of parameters",
                    entry->registers, entry->shared_bytes, entry->local_bytes, entry->param_bytes);

@@ -199,7 +199,9 @@ typedef struct stg_apply {
  * On a capturing stream it adds one kernel node for the frame's row bucket; the frame, its steer
  * table and the engine must outlive the host's graph. In place, rows that no op changes are not
  * stored; out of place they are copied. With an epilogue all live rows of out and residual are
- * stored.
+ * stored. On sm_90 and later the kernel lets a launch behind it begin before it has ended, where
+ * that one was launched so (programmatic stream serialization): such a kernel of the host must wait
+ * (griddepcontrol.wait) before it reads what this one writes, or writes what it reads.
  * @return STG_E_INVALID for a layer, stride, pointer or overlap that cannot be, with the values,
  * and before the first step; nothing is written then. Does not synchronise.
  */
