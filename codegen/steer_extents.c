@@ -29,6 +29,8 @@
  * tile of one row keeps two vectors. */
 #define RESIDENT_THREADS 768
 #define RESIDENT_THREADS_ONE_ROW 512
+/* What the smaller architectures hold of blocks. */
+#define MAX_RESIDENT_BLOCKS 16
 
 static int64_t chunks_of(int64_t hidden_size) {
   return (hidden_size + STG_CHUNK_ELEMS - 1) / STG_CHUNK_ELEMS;
@@ -102,10 +104,15 @@ static int64_t staged_vectors(const struct stg_steer_geometry *g) {
   return fit > STAGED_VECTORS ? STAGED_VECTORS : fit;
 }
 
+static uint32_t resident_blocks(const struct stg_steer_geometry *g, uint32_t threads) {
+  const uint32_t resident = g->tile_rows == 1 ? RESIDENT_THREADS_ONE_ROW : RESIDENT_THREADS;
+  const uint32_t blocks = resident / threads;
+  return blocks > MAX_RESIDENT_BLOCKS ? MAX_RESIDENT_BLOCKS : blocks > 0 ? blocks : 1;
+}
+
 struct stg_steer_extents stg_steer_extents_of(const struct stg_steer_geometry *g) {
   const int64_t per_thread = chunks_per_thread(g->hidden_size);
   const uint32_t threads = stg_steer_threads(g->hidden_size);
-  const uint32_t resident = g->tile_rows == 1 ? RESIDENT_THREADS_ONE_ROW : RESIDENT_THREADS;
   const int64_t vector_bytes = staged_vectors(g) * staged_vector_bytes(g);
   return (struct stg_steer_extents){
       .chunks = chunks_of(g->hidden_size),
@@ -116,6 +123,6 @@ struct stg_steer_extents stg_steer_extents_of(const struct stg_steer_geometry *g
       .staged_vectors = staged_vectors(g),
       .vector_bytes = vector_bytes,
       .stage_bytes = vector_bytes + staged_rows_bytes(g),
-      .resident_blocks = resident / threads > 0 ? resident / threads : 1,
+      .resident_blocks = resident_blocks(g, threads),
   };
 }

@@ -117,7 +117,8 @@ stg_status stg_launch(struct stg_device *device, const struct stg_module *module
 stg_status stg_launch_early(struct stg_device *device, const struct stg_module *module,
                             const struct stg_launch_dims *dims, void **args,
                             stg_stream_handle stream, stg_error *reterr) {
-  if (device->info.sm < 90) {
+  /* older drivers do not capture such a launch */
+  if (device->info.sm < 90 || device->info.driver_version < 12030) {
     return stg_launch(device, module, dims, args, stream, reterr);
   }
   struct stg_scope scope;

@@ -33,8 +33,9 @@ STG_NODISCARD stg_status stg_launch(struct stg_device *device, const struct stg_
 
 /**
  * The same for a kernel that itself waits (griddepcontrol.wait) before it touches what earlier
- * launches wrote: on sm_90 and later it may begin before the kernel ahead of it has ended. What is
- * ahead of it on the stream must be a kernel, or nothing that it reads before it waits.
+ * launches wrote: on sm_90 and later, with a driver of CUDA 12.3, it may begin before the kernel
+ * ahead of it has ended. What is ahead of it on the stream must be a kernel, or nothing that it
+ * reads before it waits.
  */
 STG_NODISCARD stg_status stg_launch_early(struct stg_device *device,
                                           const struct stg_module *module,

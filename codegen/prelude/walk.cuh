@@ -35,8 +35,9 @@ template <class G> struct stg_walk {
         found = a.table[found];
       } else if (found >= 0 || found < STG_PADDING) {
         if (warp == 0) {
-          atomicAdd(a.report, 1u);
           a.report[1] = (unsigned)found;
+          __threadfence_system(); // the host reads the slot when it sees the count
+          atomicAdd(a.report, 1u);
         }
         found = STG_UNSTEERED;
       }

@@ -173,6 +173,10 @@ template <class G> struct stg_steer_tile {
     outcome end;
     if constexpr (G::rows == 1) {
       run_chain(0, end.c, end.scale); // every warp for itself, which saves a barrier
+      if (!G::epilogue && (__shfl_sync(STG_ALL, vector.head, 0) >> 16 & 1u)) {
+        // a norm may have been taken from the row in memory: no warp stores before all have read it
+        __syncthreads();
+      }
       end.used = __ballot_sync(STG_ALL, end.c != 0.0f);
       end.changed = end.used != 0 || end.scale != 1.0f ? 1u : 0u;
     } else {

@@ -110,6 +110,43 @@ static void a_norm_that_cancels_is_taken_from_the_row(void **state) {
   }
 }
 
+/* A norm may be taken from the row in memory, which is also where the result goes: no part of it
+ * may be stored before all of it was read. One row a block, as in decode, and many of them. */
+static void a_norm_taken_from_the_row_reads_all_of_it_before_it_is_stored(void **state) {
+  enum { HIDDEN = 4096, MANY = 256, TIMES = 20 };
+  const stg_steer_desc desc = {.hidden_size = HIDDEN, .dtype = STG_BF16, .max_rows = MANY};
+  struct steer_bed *bed = steer_bed_create(*state, &desc);
+  const stg_vector v = steer_bed_direction(bed, 77, 30);
+  const double *wide = steer_bed_wide(bed, v);
+  const stg_op_call call = steer_keep_norm(v, 4);
+  struct steer_batch *batches[2];
+  steer_bed_set(bed, 0, &call, 1);
+  for (int k = 0; k < 2; k++) {
+    batches[k] =
+        steer_batch_create(bed, &(struct steer_layout){.rows = MANY, .out_of_place = k == 0});
+    batches[k]->longest = 1;
+    batches[k]->requests = MANY;
+    steer_batch_fill(batches[k], 78, 1);
+    steer_batch_map(batches[k], 0, MANY, 0);
+    for (int64_t r = 0; r < MANY; r++) {
+      for (int64_t j = 0; j < HIDDEN; j++) {
+        const double noise = steer_batch_get(batches[k], batches[k]->hidden, r, j);
+        steer_batch_put(batches[k], batches[k]->hidden, r, j, (float)(-4 * wide[j] + noise / 100));
+      }
+    }
+  }
+  steer_batch_expect_ok(batches[0]);
+  for (int time = 0; time < (bed->env->quick ? 1 : TIMES); time++) {
+    steer_batch_run(batches[1]);
+    for (int64_t r = 0; r < MANY; r++) {
+      assert_true(steer_batch_same(batches[0], r, batches[1], r));
+    }
+  }
+  steer_batch_destroy(batches[0]);
+  steer_batch_destroy(batches[1]);
+  steer_bed_destroy(bed);
+}
+
 /* The sum is zero to the last bit: the op leaves the row. */
 static void a_norm_of_zero_leaves_the_row(void **state) {
   struct steer_bed *bed = bed_of(state, 1000, STG_F32);
@@ -224,6 +261,7 @@ int steer_numeric_cases(CMFixtureFunction open) {
       cmocka_unit_test(large_float16_rows_keep_their_norm_over_five_ops),
       cmocka_unit_test(a_float16_vector_of_thousands_meets_the_bound),
       cmocka_unit_test(a_norm_that_cancels_is_taken_from_the_row),
+      cmocka_unit_test(a_norm_taken_from_the_row_reads_all_of_it_before_it_is_stored),
       cmocka_unit_test(a_norm_of_zero_leaves_the_row),
       cmocka_unit_test(negative_zeros_stay_where_nothing_is_added),
       cmocka_unit_test(rows_that_are_not_finite_harm_no_other_row),

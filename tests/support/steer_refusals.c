@@ -260,6 +260,11 @@ static void tensors_that_cannot_be_are_refused_and_nothing_is_written(void **sta
   expect_apply_refused(batch, &bad, "overlap in part");
   bad.out = hidden - 2;
   expect_apply_refused(batch, &bad, "overlap in part");
+  if (bed->env->cuda) { /* the CPU backend reads bytes */
+    bad = good;
+    bad.out = hidden + 100 * batch->stride_bytes + 1;
+    expect_apply_refused(batch, &bad, "lies between elements of 2 bytes");
+  }
   bad = good;
   bad.struct_size--;
   expect_apply_refused(batch, &bad, "struct_size is not");

@@ -34,7 +34,7 @@ struct stg_geometry {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(32, 24)
+extern "C" __global__ void __launch_bounds__(32, 16)
 stg_steer(const __grid_constant__ stg_steer_args args) {
   stg_steer_run<stg_geometry>(args);
 }
