@@ -123,23 +123,58 @@ static stg_status measure_chain(const struct stg_steer_decl *decl, const stg_cha
   return STG_OK;
 }
 
-static stg_status fill_gram(struct stg_record_store *store, struct stg_record_chain *chain,
-                            stg_error *reterr) {
+static stg_status take_dot(struct stg_record_store *store, struct stg_record_chain *chain,
+                           uint32_t i, uint32_t j, stg_error *reterr) {
+  const struct stg_bank_row *rows = store->bank->rows;
   const uint32_t n = chain->n_vectors;
-  for (uint32_t i = 0; i < n; i++) {
-    for (uint32_t j = i; j < n; j++) {
-      float dot;
-      stg_status status =
-          stg_vector_table_gram(store->vectors, store->bank->rows[chain->rows[i]].vector,
-                                store->bank->rows[chain->rows[j]].vector, &dot, reterr);
-      if (status != STG_OK) {
-        return status;
-      }
-      chain->gram[i * n + j] = dot;
-      chain->gram[j * n + i] = dot;
+  float dot;
+  stg_status status = stg_vector_table_gram(store->vectors, rows[chain->rows[i]].vector,
+                                            rows[chain->rows[j]].vector, &dot, reterr);
+  if (status == STG_OK) {
+    chain->gram[i * n + j] = dot;
+    chain->gram[j * n + i] = dot;
+  }
+  return status;
+}
+
+/*
+ * The Gram entries that an op reads whose first vector is `first`: the pairs that its program
+ * names, and for a dot of the state those of its vector with all that earlier ops added. `all`: a
+ * norm sums over every pair.
+ */
+static stg_status take_dots_of_op(struct stg_record_store *store, struct stg_record_chain *chain,
+                                  const struct stg_op *op, uint32_t first, bool all,
+                                  stg_error *reterr) {
+  stg_status status = STG_OK;
+  for (uint32_t m = 0; m < op->n_vectors; m++) {
+    const uint32_t count = all ? first + m + 1 : op->dot_mask >> m & 1u ? first : 0;
+    for (uint32_t i = 0; i < count && status == STG_OK; i++) {
+      status = take_dot(store, chain, i, first + m, reterr);
     }
   }
-  return STG_OK;
+  for (uint32_t at = 0; at < op->program.n_instrs && !all && status == STG_OK; at++) {
+    const struct stg_instr *instr = &op->program.instrs[at];
+    if (instr->kind == STG_INSTR_GRAM) {
+      status = take_dot(store, chain, first + instr->i, first + instr->j, reterr);
+    }
+  }
+  return status;
+}
+
+/* What no op reads stays 0: a new vector comes with a request that waits, for its dots mostly. */
+static stg_status fill_gram(struct stg_record_store *store, struct stg_record_chain *chain,
+                            stg_error *reterr) {
+  bool reads_norm = false;
+  for (size_t k = 0; k < chain->n_ops; k++) {
+    reads_norm = reads_norm || chain->ops[k].op->reads_norm;
+  }
+  stg_status status = STG_OK;
+  uint32_t first = 0;
+  for (size_t k = 0; k < chain->n_ops && status == STG_OK; k++) {
+    status = take_dots_of_op(store, chain, chain->ops[k].op, first, reads_norm, reterr);
+    first += (uint32_t)chain->ops[k].op->n_vectors;
+  }
+  return status;
 }
 
 /* What the CPU backend runs: the whole chain's program and views of its arguments. */

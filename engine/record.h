@@ -29,7 +29,7 @@ struct stg_record_chain {
   uint32_t n_vectors;
   uint32_t *rows;      /* [n_vectors] bank rows */
   uint32_t n_acquired; /* of them, references taken so far */
-  float *gram;         /* [n_vectors, n_vectors] */
+  float *gram;         /* [n_vectors, n_vectors]; 0 where no op reads it */
   struct stg_cpu_chain cpu;
   struct stg_program program; /* CPU */
 };
@@ -55,8 +55,8 @@ struct stg_record_store {
 
 /**
  * Resolve chains into a record with one reference: check ops, vectors and parameters against the
- * declaration, take bank rows, compute Gram matrices, and on the CPU the chain programs. Nothing is
- * uploaded yet. Messages start with "chains[i].ops[k]".
+ * declaration, take bank rows, compute what the ops read of the Gram matrices, and on the CPU the
+ * chain programs. Nothing is uploaded yet. Messages start with "chains[i].ops[k]".
  */
 STG_NODISCARD stg_status stg_record_create(struct stg_record_store *store, const stg_chain *chains,
                                            size_t n_chains, struct stg_record **ret_record,

@@ -13,87 +13,9 @@
 
 #include <string.h>
 
-#include "engine/ops.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/intmath.h"
-
-#define HIDDEN 6
-#define VECTORS 5
-
-/* A declaration, a bank and a pool, without a device; a pool is what makes records device records.
- */
-struct fixture {
-  struct stg_op_table *ops;
-  struct stg_steer_decl decl;
-  struct stg_vector_table *table;
-  struct stg_bank bank;
-  struct stg_pool pool;
-  struct stg_record_store store;
-  stg_vector vectors[VECTORS];
-};
-
-static void open_fixture(struct fixture *f, bool device) {
-  const stg_steer_desc desc = {.struct_size = sizeof desc,
-                               .hidden_size = HIDDEN,
-                               .layers = 4,
-                               .dtype = STG_F32,
-                               .max_slots = 4,
-                               .max_vectors = VECTORS};
-  struct stg_steer_limits limits;
-  stg_error error = STG_ERROR_INIT;
-  *f = (struct fixture){0};
-  assert_int_equal(STG_OK, stg_op_table_create(&f->ops, &error));
-  assert_int_equal(STG_OK, stg_steer_decl_init(&desc, f->ops, &f->decl, &error));
-  assert_int_equal(STG_OK, stg_steer_limits(&f->decl, &limits, &error));
-  assert_int_equal(STG_OK, stg_vector_table_create(&f->table, &error));
-  assert_int_equal(STG_OK,
-                   stg_bank_init(&f->bank, f->table, NULL, VECTORS, limits.bank_row_bytes, &error));
-  f->pool.bytes = limits.pool_bytes;
-  f->store = (struct stg_record_store){
-      .decl = &f->decl, .vectors = f->table, .bank = &f->bank, .pool = device ? &f->pool : NULL};
-  for (size_t k = 0; k < VECTORS; k++) {
-    const float values[HIDDEN] = {1, (float)k, 0.5F, 0, 0, -2};
-    assert_int_equal(
-        STG_OK, stg_vector_table_intern(f->table, STG_F32, values, HIDDEN, &f->vectors[k], &error));
-  }
-}
-
-static void close_fixture(struct fixture *f) {
-  struct stg_vector_counters counters;
-  assert_int_equal(0, f->bank.used);
-  assert_int_equal(0, f->pool.count);
-  stg_bank_finish(&f->bank);
-  stg_pool_finish(&f->pool);
-  for (size_t k = 0; k < VECTORS; k++) {
-    assert_int_equal(STG_OK, stg_vector_table_release(f->table, f->vectors[k], NULL));
-  }
-  stg_vector_table_counters(f->table, &counters);
-  assert_int_equal(0, counters.live);
-  stg_vector_table_destroy(f->table);
-  stg_steer_decl_finish(&f->decl);
-  stg_op_table_destroy(f->ops);
-}
-
-static struct stg_record *record_of(struct fixture *f, const stg_chain *chains, size_t n) {
-  struct stg_record *record = NULL;
-  stg_error error = STG_ERROR_INIT;
-  stg_status status = stg_record_create(&f->store, chains, n, &record, &error);
-  assert_string_equal("", error.message);
-  assert_int_equal(STG_OK, status);
-  return record;
-}
-
-static stg_op_call add_call(const struct fixture *f, size_t vector, float scale) {
-  return (stg_op_call){
-      .op = "add", .vectors = {f->vectors[vector]}, .params = {scale}, .params_given = 1};
-}
-
-static stg_op_call gate_call(const struct fixture *f, size_t u, size_t v) {
-  return (stg_op_call){.op = "gated_add",
-                       .vectors = {f->vectors[u], f->vectors[v]},
-                       .params = {0, 0.5F, 0},
-                       .params_given = 2};
-}
+#include "tests/support/record_fixture.h"
 
 static void chains_are_found_by_layer_in_any_order(void **state) {
   (void)state;
@@ -128,24 +50,6 @@ static void parameters_left_out_take_their_defaults(void **state) {
   struct stg_record *record = record_of(&f, &(stg_chain){.ops = &call, .n_ops = 1}, 1);
   const float *params = stg_record_find(record, 0)->ops[0].params;
   assert_true(params[0] == 1 && params[1] == 0.5F && params[2] == 0);
-  stg_record_unref(&f.store, record);
-  close_fixture(&f);
-}
-
-static void the_gram_matrix_is_that_of_the_vectors(void **state) {
-  (void)state;
-  struct fixture f;
-  open_fixture(&f, false);
-  const stg_op_call calls[] = {gate_call(&f, 2, 3), add_call(&f, 2, 1)};
-  struct stg_record *record = record_of(&f, &(stg_chain){.ops = calls, .n_ops = 2}, 1);
-  const struct stg_record_chain *chain = stg_record_find(record, 0);
-  static const float second[] = {2, 3, 2}; /* the element in which they differ */
-  for (size_t i = 0; i < 3; i++) {
-    for (size_t j = 0; j < 3; j++) {
-      assert_true(chain->gram[i * 3 + j] == 5.25F + second[i] * second[j]);
-    }
-  }
-  assert_int_equal(2, f.bank.used);
   stg_record_unref(&f.store, record);
   close_fixture(&f);
 }
@@ -364,7 +268,6 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(chains_are_found_by_layer_in_any_order),
       cmocka_unit_test(parameters_left_out_take_their_defaults),
-      cmocka_unit_test(the_gram_matrix_is_that_of_the_vectors),
       cmocka_unit_test(the_device_form_is_what_the_kernel_reads),
       cmocka_unit_test(a_norm_wants_every_dot),
       cmocka_unit_test(no_chains_are_a_record_without_memory),
