@@ -43,6 +43,8 @@ NEW = [
     new_row("warmup", "later calls", "steergraph", None, wall=21.0),
     new_row("warmup", "first result", "torch.compile loop (dynamic)", None, wall=18.4e6,
             amortise_calls=21042.0),
+    new_row("warmup", "first call", "torch.compile loop (dynamic)", None, wall=2e6,
+            amortise_calls="inf"),
 ]  # fmt: skip
 NEW_LINES = [
     "**Card 1**, CUDA driver 13.0, NVRTC 13.0.88, commit `c0ffee`, 2026-01-02:",
@@ -52,6 +54,7 @@ NEW_LINES = [
     "| decode: 32 rows, 1 op | 2.00 | 1.25 | 1.60 | 1425 × |  |",
     "| later calls | steergraph | 21 µs |  |",
     "| first result | torch.compile loop (dynamic) | 18.4 s | 21042 |",
+    "| first call | torch.compile loop (dynamic) | 2 s | never |",
 ]
 # name, what a result file holds, what must be said
 REFUSED = [
@@ -67,6 +70,17 @@ REFUSED = [
     ("a ratio that is not that of its times", [{**NEW[0], "ratio": 1.05}], "rows[0].ratio: 1.05"),
     ("the same row twice", [NEW[0], NEW[1], NEW[0]], "two rows of suite 'steer', '1 op'"),
     ("rows of two forms", [NEW[0], ROW], "rows with a kernel and rows with a series"),
+    ("a nesting that no parser follows", "[" * 100000, "nested too deeply"),
+    ("a file cut short", json.dumps(NEW)[:1000], "tools/bench/results/a.json: "),
+    ("bytes that are no UTF-8", b"[\xff]", "tools/bench/results/a.json: 'utf-8' codec"),
+    ("an integer that no float holds", [{**NEW[0], "registers": 10**400}],
+     "rows[0].registers: 1000"),
+    ("a driver that no float holds", [{**NEW[0], "driver": 10**400}], "rows[0].driver: 1000"),
+    ("a name that ends the table", [{**NEW[0], "name": END}], "rows[0].name: '<!--"),
+    ("a card of two lines", [{**ROW, "card": "a\rb"}], "rows[0].card: 'a\\rb'"),
+    ("half a character", [{**NEW[0], "series": "\ud800"}], "rows[0].series: '\\ud800'"),
+    ("a commit that is no text", {"rows": NEW, "commit": ["c"]}, "commit: ['c'] is no text"),
+    ("a date that ends the table", {"rows": NEW, "date": END}, "date: '<!--"),
     ("two cards in one run", [ROW, {**ROW, "card": "Card 2"}], "rows of 2 cards"),
 ]
 good = True
@@ -86,7 +100,8 @@ def tree(folder: str, readme: str, results: dict) -> pathlib.Path:
     for name, value in results.items():
         path = root / "tools" / "bench" / "results" / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(value if isinstance(value, str) else json.dumps(value))
+        text = value if isinstance(value, (str, bytes)) else json.dumps(value)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return root
 
 
@@ -128,6 +143,12 @@ def main() -> int:
         hidden = [word for word in ("copy |", "slice loop", "warm |", "host,") if word in text]
         report(not hidden, "leaves what is not shown in the file", text)
         report(table(root, "check")[0] == 0, "check passes on them", text)
+        for name in ("../n", "/tmp/n", "a/b", "", "..", "a\nb"):
+            status, said = table(root, "record", name, *words[2:], text=json.dumps(NEW))
+            report(status == 1 and "is no name of a result file" in said and said.count("\n") == 1,
+                   f"refuses to record as {name!r}", said)
+        files = sorted(path.name for path in root.rglob("*") if path.is_file())
+        report(files == ["README.md", "n.json"], "leaves nothing else behind", f"{files}")
     for name, value, expected in REFUSED:
         with tempfile.TemporaryDirectory() as folder:
             status, said = table(tree(folder, README, {"a.json": value}), "check")

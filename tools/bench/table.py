@@ -16,7 +16,9 @@ import argparse
 import datetime
 import json
 import math
+import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -59,14 +61,25 @@ class Fault(Exception):
 
 
 def is_number(value) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer that no float holds
+        return False
+
+
+def is_text(value) -> bool:
+    """Whether README.md can show it within a cell: one line, and no mark of a table or of HTML."""
+    return (isinstance(value, str) and value.strip() != "" and value.isprintable()
+            and not set(value) & {"|", "<"})
 
 
 def is_right(member: str, value) -> bool:
     if member in TEXTS:
-        return isinstance(value, str) and value != "" and "|" not in value
+        return is_text(value)
     if member in COUNTS:
-        return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+        return isinstance(value, int) and is_number(value) and value >= 0
     return is_number(value) and value > 0
 
 
@@ -90,9 +103,8 @@ def check_row(place: str, row) -> None:
         if member not in row:
             raise Fault(f"{place}: no member '{member}'")
     for member in ROW_TEXTS:
-        value = row[member]
-        if not (isinstance(value, str) and value and "|" not in value and "\n" not in value):
-            raise Fault(f"{place}.{member}: {value!r} is no value of a measured row")
+        if not is_text(row[member]):
+            raise Fault(f"{place}.{member}: {row[member]!r} is no value of a measured row")
     if not is_right("driver", row["driver"]):
         raise Fault(f"{place}.driver: {row['driver']!r} is no value of a measured row")
     for member in set(row) - set(ROW_TEXTS):
@@ -109,17 +121,26 @@ def check_row(place: str, row) -> None:
         raise Fault(f"{place}.ratio: {ratio!r} is not median_us over floor_us")
 
 
-def read_run(text: str, place: str) -> dict:
+def check_fact(place: str, value) -> None:
+    if value is not None and not (is_text(value) and "`" not in value):
+        raise Fault(f"{place}: {value!r} is no text of one line")
+
+
+def read_run(text: bytes, place: str) -> dict:
     """A checked result file: rows, and commit and date or None."""
     try:
-        value = json.loads(text)
+        value = json.loads(text.decode("utf-8"))
     except ValueError as error:
         raise Fault(f"{place}: {error}") from None
+    except RecursionError:
+        raise Fault(f"{place}: nested too deeply for rows of the bench") from None
     run = value if isinstance(value, dict) else {"rows": value}
     rows = run.get("rows")
     unknown = set(run) - {"rows", "commit", "date"}
     if unknown or not isinstance(rows, list) or not rows:
         raise Fault(f"{place}: expected rows of the bench, bare or in \"rows\"")
+    for member in ("commit", "date"):
+        check_fact(f"{place}: {member}", run.get(member))
     for index, row in enumerate(rows):
         check_row(f"{place}: rows[{index}]", row)
     cards = {(row["card"], row["driver"]) for row in rows}
@@ -167,6 +188,13 @@ def times_text(factor: float) -> str:
     return f"{factor:.0f} ×" if factor >= 99.5 else f"{factor:.3g} ×"
 
 
+def calls_text(calls) -> str:
+    """Absent where later calls save nothing; as any extra it may also be "inf" or "nan"."""
+    if calls is None or calls == "nan":
+        return ""
+    return "never" if isinstance(calls, str) else f"{calls:.0f}"
+
+
 def workload_lines(rows: list[dict]) -> list[str]:
     """Per workload: our time, the floor, the ratio, and each peer's time over ours."""
     times = {(row["suite"], row["name"], row["series"]): row["median_us"] for row in rows}
@@ -190,9 +218,8 @@ def warmup_lines(rows: list[dict]) -> list[str]:
     table = []
     for row in rows:
         if row["suite"] == "warmup" and row["wall_us"] is not None:
-            calls = row.get("amortise_calls")
             table.append([row["name"], row["series"], time_text(row["wall_us"]),
-                          "" if calls is None else f"{calls:.0f}"])
+                          calls_text(row.get("amortise_calls"))])
     return lines_of(["warm-up", "by", "time", "calls to amortise"], table, (0, 1)) if table else []
 
 
@@ -216,13 +243,26 @@ def render(root: pathlib.Path) -> str:
     blocks = []
     for path in sorted((root / RESULTS).glob("*.json")):
         place = path.relative_to(root).as_posix()
-        blocks.append("\n".join(render_run(read_run(path.read_text(), place))))
+        blocks.append("\n".join(render_run(read_run(path.read_bytes(), place))))
     return "\n\n".join(blocks) if blocks else NOTHING
+
+
+def write_whole(path: pathlib.Path, text: str) -> None:
+    """The old file or the new one, never a part."""
+    part = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        part.write_bytes(text.encode("utf-8"))
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def rendered(root: pathlib.Path) -> tuple[str, str]:
     """README.md as it is, and as it should be."""
-    text = (root / "README.md").read_text()
+    try:
+        text = (root / "README.md").read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Fault(f"README.md: {error}") from None
     if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
         raise Fault(f"README.md: needs one line '{BEGIN}' and after it one '{END}'")
     before = text[: text.index(BEGIN) + len(BEGIN)]
@@ -237,7 +277,11 @@ def head_commit(root: pathlib.Path) -> str:
     return done.stdout.strip()
 
 
-def record(root: pathlib.Path, name: str, text: str, commit: str | None, date: str | None) -> str:
+def record(root: pathlib.Path, name: str, text: bytes, commit: str | None, date: str | None) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", name):
+        raise Fault(f"{name!r} is no name of a result file; take letters, digits, '_', '.', '-'")
+    check_fact("--commit", commit)
+    check_fact("--date", date)
     run = read_run(text, "standard input")
     value = {
         "commit": commit or run["commit"] or head_commit(root),
@@ -246,19 +290,19 @@ def record(root: pathlib.Path, name: str, text: str, commit: str | None, date: s
     }
     path = root / RESULTS / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    write_whole(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
     return path.relative_to(root).as_posix()
 
 
 def work(args: argparse.Namespace) -> int:
     root = args.root
     if args.command == "record":
-        print(record(root, args.name, sys.stdin.read(), args.commit, args.date))
+        print(record(root, args.name, sys.stdin.buffer.read(), args.commit, args.date))
         return 0
     text, wanted = rendered(root)
     if args.command == "write":
         if text != wanted:
-            (root / "README.md").write_text(wanted)
+            write_whole(root / "README.md", wanted)
         return 0
     if text != wanted:
         raise Fault(f"README.md: its table is not that of {RESULTS}; run table.py write")
