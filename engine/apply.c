@@ -19,9 +19,9 @@ static bool partly_overlaps(const void *a, const void *b, size_t size_bytes) {
 }
 
 /* Bytes from the first row's first element to the last row's last one. */
-static size_t tensor_bytes(const stg_frame *frame, int64_t rows, int64_t stride) {
+static size_t tensor_bytes(const stg_frame *frame, int64_t stride) {
   const struct stg_steer_decl *decl = &frame->steer->decl;
-  int64_t elems = rows == 0 ? 0 : (rows - 1) * stride + decl->hidden_size;
+  int64_t elems = frame->rows == 0 ? 0 : (frame->rows - 1) * stride + decl->hidden_size;
   return (size_t)elems * stg_dtype_bytes(decl->dtype);
 }
 
@@ -64,11 +64,11 @@ static stg_status check_apply(const stg_frame *frame, const stg_apply *apply, in
 }
 
 /* A device reads whole elements; the CPU backend reads bytes. */
-static stg_status check_elements(const stg_frame *frame, const stg_apply *apply, int64_t rows,
+static stg_status check_elements(const stg_frame *frame, const stg_apply *apply,
                                  stg_error *reterr) {
-  if (rows > 0 && apply->hidden == NULL) {
+  if (frame->rows > 0 && apply->hidden == NULL) {
     return stg_error_set(reterr, STG_E_INVALID, "stg_steer_apply: hidden is NULL for %lld rows",
-                         (long long)rows);
+                         (long long)frame->rows);
   }
   const struct {
     const char *name;
@@ -88,9 +88,9 @@ static stg_status check_elements(const stg_frame *frame, const stg_apply *apply,
   return STG_OK;
 }
 
-static stg_status check_overlap(const stg_frame *frame, const stg_apply *apply, int64_t rows,
-                                int64_t stride, stg_error *reterr) {
-  const size_t bytes = tensor_bytes(frame, rows, stride);
+static stg_status check_overlap(const stg_frame *frame, const stg_apply *apply, int64_t stride,
+                                stg_error *reterr) {
+  const size_t bytes = tensor_bytes(frame, stride);
   if (apply->out != NULL && partly_overlaps(apply->hidden, apply->out, bytes)) {
     return stg_error_set(reterr, STG_E_INVALID,
                          "stg_steer_apply: hidden at %p and out at %p overlap in part; give the "
@@ -117,15 +117,15 @@ static stg_status check_overlap(const stg_frame *frame, const stg_apply *apply, 
 }
 
 /* The norm's weight: hidden_size elements, read while out and residual are written. */
-static stg_status check_weight(const stg_frame *frame, const stg_apply *apply, int64_t rows,
-                               int64_t stride, stg_error *reterr) {
+static stg_status check_weight(const stg_frame *frame, const stg_apply *apply, int64_t stride,
+                               stg_error *reterr) {
   const struct stg_steer_decl *decl = &frame->steer->decl;
   const void *out = apply->out != NULL ? apply->out : apply->hidden;
   const struct {
     const char *name;
     const void *at;
   } written[] = {{"out", out}, {"residual", apply->residual}};
-  const size_t bytes = tensor_bytes(frame, rows, stride);
+  const size_t bytes = tensor_bytes(frame, stride);
   const size_t own = (size_t)decl->hidden_size * stg_dtype_bytes(decl->dtype);
   for (size_t i = 0; apply->weight != NULL && i < sizeof written / sizeof written[0]; i++) {
     if (meets(apply->weight, own, written[i].at, bytes)) {
@@ -172,10 +172,15 @@ static void fill_args(const stg_frame *frame, const stg_apply *apply, int64_t st
 }
 
 static stg_status apply_cuda(stg_frame *frame, const stg_apply *apply, int64_t stride,
-                             bool capturing, stg_stream stream, stg_error *reterr) {
+                             stg_stream stream, stg_error *reterr) {
   struct stg_engine *engine = frame->steer->engine;
   struct stg_steer_args args;
   fill_args(frame, apply, stride, &args);
+  bool capturing = false;
+  stg_status status = stg_stream_is_capturing(engine->device, stream, &capturing, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
   if (capturing) {
     return stg_plan_capture(engine, frame->plan, &args, stream, reterr);
   }
@@ -186,7 +191,7 @@ static stg_status apply_cuda(stg_frame *frame, const stg_apply *apply, int64_t s
   if (frame->rows == 0) {
     return STG_OK;
   }
-  stg_status status = stg_plan_launch(engine, frame->plan, &launch, &args, reterr);
+  status = stg_plan_launch(engine, frame->plan, &launch, &args, reterr);
   frame->fresh = frame->fresh && status != STG_OK;
   return status;
 }
@@ -226,48 +231,27 @@ static stg_status apply_cpu(stg_frame *frame, const stg_apply *apply, int64_t st
   return stg_cpu_steer(&batch, reterr);
 }
 
-/* Rows that the tensors must have: of the step, or where a capture records the launch, of its whole
- * bucket. */
-static stg_status rows_of(const stg_frame *frame, stg_stream stream, bool *ret_capturing,
-                          int64_t *ret_rows, stg_error *reterr) {
-  const struct stg_engine *engine = frame->steer->engine;
-  bool capturing = false;
-  stg_status status = stg_engine_is_cuda(engine)
-                          ? stg_stream_is_capturing(engine->device, stream, &capturing, reterr)
-                          : STG_OK;
+static stg_status check_tensors(const stg_frame *frame, const stg_apply *apply, int64_t stride,
+                                stg_error *reterr) {
+  stg_status status = check_elements(frame, apply, reterr);
   if (status == STG_OK) {
-    *ret_capturing = capturing;
-    *ret_rows = capturing ? frame->plan->shape.rows : frame->rows;
+    status = check_overlap(frame, apply, stride, reterr);
   }
-  return status;
-}
-
-static stg_status check_tensors(const stg_frame *frame, const stg_apply *apply, int64_t rows,
-                                int64_t stride, stg_error *reterr) {
-  stg_status status = check_elements(frame, apply, rows, reterr);
-  if (status == STG_OK) {
-    status = check_overlap(frame, apply, rows, stride, reterr);
-  }
-  return status == STG_OK ? check_weight(frame, apply, rows, stride, reterr) : status;
+  return status == STG_OK ? check_weight(frame, apply, stride, reterr) : status;
 }
 
 stg_status stg_steer_apply(stg_frame *frame, const stg_apply *apply, stg_stream stream,
                            stg_error *reterr) {
   int64_t stride = 0;
-  int64_t rows = 0;
-  bool capturing = false;
   stg_status status = check_apply(frame, apply, &stride, reterr);
   if (status == STG_OK) {
-    status = rows_of(frame, stream, &capturing, &rows, reterr);
-  }
-  if (status == STG_OK) {
-    status = check_tensors(frame, apply, rows, stride, reterr);
+    status = check_tensors(frame, apply, stride, reterr);
   }
   if (status != STG_OK) {
     return status;
   }
   struct stg_engine *engine = frame->steer->engine;
   atomic_fetch_add_explicit(&engine->counters.applies, 1, memory_order_relaxed);
-  return stg_engine_is_cuda(engine) ? apply_cuda(frame, apply, stride, capturing, stream, reterr)
+  return stg_engine_is_cuda(engine) ? apply_cuda(frame, apply, stride, stream, reterr)
                                     : apply_cpu(frame, apply, stride, reterr);
 }

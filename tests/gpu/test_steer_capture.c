@@ -127,24 +127,6 @@ static void apply_in_a_capture_allocates_nothing(void **state) {
   close_fixture(&f);
 }
 
-/* A replay may run as many rows as the bucket has: the tensors must have room for them. */
-static void a_capture_counts_the_rows_of_the_bucket(void **state) {
-  struct fixture f;
-  open_fixture(state, 64, &f);
-  set_slots(f.bed);
-  struct steer_batch *batch = batch_of(&f, 33, false); /* of a bucket of 40 */
-  stg_apply apply = steer_batch_args(batch);
-  stg_error error = STG_ERROR_INIT;
-  apply.out = (char *)(uintptr_t)apply.hidden + 36 * batch->stride_bytes;
-  steer_batch_step(batch);
-  begin(&f);
-  stg_status status = stg_steer_apply(batch->frame, &apply, batch->stream, &error);
-  stg_graph_destroy(f.device, end(&f, 0));
-  expect_error(STG_E_INVALID, "overlap in part", status, &error);
-  steer_batch_destroy(batch);
-  close_fixture(&f);
-}
-
 static void a_step_in_a_capture_is_refused_and_the_capture_stays_valid(void **state) {
   struct fixture f;
   open_fixture(state, 64, &f);
@@ -338,7 +320,6 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(apply_adds_one_kernel_node_and_runs_nothing),
       cmocka_unit_test(apply_in_a_capture_allocates_nothing),
-      cmocka_unit_test(a_capture_counts_the_rows_of_the_bucket),
       cmocka_unit_test(a_step_in_a_capture_is_refused_and_the_capture_stays_valid),
       cmocka_unit_test(what_apply_refuses_adds_no_node),
       cmocka_unit_test(slots_may_be_set_while_a_stream_is_capturing),
