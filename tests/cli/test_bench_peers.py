@@ -35,6 +35,19 @@ class Plot(Case):
         self.assertIn("no row that is drawn; run steer, decode, warmup or all", outcome.err)
         self.assertFalse(path.exists())
 
+    def test_a_place_where_no_file_can_be_is_said_before_anything_is_measured(self):
+        (self.folder / "plots").mkdir()
+        (self.folder / "file").write_text("")
+        cases = (
+            ("plots", "it is no file"),
+            ("/dev/null", "it is no file"),
+            ("absent/x.svg", "cannot write a plot into 'absent'"),
+            ("file/x.svg", "cannot write a plot into 'file'"),
+        )
+        for path, expected in cases:
+            with self.subTest(path=path):
+                self.assertIn(expected, self.refuse(FAILED, "bench", "numerics", "--plot", path))
+
 
 if __name__ == "__main__":
     tap.main()

@@ -9,6 +9,7 @@
 #include "runtime/device.h"
 #include "tools/bench/suite.h"
 #include "tools/command.h"
+#include "tools/interrupt.h"
 #include "tools/options.h"
 #include "tools/report.h"
 
@@ -119,12 +120,21 @@ static int print_rows(const struct stg_bench_report *report,
   return code;
 }
 
+static int write_plot(const struct stg_bench_report *report,
+                      const struct stg_bench_machine *machine, const char *path) {
+  struct stg_interrupt_hold hold;
+  stg_error err = STG_ERROR_INIT;
+  stg_interrupt_hold(&hold);
+  stg_status status = stg_bench_plot_write(report, machine, path, &err);
+  stg_interrupt_release(&hold);
+  return status == STG_OK ? STG_EXIT_DONE : stg_report_fail(&err);
+}
+
 /* Gives out the rows with the card that they were measured on, if there is one. */
 static int show_rows(const struct stg_bench_report *report, const struct bench_run *run) {
   struct stg_device *device = NULL;
   struct stg_nvrtc_info nvrtc = {.path = NULL};
   struct stg_bench_machine machine = {0};
-  stg_error err = STG_ERROR_INIT;
   if (stg_device_open(0, &device, NULL) == STG_OK) {
     machine.card = stg_device_get_info(device)->name;
     machine.driver = stg_device_get_info(device)->driver_version;
@@ -134,9 +144,8 @@ static int show_rows(const struct stg_bench_report *report, const struct bench_r
     machine.cuda = dash != NULL ? dash + 1 : nvrtc.compiler;
   }
   int code = print_rows(report, &machine, run->json);
-  if (code == STG_EXIT_DONE && run->plot != NULL &&
-      stg_bench_plot_write(report, &machine, run->plot, &err) != STG_OK) {
-    code = stg_report_fail(&err);
+  if (code == STG_EXIT_DONE && run->plot != NULL) {
+    code = write_plot(report, &machine, run->plot);
   }
   stg_device_close(device);
   return code;
@@ -153,7 +162,11 @@ static int run_bench(const char *word, const struct bench_run *run) {
       names[n_names++] = suites[i].name;
     }
   }
-  if (run->peers) { /* before minutes are spent on measuring */
+  /* before minutes are spent on measuring */
+  if (run->plot != NULL) {
+    status = stg_bench_plot_check(run->plot, &err);
+  }
+  if (status == STG_OK && run->peers) {
     status = stg_bench_peers_check(&run->options, names, n_names, &err);
   }
   if (status == STG_OK) {

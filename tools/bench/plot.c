@@ -1,6 +1,11 @@
 /*
  * bench/plot.c: `bench --plot`: which rows of a report become which panels of one SVG file.
  */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
 #include "tools/bench/plot_panel.h"
@@ -68,6 +73,24 @@ static bool draw(const struct stg_bench_report *report, const struct stg_bench_m
   draw_foot(machine, height, out);
   stg_svg_close(out);
   return true;
+}
+
+stg_status stg_bench_plot_check(const char *path, stg_error *reterr) {
+  struct stat info;
+  if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
+    return stg_error_set(reterr, STG_E_IO, "--plot '%s': it is no file; name one to be written",
+                         path);
+  }
+  char *folder = stg_path_folder(path);
+  if (folder == NULL) {
+    return stg_error_memory(reterr, "a folder name", strlen(path) + 1);
+  }
+  /* the file is written beside its place and renamed into it */
+  stg_status status = access(folder, W_OK | X_OK) == 0
+                          ? STG_OK
+                          : stg_error_io(reterr, errno, "write a plot into", folder);
+  stg_free(folder);
+  return status;
 }
 
 stg_status stg_bench_plot_write(const struct stg_bench_report *report,

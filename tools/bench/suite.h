@@ -49,6 +49,11 @@ STG_NODISCARD stg_status stg_bench_peers_run(const struct stg_bench_options *opt
 STG_NODISCARD stg_status stg_bench_peers_check(const struct stg_bench_options *options,
                                                const char *const *suites, size_t n_suites,
                                                stg_error *reterr);
+/**
+ * Whether a file can be made at `path`, as far as that can be seen without making one.
+ * @return STG_E_IO
+ */
+STG_NODISCARD stg_status stg_bench_plot_check(const char *path, stg_error *reterr);
 /** Draw the rows as an SVG file: bars by name and series, floors as lines. */
 STG_NODISCARD stg_status stg_bench_plot_write(const struct stg_bench_report *report,
                                               const struct stg_bench_machine *machine,
