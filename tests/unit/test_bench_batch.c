@@ -76,7 +76,7 @@ static void makes_unit_vectors_that_differ_and_rows_that_differ(void **state) {
   for (uint32_t v = 0; v < batch.n_vectors; v++) {
     double squares = 0;
     for (size_t i = 0; i < 4096; i++) {
-      const double x = (double)stg_bf16_to_f32(batch.vectors[v * 4096 + i]);
+      const double x = (double)stg_bf16_to_f32(batch.vectors[(size_t)v * 4096 + i]);
       squares += x * x;
     }
     assert_true(fabs(sqrt(squares) - 1) < 0.001);
@@ -130,7 +130,7 @@ static void counts_rows_of_which_any_byte_changed(void **state) {
   memcpy(after, batch.hidden, sizeof after);
   assert_int_equal(stg_bench_rows_changed(&batch, after), 0);
   after[63] ^= 1;
-  after[5 * 64] ^= 0x8000;
+  after[320] ^= 0x8000; /* row 5 */
   assert_int_equal(stg_bench_rows_changed(&batch, after), 2);
   stg_bench_batch_finish(&batch);
 }
