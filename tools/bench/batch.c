@@ -29,15 +29,14 @@ static stg_status fill_rows(uint64_t stream, uint16_t *rows, size_t count, stg_e
   return STG_OK;
 }
 
-static void fill_unit_vector(uint64_t index, float *scratch, uint16_t *vector, size_t count) {
-  stg_random_normal(SEED, STREAM_VECTORS, index * count, 1.0f, scratch, count);
+void stg_bench_round_to_unit(const float *values, size_t count, uint16_t *ret_vector) {
   double squares = 0;
   for (size_t i = 0; i < count; i++) {
-    squares += (double)scratch[i] * (double)scratch[i];
+    squares += (double)values[i] * (double)values[i];
   }
   const float factor = (float)(1.0 / sqrt(squares));
   for (size_t i = 0; i < count; i++) {
-    vector[i] = stg_bf16_from_f32(scratch[i] * factor);
+    ret_vector[i] = stg_bf16_from_f32(values[i] * factor);
   }
 }
 
@@ -48,7 +47,8 @@ static stg_status fill_vectors(struct stg_bench_batch *batch, stg_error *reterr)
     return stg_error_memory(reterr, "a vector", width * sizeof *scratch);
   }
   for (uint32_t v = 0; v < batch->n_vectors; v++) {
-    fill_unit_vector(v, scratch, batch->vectors + v * width, width);
+    stg_random_normal(SEED, STREAM_VECTORS, v * width, 1.0f, scratch, width);
+    stg_bench_round_to_unit(scratch, width, batch->vectors + v * width);
   }
   stg_free(scratch);
   return STG_OK;

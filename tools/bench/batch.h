@@ -57,6 +57,9 @@ struct stg_bench_batch {
   struct stg_arena arena;
 };
 
+/** Scale `count` values to length 1 (sum and root in float64) and round them to bf16. */
+void stg_bench_round_to_unit(const float *values, size_t count, uint16_t *ret_vector);
+
 /** Make a batch; borrows `mix`. STG_E_NO_MEMORY only. */
 STG_NODISCARD stg_status stg_bench_batch_init(const struct stg_bench_mix *mix,
                                               struct stg_bench_batch *ret, stg_error *reterr);

@@ -3,31 +3,14 @@
  */
 #include "tools/bench/mixture.h"
 
-#include <math.h>
-
 #include "engine/hostmem.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/dtype.h"
 #include "specs/random.h"
+#include "tools/bench/batch.h"
 
 #define SEED 2024
 #define ROWS_STREAM UINT32_MAX
-#define ROW_DEVIATION 8
-
-static void round_all(const float *values, float scale, size_t count, uint16_t *ret) {
-  for (size_t i = 0; i < count; i++) {
-    ret[i] = stg_bf16_from_f32(values[i] * scale);
-  }
-}
-
-static void make_unit(size_t stream, size_t length, float *scratch, uint16_t *ret) {
-  double square = 0;
-  stg_random_normal(SEED, stream, 0, 1, scratch, length);
-  for (size_t i = 0; i < length; i++) {
-    square += (double)scratch[i] * (double)scratch[i];
-  }
-  round_all(scratch, (float)(1 / sqrt(square)), length, ret);
-}
 
 stg_status stg_bench_vectors_init(size_t count, size_t length, struct stg_bench_vectors *ret,
                                   stg_error *reterr) {
@@ -36,7 +19,8 @@ stg_status stg_bench_vectors_init(size_t count, size_t length, struct stg_bench_
   float *scratch = stg_calloc(length, sizeof *scratch);
   const bool had = vectors.data != NULL && scratch != NULL;
   for (size_t i = 0; had && i < count; i++) {
-    make_unit(i, length, scratch, vectors.data + i * length);
+    stg_random_normal(SEED, i, 0, 1, scratch, length);
+    stg_bench_round_to_unit(scratch, length, vectors.data + i * length);
   }
   stg_free(scratch);
   if (!had) {
@@ -86,7 +70,9 @@ stg_status stg_bench_rows_fill(size_t count, uint16_t *ret_rows, stg_error *rete
     return stg_error_memory(reterr, "random rows", count * sizeof *values);
   }
   stg_random_normal(SEED, ROWS_STREAM, 0, 1, values, count);
-  round_all(values, ROW_DEVIATION, count, ret_rows);
+  for (size_t i = 0; i < count; i++) {
+    ret_rows[i] = stg_bf16_from_f32(values[i] * STG_BENCH_ROW_DEVIATION);
+  }
   stg_free(values);
   return STG_OK;
 }
