@@ -210,16 +210,14 @@ static void write_constants(struct stg_writer *w, const struct stg_steer_geometr
   write_int(w, "padded", stg_steer_padded(g->hidden_size), "elements of a bank vector");
   write_int(w, "chunks", e.chunks, "of 8 elements");
   write_int(w, "tail", tail, "elements of the last chunk, 0: whole");
-  write_int(w, "threads", e.threads, "that share every row");
+  write_int(w, "row_threads", e.row_threads, "whose sums a row's are");
+  write_int(w, "row_warps", e.row_threads / WARP_THREADS, "that they are");
+  write_int(w, "threads", e.threads, "of a block");
   write_int(w, "warps", e.threads / WARP_THREADS, "that they are");
-  write_int(w, "rows", g->tile_rows, "of the tile");
-  write_int(w, "chunks_per_thread", e.chunks_per_thread, "of one row");
+  write_int(w, "turns", g->turns, "in which a thread goes through a row");
+  write_int(w, "chunks_per_turn", e.chunks_per_turn, "of one row");
+  write_int(w, "chunks_per_thread", g->turns * e.chunks_per_turn, "of one row");
   write_bool(w, "held", e.held, "rows stay in registers");
-  write_int(w, "unroll", e.held ? e.chunks_per_thread : 1, "of the loops over a row's chunks");
-  write_int(w, "kept_chunks", e.kept_chunks, "of a vector, by a thread");
-  write_int(w, "staged_vectors", e.staged_vectors, "of a chain, in shared memory");
-  write_int(w, "vector_words", e.vector_bytes / 4, "that they take there");
-  write_int(w, "stage_words", e.stage_bytes / 4, "that they and the rows take");
 }
 
 static void write_kernel(struct stg_writer *w, const struct stg_steer_geometry *g) {
@@ -272,13 +270,9 @@ static stg_status check_geometry(const struct stg_steer_geometry *g, stg_error *
   if (g->epilogue && !g->pair) {
     return stg_error_set(reterr, STG_E_INVALID, "epilogue: it needs the state hidden+residual");
   }
-  if (g->tile_rows < 1 || g->tile_rows > STG_MAX_TILE_ROWS || !stg_is_pow2(g->tile_rows)) {
-    return stg_error_set(reterr, STG_E_INVALID, "tile_rows: %u is not a power of two up to %d",
-                         g->tile_rows, STG_MAX_TILE_ROWS);
-  }
-  if (g->tile_rows > 1 && !stg_steer_extents_of(g).held) {
-    return stg_error_set(reterr, STG_E_INVALID, "tile_rows: %u rows of %lld elements do not fit",
-                         g->tile_rows, (long long)g->hidden_size);
+  if (g->turns < 1 || g->turns > STG_MAX_TURNS || !stg_is_pow2(g->turns)) {
+    return stg_error_set(reterr, STG_E_INVALID, "turns: %u is not a power of two up to %d",
+                         g->turns, STG_MAX_TURNS);
   }
   if (g->n_ops == 0) {
     return stg_error_set(reterr, STG_E_INVALID, "ops: none; a kernel needs at least one");
@@ -303,8 +297,10 @@ stg_status stg_steer_generate(const struct stg_steer_geometry *geometry,
     const struct stg_steer_extents extents = stg_steer_extents_of(geometry);
     *ret_rule = (struct stg_launch_rule){
         .threads = extents.threads,
-        .rows_per_block = geometry->tile_rows,
-        .stage_bytes = (uint32_t)extents.stage_bytes,
+        .rows_per_block = 1,
+        .vector_bytes = (uint32_t)extents.vector_bytes,
+        .staged_vectors = (uint32_t)extents.staged_vectors,
+        .wide_staged_vectors = (uint32_t)extents.wide_staged_vectors,
     };
   }
   return status;

@@ -15,9 +15,9 @@ struct stg_steer_geometry {
   int64_t hidden_size;
   stg_dtype dtype;
   stg_dtype bank_dtype;
-  bool pair;          /* state = hidden + residual */
-  bool epilogue;      /* add_rmsnorm, of a pair */
-  uint32_t tile_rows; /* that a block works on at a time: 1 is the decode tile */
+  bool pair;      /* state = hidden + residual */
+  bool epilogue;  /* add_rmsnorm, of a pair */
+  uint32_t turns; /* in which a thread goes through a row: 1 is the decode tile */
   const struct stg_op *const *ops;
   size_t n_ops;
 };
@@ -26,26 +26,25 @@ struct stg_steer_geometry {
 #define STG_STEER_MAX_HIDDEN ((int64_t)1 << 20)
 
 /*
- * How the kernel is launched: block.x = threads; grid.x = rows, or as many blocks as the device
- * holds at once where that is fewer and a tile has several rows: blocks share the rows out among
- * themselves. Dynamic shared memory: stage_bytes, then a chain of chain_words. Rows that are not
- * STG_STEER_ALIGNED bounce through the former.
+ * How the kernel is launched: block.x = threads; grid.x = rows / rows_per_block, rounded up.
+ * Dynamic shared memory: a stage, then a chain of chain_words. In the stage stand the first vectors
+ * of a chain, as many as the arguments say.
  */
 struct stg_launch_rule {
   uint32_t threads;
-  uint32_t rows_per_block; /* of a tile: what a block works on at a time */
-  uint32_t stage_bytes;    /* room for rows and vectors on their way */
+  uint32_t rows_per_block;
+  uint32_t vector_bytes;        /* of one vector in the stage */
+  uint32_t staged_vectors;      /* for many blocks: few, so that many fit a multiprocessor */
+  uint32_t wide_staged_vectors; /* for no more blocks than there are multiprocessors */
 };
 
 /** Threads that share a row: a function of hidden_size alone, which is what makes bits invariant.
  */
 uint32_t stg_steer_threads(int64_t hidden_size);
 
-/**
- * Rows of a prefill tile: a power of two; as many as leave registers for several blocks and let two
- * tiles stand in shared memory. 1 also where not even one row stays in registers.
- */
-uint32_t stg_steer_prefill_rows(int64_t hidden_size, stg_dtype dtype, bool pair);
+/** Turns of a prefill tile: a power of two; 1 where a row does not fit the registers of fewer
+ * threads. */
+uint32_t stg_steer_prefill_turns(int64_t hidden_size);
 
 /** Elements of a bank vector in device memory: hidden_size rounded up to whole 8-element chunks. */
 int64_t stg_steer_padded(int64_t hidden_size);
@@ -67,6 +66,7 @@ struct stg_steer_args {
   int32_t rows;
   uint32_t slots, layer, chain_words, flags;
   float epsilon;
+  uint32_t stage_words, staged_vectors;
 };
 /* A row map in device memory: this header, then int32 [rows]. Word 0: what the entries are; word
  * 1: how many there are, which may be fewer than the launch's `rows`. */

@@ -9,21 +9,22 @@
 #include "codegen/steer.h"
 
 #define STG_CHUNK_ELEMS 8
-#define STG_MAX_TILE_ROWS 8
+/* A warp folds as many sums at once. */
+#define STG_MAX_TURNS 16
 
 struct stg_steer_extents {
-  int64_t chunks; /* of a row */
-  int64_t chunks_per_thread;
-  uint32_t threads;
-  bool held;                /* a tile's rows stay in registers */
-  int64_t kept_chunks;      /* of a vector, in a thread's registers */
-  int64_t staged_vectors;   /* of a chain, in shared memory */
-  int64_t vector_bytes;     /* that they take */
-  int64_t stage_bytes;      /* that they and the tiles take */
-  uint32_t resident_blocks; /* that a multiprocessor is to hold at once */
+  int64_t chunks;              /* of a row */
+  uint32_t row_threads;        /* whose sums a row's are */
+  uint32_t threads;            /* of a block, each of which stands for `turns` of them */
+  int64_t chunks_per_turn;     /* of one row */
+  bool held;                   /* a tile's rows stay in registers */
+  int64_t vector_bytes;        /* of a vector in shared memory */
+  int64_t staged_vectors;      /* of a chain there, where blocks share a multiprocessor */
+  int64_t wide_staged_vectors; /* and where each has one to itself */
+  uint32_t resident_blocks;    /* that a multiprocessor is to hold at once */
 };
 
-/** The extents of a geometry that stg_steer_generate would take; `tile_rows` may be too many. */
+/** The extents of a geometry that stg_steer_generate would take; `turns` may be too many. */
 struct stg_steer_extents stg_steer_extents_of(const struct stg_steer_geometry *geometry);
 
 #endif

@@ -5,13 +5,29 @@
 #include "engine/plan.h"
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/intmath.h"
 
-static struct stg_launch_dims dims_of(const struct stg_plan_kernel *kernel, int64_t rows) {
+/* The launch of a kernel over the rows of `args`, which learn how shared memory is parted. */
+static struct stg_launch_dims dims_of(const struct stg_engine *engine,
+                                      const struct stg_plan_kernel *kernel,
+                                      struct stg_steer_args *args) {
+  const struct stg_launch_rule *rule = &kernel->rule;
+  const size_t blocks = stg_ceil_div((size_t)args->rows, rule->rows_per_block);
+  const bool wide = blocks <= (size_t)stg_device_get_info(engine->device)->multiprocessors;
+  args->staged_vectors = wide ? rule->wide_staged_vectors : rule->staged_vectors;
+  const uint32_t bytes = args->staged_vectors * rule->vector_bytes;
+  args->stage_words = bytes / (uint32_t)sizeof(uint32_t);
   return (struct stg_launch_dims){
-      .grid_x = rows < (int64_t)kernel->max_blocks ? (uint32_t)rows : kernel->max_blocks,
-      .block_x = kernel->rule.threads,
-      .shared_bytes = kernel->shared_bytes,
+      .grid_x = (uint32_t)blocks,
+      .block_x = rule->threads,
+      .shared_bytes = bytes + kernel->chain_bytes,
   };
+}
+
+uint32_t stg_plan_shared_bytes(const struct stg_engine *engine, const struct stg_plan *plan) {
+  struct stg_steer_args args = {.rows = (int32_t)plan->shape.rows};
+  const struct stg_launch_dims dims = dims_of(engine, plan->kernel, &args);
+  return plan->kernel->loaded.info.shared_bytes + dims.shared_bytes;
 }
 
 static void destroy(struct stg_plan_table *table, struct stg_exec *exec) {
@@ -49,11 +65,11 @@ static void evict(struct stg_plan_table *table) {
 /* A graph needs some arguments to exist; every launch sets its own. */
 static stg_status make_graph(struct stg_engine *engine, const struct stg_plan *plan,
                              stg_stream stream, struct stg_graph **ret_graph, stg_error *reterr) {
-  struct stg_steer_args args = {0};
+  struct stg_steer_args args = {.rows = 1};
   void *pointers[] = {&args};
   const struct stg_graph_kernel node = {
       .module = plan->kernel->loaded.module,
-      .dims = dims_of(plan->kernel, 1),
+      .dims = dims_of(engine, plan->kernel, &args),
       .args = pointers,
   };
   return stg_graph_create(engine->device, &node, 1, stream, ret_graph, reterr);
@@ -118,7 +134,7 @@ static stg_status launch_plain(struct stg_engine *engine, const struct stg_plan_
                                stg_error *reterr) {
   struct stg_steer_args copy = *args;
   void *pointers[] = {&copy};
-  const struct stg_launch_dims dims = dims_of(kernel, args->rows);
+  const struct stg_launch_dims dims = dims_of(engine, kernel, &copy);
   struct stg_module *module = kernel->loaded.module;
   atomic_fetch_add_explicit(&engine->counters.plain_launches, 1, memory_order_relaxed);
   return early ? stg_launch_early(engine->device, module, &dims, pointers, stream, reterr)
@@ -135,7 +151,7 @@ stg_status stg_plan_launch(struct stg_engine *engine, const struct stg_plan *pla
   }
   struct stg_steer_args copy = *args;
   void *pointers[] = {&copy};
-  const struct stg_launch_dims dims = dims_of(plan->kernel, args->rows);
+  const struct stg_launch_dims dims = dims_of(engine, plan->kernel, &copy);
   stg_error error = STG_ERROR_INIT;
   pthread_mutex_lock(&exec->lock);
   stg_status status = stg_graph_set(engine->device, exec->graph, 0, &dims, pointers, &error);

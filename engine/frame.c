@@ -187,7 +187,7 @@ stg_status stg_frame_plan(const stg_frame *frame, stg_plan_info *ret_info, stg_e
       .threads = cuda ? kernel->rule.threads : 0,
       .registers = kernel->loaded.info.registers,
       .local_bytes = kernel->loaded.info.local_bytes,
-      .shared_bytes = kernel->loaded.info.shared_bytes + kernel->shared_bytes,
+      .shared_bytes = cuda ? stg_plan_shared_bytes(frame->steer->engine, plan) : 0,
       .row_bucket = plan->shape.rows,
       .batch_bucket = plan->shape.batch,
       .seq_bucket = plan->shape.seq,

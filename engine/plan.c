@@ -9,26 +9,6 @@ static const char *origin_name(enum stg_module_origin origin) {
   return origin == STG_FROM_MEMORY ? "memory" : origin == STG_FROM_DISK ? "disk" : "compiled";
 }
 
-/* What is the same for every launch of a kernel. A tile of one row is a block of its own: a decode
- * step has few of them. */
-static stg_status size_launches(struct stg_engine *engine, const struct stg_steer_decl *decl,
-                                struct stg_plan_kernel *kernel, stg_error *reterr) {
-  const struct stg_launch_rule *rule = &kernel->rule;
-  struct stg_steer_limits limits;
-  stg_status status = stg_steer_limits(decl, &limits, reterr);
-  if (status != STG_OK) {
-    return status;
-  }
-  kernel->shared_bytes = rule->stage_bytes + limits.chain_words * (uint32_t)sizeof(uint32_t);
-  kernel->max_blocks = UINT32_MAX;
-  const struct stg_launch_dims dims = {.block_x = rule->threads,
-                                       .shared_bytes = kernel->shared_bytes};
-  return rule->rows_per_block == 1
-             ? STG_OK
-             : stg_module_resident_blocks(engine->device, kernel->loaded.module, &dims,
-                                          &kernel->max_blocks, reterr);
-}
-
 static stg_status load_kernel(struct stg_engine *engine, const struct stg_steer_decl *decl,
                               enum stg_tile tile, struct stg_plan_kernel *ret_kernel,
                               stg_error *reterr) {
@@ -54,9 +34,11 @@ static stg_status load_kernel(struct stg_engine *engine, const struct stg_steer_
     kernel.compile_ms = kernel.loaded.compile_ms;
   }
   stg_steer_kernel_finish(&text);
-  if (status == STG_OK && stg_engine_is_cuda(engine)) {
-    status = size_launches(engine, decl, &kernel, reterr);
+  struct stg_steer_limits limits = {0};
+  if (status == STG_OK) {
+    status = stg_steer_limits(decl, &limits, reterr);
   }
+  kernel.chain_bytes = limits.chain_words * (uint32_t)sizeof(uint32_t);
   if (status != STG_OK) {
     if (kernel.loaded.module != NULL) {
       stg_module_cache_unref(engine->modules, kernel.loaded.key);

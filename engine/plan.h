@@ -24,8 +24,7 @@ struct stg_plan_kernel {
   double compile_ms;
   struct stg_loaded_kernel loaded;
   struct stg_launch_rule rule;
-  uint32_t shared_bytes; /* dynamic, of a block */
-  uint32_t max_blocks;   /* of a launch: rows beyond are shared out among them */
+  uint32_t chain_bytes; /* that a chain takes in a block's shared memory */
 };
 
 struct stg_exec {
@@ -67,6 +66,8 @@ void stg_plan_table_finish(struct stg_plan_table *table);
 STG_NODISCARD stg_status stg_plan_find(struct stg_plan_table *table,
                                        const struct stg_graph_shape *shape, enum stg_tile tile,
                                        const struct stg_plan **ret_plan, stg_error *reterr);
+/** Shared memory of one block of a plan's launch. */
+uint32_t stg_plan_shared_bytes(const struct stg_engine *engine, const struct stg_plan *plan);
 /**
  * The exec of a plan on a stream, with one more user; NULL where plain launches serve (by option,
  * on the CPU, or because the graph could not be made, which is counted and logged once). The

@@ -20,8 +20,7 @@
 #define LIMIT_ROWS (1u << 22)
 #define LIMIT_SLOTS 65536u
 #define LIMIT_VECTORS 65536u
-/* Under capture a batch of up to this many rows takes the decode tile: more blocks than a tile
- * would give. */
+/* Under capture a batch of up to this many rows takes the decode tile. */
 #define CAPTURE_DECODE_ROWS 256
 
 /* `given`, or `by_default` for 0; refused above `limit`. */

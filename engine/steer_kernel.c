@@ -13,9 +13,7 @@ static struct stg_steer_geometry geometry_of(const struct stg_steer_decl *decl,
       .bank_dtype = decl->bank_dtype,
       .pair = decl->pair,
       .epilogue = decl->epilogue != STG_EPILOGUE_NONE,
-      .tile_rows = tile == STG_TILE_PREFILL
-                       ? stg_steer_prefill_rows(decl->hidden_size, decl->dtype, decl->pair)
-                       : 1,
+      .turns = tile == STG_TILE_PREFILL ? stg_steer_prefill_turns(decl->hidden_size) : 1,
       .ops = decl->ops,
       .n_ops = decl->n_ops,
   };

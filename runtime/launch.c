@@ -143,22 +143,3 @@ stg_status stg_launch_early(struct stg_device *device, const struct stg_module *
   CUresult result = device->driver->launch_kernel_ex(&config, module->function, args, NULL);
   return stg_scope_leave(&scope, result, "cuLaunchKernelEx", reterr);
 }
-
-stg_status stg_module_resident_blocks(struct stg_device *device, const struct stg_module *module,
-                                      const struct stg_launch_dims *dims, uint32_t *ret_blocks,
-                                      stg_error *reterr) {
-  struct stg_scope scope;
-  stg_status status = stg_scope_enter(&scope, device, reterr);
-  if (status != STG_OK) {
-    return status;
-  }
-  int blocks = 0;
-  CUresult result = device->driver->max_active_blocks(&blocks, module->function, (int)dims->block_x,
-                                                      dims->shared_bytes);
-  status = stg_scope_leave(&scope, result, "cuOccupancyMaxActiveBlocksPerMultiprocessor", reterr);
-  if (status == STG_OK) {
-    const uint32_t all = (uint32_t)blocks * (uint32_t)device->info.multiprocessors;
-    *ret_blocks = all > 0 ? all : 1;
-  }
-  return status;
-}

@@ -42,12 +42,6 @@ STG_NODISCARD stg_status stg_launch_early(struct stg_device *device,
                                           const struct stg_launch_dims *dims, void **args,
                                           stg_stream_handle stream, stg_error *reterr);
 
-/** Blocks of these dims (but for grid_x) that the whole device holds at once; at least 1. */
-STG_NODISCARD stg_status stg_module_resident_blocks(struct stg_device *device,
-                                                    const struct stg_module *module,
-                                                    const struct stg_launch_dims *dims,
-                                                    uint32_t *ret_blocks, stg_error *reterr);
-
 /* One node of a graph to be built. */
 struct stg_graph_kernel {
   const struct stg_module *module;

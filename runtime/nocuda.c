@@ -65,8 +65,6 @@ FAILS(stg_launch, dev *device, const struct stg_module *module, const struct stg
       void **args, stg_stream_handle stream)
 FAILS(stg_launch_early, dev *device, const struct stg_module *module,
       const struct stg_launch_dims *dims, void **args, stg_stream_handle stream)
-FAILS(stg_module_resident_blocks, dev *device, const struct stg_module *module,
-      const struct stg_launch_dims *dims, uint32_t *ret_blocks)
 FAILS(stg_graph_create, dev *device, const struct stg_graph_kernel *kernels, size_t count,
       stg_stream_handle stream, struct stg_graph **ret_graph)
 IGNORES(stg_graph_destroy, dev *device, struct stg_graph *graph)

@@ -14,12 +14,14 @@ struct stg_steer_args {
   unsigned *report;     // [0] rows with a bad slot, [1] one such slot, [2] rows not finite
   const void *weight;   // [hidden], of an epilogue
   long long row_stride; // elements
-  int rows;             // room of the map that may be walked; the map says how many there are
+  int rows;             // room of the map; the map says how many there are
   unsigned slots;
   unsigned layer;
   unsigned chain_words; // room of one chain, a multiple of 4
   unsigned flags;
-  float epsilon; // of an epilogue
+  float epsilon;           // of an epilogue
+  unsigned stage_words;    // of shared memory before the chain
+  unsigned staged_vectors; // that have a place in it
 };
 #define STG_IN_PLACE 1u
 #define STG_ALIGNED 2u

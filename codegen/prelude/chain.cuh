@@ -8,9 +8,10 @@ struct stg_chain_run {
   const float *gram;     // [n, n]
   const void *hidden_row;
   const void *residual_row;
-  unsigned n;             // vectors
-  unsigned first;         // first vector of the current op
-  const unsigned *params; // of the current op
+  unsigned n;       // vectors
+  unsigned first;   // first vector of the current op
+  float4 params[2]; // of the current op
+  float row;        // entry `lane` of the Gram row of its first vector
   unsigned lane;
   float a;  // state = a*h + sum c_i v_i
   float c;  // c_lane
@@ -20,7 +21,8 @@ struct stg_chain_run {
 };
 
 __device__ __forceinline__ float stg_param(const stg_chain_run &run, unsigned k) {
-  return __uint_as_float(run.params[k]);
+  const float4 four = run.params[k / 4];
+  return k % 4 == 0 ? four.x : k % 4 == 1 ? four.y : k % 4 == 2 ? four.z : four.w;
 }
 
 __device__ __forceinline__ float stg_dot(const stg_chain_run &run, unsigned k) {
@@ -113,8 +115,51 @@ __device__ __forceinline__ void stg_scale(stg_chain_run &run, float scale) {
   run.d *= scale;
 }
 
+__device__ __forceinline__ float stg_gram_row(const stg_chain_run &run, unsigned i) {
+  return run.lane < run.n ? run.gram[i * run.n + run.lane] : 0.0f;
+}
 __device__ __forceinline__ void stg_add(stg_chain_run &run, unsigned m, float t) {
-  const float g = run.lane < run.n ? run.gram[(run.first + m) * run.n + run.lane] : 0.0f;
+  const float g = m == 0 ? run.row : stg_gram_row(run, run.first + m);
   run.d = __fmaf_rn(t, g, run.d);
   run.c = run.lane == run.first + m ? t : run.c;
+}
+
+// An op of a chain, as it stands in memory.
+struct stg_chain_op {
+  unsigned code, first;
+  float4 params[2];
+  float row;
+
+  __device__ __forceinline__ void load(const stg_chain_run &run, const unsigned *op) {
+    const uint2 head = *(const uint2 *)op;
+    code = head.x, first = head.y;
+    params[0] = *(const float4 *)(op + 4);
+    params[1] = *(const float4 *)(op + 8);
+    row = first < run.n ? stg_gram_row(run, first) : 0.0f; // an op may have no vectors
+  }
+};
+
+// The whole chain of a row, whose first op is at `op`: d0 and n0 are what the dots came to. The
+// next op is on its way while one runs.
+template <class G>
+__device__ __forceinline__ void stg_run_chain(stg_chain_run &run, const unsigned *op,
+                                              unsigned n_ops) {
+  stg_chain_op next;
+  next.load(run, op);
+  run.a = 1.0f;
+  run.c = 0.0f;
+  run.d = run.d0;
+#pragma unroll 1
+  for (unsigned k = 0; k < n_ops; k++) {
+    const unsigned code = next.code;
+    run.first = next.first;
+    run.params[0] = next.params[0];
+    run.params[1] = next.params[1];
+    run.row = next.row;
+    op += STG_OP_WORDS;
+    if (k + 1 < n_ops) {
+      next.load(run, op);
+    }
+    G::run_op(code, run);
+  }
 }

@@ -92,6 +92,19 @@ __device__ __forceinline__ void stg_store_wide(uint4 *p, const stg_raw16 &r) {
 __device__ __forceinline__ void stg_store_wide(uint4 *p, const stg_raw32 &r) {
   p[0] = r.lo, p[1] = r.hi;
 }
+// A load that stands where it is written: the compiler would put it behind a wait.
+__device__ __forceinline__ void stg_load_now(const uint4 *p, stg_raw16 &r) {
+  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r.w.x), "=r"(r.w.y), "=r"(r.w.z), "=r"(r.w.w)
+               : "l"(p));
+}
+__device__ __forceinline__ void stg_load_now(const uint4 *p, stg_raw32 &r) {
+  stg_raw16 half;
+  stg_load_now(p, half);
+  r.lo = half.w;
+  stg_load_now(p + 1, half);
+  r.hi = half.w;
+}
 __device__ __forceinline__ void stg_bank_wide(const uint4 *p, stg_raw16 &r) {
   r.w = __ldg(p);
 }
@@ -99,10 +112,20 @@ __device__ __forceinline__ void stg_bank_wide(const uint4 *p, stg_raw32 &r) {
   r.lo = __ldg(p), r.hi = __ldg(p + 1);
 }
 
-// True where chunk i of this thread lies in the row: only the last one may not.
+// A row's sums are those of G::row_threads threads, of which thread u has the chunks u, u +
+// row_threads and so on. In a block of fewer threads each stands for several of them, one after the
+// other: in turn h for thread threadIdx.x + h * threads. The chunks of a turn follow each other.
+template <class G> __device__ __forceinline__ int stg_chunk(int i) {
+  return (int)threadIdx.x + i / G::chunks_per_turn * G::threads +
+         i % G::chunks_per_turn * G::row_threads;
+}
+
+// True where this thread's chunk i lies in the row: only a turn's last one may not.
 template <class G> __device__ __forceinline__ bool stg_has_chunk(int i) {
-  return G::chunks % G::threads == 0 || i + 1 < G::chunks_per_thread ||
-         (int)threadIdx.x + i * G::threads < G::chunks;
+  constexpr bool all_stand = G::turns * G::threads == G::row_threads;
+  return (all_stand && G::chunks % G::row_threads == 0) ||
+         ((all_stand || (int)threadIdx.x + i / G::chunks_per_turn * G::threads < G::row_threads) &&
+          stg_chunk<G>(i) < G::chunks);
 }
 
 // Elements of chunk `chunk` that lie in the row: 8, but for the last one of a row with a tail.
@@ -172,9 +195,11 @@ __device__ __forceinline__ void stg_keep(float (&f)[8]) {
 // ---- copies from global to shared memory in the background, of which each thread waits for its
 // own ----
 
+// Through the first-level cache: blocks that share a vector would all ask the same lines of the
+// second level for it, which takes microseconds where many do.
 __device__ __forceinline__ void stg_copy_async(uint4 *to, const void *from) {
   const unsigned at = (unsigned)__cvta_generic_to_shared(to);
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from) : "memory");
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from) : "memory");
 }
 __device__ __forceinline__ void stg_copy_wait() {
   asm volatile("cp.async.wait_all;" ::: "memory");

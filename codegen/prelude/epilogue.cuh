@@ -3,25 +3,86 @@
 
 template <class G> struct stg_norm {
   const stg_steer_args &a;
+  const stg_row<G> &row;
+  const stg_dots<G> &dots;
+  const stg_update<G> &update;
+  stg_sums<G> &sums;
 
-  // What a row is multiplied by, from the sum of its squares.
-  __device__ __forceinline__ float factor(float squares) const {
-    const float mean = __fdiv_rn(squares, (float)G::hidden);
+  // What the row is multiplied by, when all squares are there.
+  __device__ __forceinline__ float factor() const {
+    const float mean = __fdiv_rn(stg_total<G>(sums.square), (float)G::hidden);
     return __fdiv_rn(1.0f, __fsqrt_rn(__fadd_rn(mean, a.epsilon)));
   }
 
-  // Chunk i of the weight; past its end 0.
-  __device__ __forceinline__ void weight(int i, bool direct, float (&w)[8]) const {
-    typename G::data::raw r;
-    stg_load_chunk<G>(a.weight, threadIdx.x + i * G::threads, direct, r);
-    stg_widen<typename G::data>(r, w);
-  }
-
-  static __device__ __forceinline__ void normalise(const float (&s)[8], float by,
-                                                   const float (&w)[8], float (&ret)[8]) {
+  // Chunk i of s, normalised.
+  __device__ __forceinline__ void normalise(int i, const float (&s)[8], float by,
+                                            float (&ret)[8]) const {
+    typename G::data::raw weight; // past its end 0
+    float w[8];
+    stg_load_chunk<G>(a.weight, stg_chunk<G>(i), row.aligned, weight);
+    stg_widen<typename G::data>(weight, w);
 #pragma unroll
     for (int j = 0; j < 8; j++) {
       ret[j] = __fmul_rn(__fmul_rn(by, s[j]), w[j]);
+    }
+  }
+
+  // A row that is held. Both tensors get every row.
+  __device__ __forceinline__ void held() const {
+    constexpr int per_turn = G::chunks_per_turn;
+    float x[G::turns][per_turn][8];
+    float acc[G::turns] = {};
+#pragma unroll
+    for (int h = 0; h < G::turns; h++) {
+      update.held(h, x[h]);
+#pragma unroll
+      for (int i = 0; i < per_turn; i++) {
+        if (stg_has_chunk<G>(h * per_turn + i)) {
+          dots.sum(x[h][i], x[h][i], acc[h]);
+        }
+      }
+    }
+    dots.put_turns(acc, sums.square);
+    __syncthreads();
+    const float by = factor();
+#pragma unroll
+    for (int i = 0; i < G::chunks_per_thread; i++) {
+      if (stg_has_chunk<G>(i)) {
+        const float(&s)[8] = x[i / per_turn][i % per_turn];
+        float f[8];
+        normalise(i, s, by, f);
+        row.store_held(a.residual, i, s);
+        row.store_held(a.out, i, f);
+      }
+    }
+  }
+
+  // A row that is read is updated twice: for its squares, and to be stored.
+  __device__ __forceinline__ void read() const {
+#pragma unroll 1
+    for (int h = 0; h < G::turns; h++) {
+      float acc = 0.0f;
+#pragma unroll 1
+      for (int i = h * G::chunks_per_turn; i < (h + 1) * G::chunks_per_turn; i++) {
+        float f[8];
+        update.read(i, f);
+        if (stg_has_chunk<G>(i)) {
+          dots.sum(f, f, acc);
+        }
+      }
+      dots.put_turn(acc, h, sums.square);
+    }
+    __syncthreads();
+    const float by = factor();
+#pragma unroll 1
+    for (int i = 0; i < G::chunks_per_thread; i++) {
+      float f[8], g[8];
+      update.read(i, f);
+      if (stg_has_chunk<G>(i)) {
+        normalise(i, f, by, g);
+        row.store_read(a.residual, i, f);
+        row.store_read(a.out, i, g);
+      }
     }
   }
 };

@@ -1,89 +1,96 @@
-// steer.cuh: the steer kernel: rows in, one reduction, chains on scalars, one update, rows out.
+// steer.cuh: the steer kernel: a row in, one reduction, its chain on scalars, one update, out.
 //
 // The generated text supplies a struct G with the literal extents and the switch over ops; this
 // file does the rest. It includes nothing: NVRTC compiles header-free text three times faster.
 //
-// A block owns a run of rows and walks it by tiles; its G::threads threads share every row. While a
-// tile is at work the next one's rows and the head of its chain are on their way. Which thread
-// holds which element depends on the hidden size alone, sums run in one fixed order, and absent
-// work is skipped by uniform branches, so a row's bits do not depend on its batch mates, its place
-// or the tile.
-//
-// Stage 1 of a tile, that its rows and their chain come, is here; the others are in work.cuh.
+// A block has one row, and blocks are small and many: they hide each other's waits. Which of a
+// row's sums an element belongs to depends on the hidden size alone, sums run in one fixed order,
+// and absent work is skipped by uniform branches, so a row's bits do not depend on its batch mates,
+// its place or the tile.
 
-// When the head is there: bring the chain, where it is not `there` yet, and the first
-// vectors to shared memory.
+// The chain of the row, which every warp runs for itself.
 template <class G>
-__device__ __forceinline__ void stg_open(const stg_steer_args &a, const stg_found &found,
-                                         uint4 *memory, bool there) {
-  unsigned *staged = (unsigned *)(memory + G::stage_words / 4);
-  const unsigned n = __shfl_sync(STG_ALL, found.head, 3);
-  if (!there) {
-    if (threadIdx.x < STG_LANES && threadIdx.x < a.chain_words) {
-      staged[threadIdx.x] = found.head;
-    }
-#pragma unroll 1
-    for (unsigned w = STG_LANES + 4 * threadIdx.x; w < n; w += 4 * G::threads) {
-      stg_copy_async((uint4 *)(staged + w), stg_chain_of(a, found.record) + w);
-    }
+__device__ __forceinline__ stg_outcome stg_run(const stg_steer_args &a,
+                                               const stg_vectors<G> &vectors,
+                                               const unsigned *staged, const stg_row<G> &row,
+                                               const stg_sums<G> &sums) {
+  const unsigned lane = threadIdx.x % STG_LANES;
+  const unsigned head = vectors.word(0), wanted = vectors.word(1), at = vectors.word(2);
+  stg_chain_run run;
+  run.args = &a;
+  run.words = staged;
+  run.gram = (const float *)(staged + (at >> 16));
+  run.hidden_row = row.in(a.hidden);
+  run.residual_row = G::pair ? row.in(a.residual) : 0;
+  run.n = head >> 8 & 0xffu;
+  run.lane = lane;
+  run.d0 = wanted >> lane & 1u ? stg_total<G>(sums.part[lane]) : 0.0f;
+  run.n0 = head >> 16 & 1u ? stg_total<G>(sums.part[STG_NORM_SLOT]) : 0.0f;
+  stg_run_chain<G>(run, staged + (at & 0xffffu), head & 0xffu);
+  const bool finite = fabsf(run.c) <= 3.402823466e38f && fabsf(run.a) <= 3.402823466e38f;
+  if (__any_sync(STG_ALL, !finite) && threadIdx.x == 0) {
+    atomicAdd(a.report + 2, 1u);
   }
-  if constexpr (G::staged_vectors > 0) {
-    const stg_vector<G> vector{a, memory, found.record, found.head};
-    vector.bring();
+  return {run.c, run.a, __ballot_sync(STG_ALL, run.c != 0.0f)};
+}
+
+// The row, in place or not, when its chain has run.
+template <class G>
+__device__ __forceinline__ void stg_finish(const stg_row<G> &row, const stg_update<G> &update,
+                                           const stg_dots<G> &dots, stg_sums<G> &sums) {
+  if constexpr (G::epilogue) {
+    const stg_norm<G> norm{row.a, row, dots, update, sums};
+    if (!row.held) {
+      norm.read();
+    } else if constexpr (G::held) {
+      norm.held();
+    }
+  } else if (!update.end.changes()) {
+    if ((row.a.flags & STG_IN_PLACE) == 0) {
+      row.copy();
+    }
+  } else if (!row.held) {
+    update.store_read();
+  } else if constexpr (G::held) {
+    update.store_held();
   }
 }
 
 template <class G> __device__ __forceinline__ void stg_steer_run(const stg_steer_args &a) {
   extern __shared__ uint4 stg_shared[];
-  __shared__ stg_tile<G> shared;
-  constexpr int stages = G::rows == 1 ? 1 : 2;
+  __shared__ stg_sums<G> sums;
+  unsigned *staged = (unsigned *)stg_shared + a.stage_words;
   stg_let_next_launch_begin();
-  stg_walk<G> walk(a);
-  walk.find_rows();
-  stg_found found = walk.find();
-  int staged_record = STG_UNSTEERED; // whose chain stands in shared memory
-  if (G::rows == 1 && found.size > 0 && __shfl_sync(STG_ALL, found.head, 0) != 0) {
-    stg_open<G>(a, found, stg_shared, false); // none of it is what earlier launches write
-    staged_record = found.record;
+  stg_row<G> row(a, blockIdx.x);
+  const int record = stg_record_of(a, row.index);
+  stg_vectors<G> vectors(a, stg_shared, record);
+  if (record >= 0) {
+    // none of it is what earlier launches write
+    vectors.bring();
+    vectors.bring_chain(staged);
   }
   stg_wait_for_earlier_launches();
-  const stg_rows<G> ahead(a, stg_shared + G::vector_words / 4);
-  if (found.size > 0) {
-    ahead.bring(0, found.first, found.size);
+  const int least = (a.flags & STG_IN_PLACE) != 0 && !G::epilogue ? 0 : STG_UNSTEERED;
+  if (record < least) {
+    return;
   }
-#pragma unroll 1
-  for (int turn = 0; found.size > 0; turn ^= 1) {
-    stg_steer_tile<G> tile(a, shared, stg_shared, found);
-    const int first = found.first, size = found.size;
-    const unsigned first_word = __shfl_sync(STG_ALL, found.head, 0); // 0: no chain here
-    unsigned left = 0;
-    if (first_word != 0) {
-      if (G::rows > 1) {
-        stg_open<G>(a, found, stg_shared, found.record == staged_record);
-        staged_record = found.record;
-      }
-      left = __shfl_sync(STG_ALL, found.head, 1);
-      if (left != 0 && G::staged_vectors == 0 && !stg_few_vectors<G>::apply) {
-        left = tile.vector.ask(left);
-      }
-    }
-    found = walk.find();
-    stg_copy_wait();
-    tile.rows.arrive(turn % stages, first, size);
-    if (G::rows > 1 && found.size > 0) {
-      ahead.bring((turn ^ 1) % stages, found.first, found.size);
-    }
-    if (left != 0 && G::staged_vectors > 0 && !stg_few_vectors<G>::apply) {
-      left = tile.vector.ask(left);
-    }
-    tile.work(first_word, left, turn);
-    if (G::rows == 1 && found.size > 0) {
-      __syncthreads(); // every warp has read the sums and the chain of this tile
-      ahead.bring(0, found.first, found.size);
-      if (__shfl_sync(STG_ALL, found.head, 0) != 0) {
-        stg_open<G>(a, found, stg_shared, found.record == staged_record);
-        staged_record = found.record;
-      }
+  const unsigned head = vectors.word(0);
+  if (head != 0 || G::epilogue) {
+    row.ask();
+  }
+  stg_copy_wait();
+  const int lane = threadIdx.x % STG_LANES, warp = threadIdx.x / STG_LANES;
+  const stg_dots<G> dots{row, sums, lane, warp};
+  stg_outcome end = {0.0f, 1.0f, 0};
+  if (head != 0) {
+    const bool wants_norm = (head >> 16 & 1u) != 0;
+    dots.run(vectors, vectors.word(1), wants_norm);
+    __syncthreads();
+    end = stg_run<G>(a, vectors, staged, row, sums);
+    if (!G::epilogue && wants_norm) {
+      // a norm may have been taken from the row in memory: no warp stores before all have read it
+      __syncthreads();
     }
   }
+  stg_finish<G>(row, stg_update<G>{row, vectors, end}, dots, sums);
 }

@@ -30,7 +30,7 @@ class Explain(Case):
         self.assertEqual(report["variant"], "prefill")
         self.assertEqual(report["batch"], {"rows": 2048, "requests": 32, "longest": 64})
         self.assertGreater(report["launch"]["threads"], 0)
-        self.assertGreater(report["launch"]["rows_per_block"], 1)
+        self.assertEqual(report["launch"]["rows_per_block"], 1)
 
     def test_one_row_per_request_takes_the_decode_variant(self):
         report = self.explain("--arch", "sm_90", SPECS / "steer_decode.json")

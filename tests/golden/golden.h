@@ -24,7 +24,7 @@ STG_NODISCARD stg_status golden_program(struct stg_arena *arena, const char *nam
 /**
  * Kind `cuda`: the steer kernel of a geometry and a set of ops, without the prelude, after a
  * comment that gives its launch rule. NAME is hHIDDEN-DTYPE-BANK-STATE-rROWS-OPS, as in
- * "h4096-bf16-f32-pair-r2-add+swap"; STATE is `hidden` or `pair`.
+ * "h4096-bf16-f32-pair-t2-add+swap"; STATE is `hidden` or `pair`.
  */
 STG_NODISCARD stg_status golden_cuda(struct stg_arena *arena, const char *name,
                                      struct stg_strbuf *out, stg_error *reterr);

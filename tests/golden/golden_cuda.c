@@ -9,7 +9,7 @@
 #include "codegen/steer.h"
 #include "runtime/base/dtype.h"
 
-enum part { PART_HIDDEN, PART_DTYPE, PART_BANK, PART_STATE, PART_ROWS, PART_OPS, PARTS };
+enum part { PART_HIDDEN, PART_DTYPE, PART_BANK, PART_STATE, PART_TURNS, PART_OPS, PARTS };
 
 /* "h4096" -> 4096, for the letter 'h'. */
 static bool parse_number(const char *text, char letter, int64_t *ret) {
@@ -39,13 +39,13 @@ static stg_status parse_geometry(struct stg_arena *arena, const char *name,
                                  stg_error *reterr) {
   const char *parts[PARTS] = {0};
   struct stg_steer_geometry geometry = {0};
-  int64_t rows = 0;
+  int64_t turns = 0;
   if (!split(arena, name, parts) || !parse_number(parts[PART_HIDDEN], 'h', &geometry.hidden_size) ||
       !stg_dtype_parse(parts[PART_DTYPE], &geometry.dtype) ||
       !stg_dtype_parse(parts[PART_BANK], &geometry.bank_dtype) ||
-      !parse_number(parts[PART_ROWS], 'r', &rows) || rows > UINT32_MAX) {
+      !parse_number(parts[PART_TURNS], 't', &turns) || turns > UINT32_MAX) {
     return stg_error_set(reterr, STG_E_INVALID,
-                         "'%s' is not of the form h4096-bf16-f32-pair-r2-add+swap", name);
+                         "'%s' is not of the form h4096-bf16-f32-pair-t2-add+swap", name);
   }
   geometry.epilogue = strcmp(parts[PART_STATE], "norm") == 0;
   geometry.pair = geometry.epilogue || strcmp(parts[PART_STATE], "pair") == 0;
@@ -53,7 +53,7 @@ static stg_status parse_geometry(struct stg_arena *arena, const char *name,
     return stg_error_set(reterr, STG_E_INVALID, "state '%s' is none of hidden, pair and norm",
                          parts[PART_STATE]);
   }
-  geometry.tile_rows = (uint32_t)rows;
+  geometry.turns = (uint32_t)turns;
   *ret = geometry;
   *ret_ops = parts[PART_OPS];
   return STG_OK;

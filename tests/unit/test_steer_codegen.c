@@ -44,7 +44,7 @@ static struct stg_steer_geometry geometry_of(const struct stg_op *const *ops, si
   return (struct stg_steer_geometry){.hidden_size = 4096,
                                      .dtype = STG_BF16,
                                      .bank_dtype = STG_BF16,
-                                     .tile_rows = 2,
+                                     .turns = 2,
                                      .ops = ops,
                                      .n_ops = n_ops};
 }
@@ -94,7 +94,7 @@ static void every_part_of_the_geometry_changes_the_text(void **state) {
   variants[2].dtype = STG_F16;
   variants[3].bank_dtype = STG_F32;
   variants[4].pair = true;
-  variants[5].tile_rows = 1;
+  variants[5].turns = 1;
   variants[6].n_ops = 1;
   variants[7].pair = true;
   variants[7].epilogue = true;
@@ -185,8 +185,7 @@ static void the_text_is_tidy_in_every_geometry(void **state) {
     geometry.dtype = dtypes[i % COUNT(dtypes)];
     geometry.pair = i >= COUNT(hidden_sizes) * COUNT(dtypes);
     geometry.epilogue = geometry.pair && i % 2 == 0;
-    geometry.tile_rows =
-        stg_steer_prefill_rows(geometry.hidden_size, geometry.dtype, geometry.pair);
+    geometry.turns = stg_steer_prefill_turns(geometry.hidden_size);
 
     struct stg_strbuf source = must_generate(&geometry, &rule);
 
@@ -219,45 +218,32 @@ static void the_launch_rule_depends_on_hidden_size_and_tile_alone(void **state) 
     geometry.dtype = dtypes[i / 8 / COUNT(hidden_sizes)];
     geometry.bank_dtype = i % 8 < 4 ? geometry.dtype : STG_F32;
     geometry.pair = i % 3 == 0;
-    const uint32_t most =
-        stg_steer_prefill_rows(geometry.hidden_size, geometry.dtype, geometry.pair);
-    geometry.tile_rows = 1u << i % 4 < most ? 1u << i % 4 : most;
+    geometry.turns = 1u << i % 4;
 
     struct stg_strbuf source = must_generate(&geometry, &rule);
 
-    assert_int_equal(rule.threads, stg_steer_threads(geometry.hidden_size));
-    assert_int_equal(rule.rows_per_block, geometry.tile_rows);
-    assert_int_equal(rule.stage_bytes % 16, 0);
+    const uint32_t warps = stg_steer_threads(geometry.hidden_size) / 32;
+    assert_int_equal(rule.threads, (warps + geometry.turns - 1) / geometry.turns * 32);
+    assert_int_equal(rule.rows_per_block, 1);
+    assert_int_equal(rule.vector_bytes % 16, 0);
+    assert_true(rule.staged_vectors <= rule.wide_staged_vectors);
     /* with sums and the longest chain beside it, within the 99 KiB of the smaller architectures */
-    assert_true(rule.stage_bytes <= 80 * 1024);
+    assert_true(rule.wide_staged_vectors * rule.vector_bytes <= 64 * 1024);
     stg_strbuf_finish(&source);
   }
   stg_arena_finish(&arena);
 }
 
-static void prefill_rows_are_a_power_of_two_that_the_generator_takes(void **state) {
+static void prefill_turns_are_a_power_of_two_that_leaves_no_warp_idle(void **state) {
   (void)state;
-  struct stg_arena arena = {0};
-  const struct stg_op *ops[] = {must_find(&arena, "add")};
-  for (size_t i = 0; i < COUNT(hidden_sizes) * COUNT(dtypes) * 2; i++) {
-    struct stg_steer_geometry geometry = geometry_of(ops, COUNT(ops));
-    struct stg_launch_rule rule;
-    geometry.hidden_size = hidden_sizes[i / COUNT(dtypes) % COUNT(hidden_sizes)];
-    geometry.dtype = dtypes[i % COUNT(dtypes)];
-    geometry.pair = i >= COUNT(hidden_sizes) * COUNT(dtypes);
-
-    geometry.tile_rows =
-        stg_steer_prefill_rows(geometry.hidden_size, geometry.dtype, geometry.pair);
-
-    assert_true(geometry.tile_rows >= 1);
-    assert_int_equal(geometry.tile_rows & (geometry.tile_rows - 1), 0);
-    struct stg_strbuf source = must_generate(&geometry, &rule);
-    stg_strbuf_finish(&source);
+  for (size_t i = 0; i < COUNT(hidden_sizes); i++) {
+    const uint32_t turns = stg_steer_prefill_turns(hidden_sizes[i]);
+    assert_true(turns >= 1 && (turns & (turns - 1)) == 0);
+    assert_true(turns <= stg_steer_threads(hidden_sizes[i]) / 32);
   }
-  /* a row that does not stay in registers leaves no room for a second one */
-  assert_int_equal(stg_steer_prefill_rows(STG_STEER_MAX_HIDDEN, STG_BF16, false), 1);
-  assert_true(stg_steer_prefill_rows(4096, STG_BF16, false) > 1);
-  stg_arena_finish(&arena);
+  assert_int_equal(stg_steer_prefill_turns(4096), 2);
+  /* a row that fills the registers of all its threads leaves none for a second turn */
+  assert_int_equal(stg_steer_prefill_turns(STG_STEER_MAX_HIDDEN), 1);
 }
 
 static void pads_a_bank_vector_to_whole_chunks_of_eight(void **state) {
@@ -315,17 +301,17 @@ static void refuses_an_unknown_dtype(void **state) {
   stg_arena_finish(&arena);
 }
 
-static void refuses_a_tile_that_is_no_small_power_of_two(void **state) {
+static void refuses_turns_that_are_no_small_power_of_two(void **state) {
   (void)state;
   struct stg_arena arena = {0};
   const struct stg_op *ops[] = {must_find(&arena, "add")};
   struct stg_steer_geometry geometry = geometry_of(ops, COUNT(ops));
-  geometry.tile_rows = 0;
-  must_refuse(&geometry, "tile_rows: 0 is not a power of two up to 8");
-  geometry.tile_rows = 3;
-  must_refuse(&geometry, "tile_rows: 3 is not a power of two up to 8");
-  geometry.tile_rows = 16;
-  must_refuse(&geometry, "tile_rows: 16 is not a power of two up to 8");
+  geometry.turns = 0;
+  must_refuse(&geometry, "turns: 0 is not a power of two up to 16");
+  geometry.turns = 3;
+  must_refuse(&geometry, "turns: 3 is not a power of two up to 16");
+  geometry.turns = 32;
+  must_refuse(&geometry, "turns: 32 is not a power of two up to 16");
   stg_arena_finish(&arena);
 }
 
@@ -339,17 +325,6 @@ static void refuses_an_epilogue_without_a_residual(void **state) {
   stg_arena_finish(&arena);
 }
 
-static void refuses_a_tile_whose_rows_do_not_fit(void **state) {
-  (void)state;
-  struct stg_arena arena = {0};
-  const struct stg_op *ops[] = {must_find(&arena, "add")};
-  struct stg_steer_geometry geometry = geometry_of(ops, COUNT(ops));
-  geometry.hidden_size = 40000;
-  geometry.tile_rows = 2;
-  must_refuse(&geometry, "tile_rows: 2 rows of 40000 elements do not fit");
-  stg_arena_finish(&arena);
-}
-
 static void refuses_an_empty_set_of_ops(void **state) {
   (void)state;
   const struct stg_steer_geometry geometry = geometry_of(NULL, 0);
@@ -359,7 +334,7 @@ static void refuses_an_empty_set_of_ops(void **state) {
 static void the_prelude_defines_before_it_uses(void **state) {
   (void)state;
   static const char *const in_order[] = {"float stg_math_tanh(float x)", "struct stg_steer_args {",
-                                         "struct stg_chain_run {", "struct stg_steer_tile {",
+                                         "struct stg_chain_run {", "struct stg_row {",
                                          "void stg_steer_run("};
   struct stg_strbuf prelude = {0};
 
@@ -432,13 +407,12 @@ int main(void) {
       cmocka_unit_test(the_text_is_tidy_in_every_geometry),
       cmocka_unit_test(threads_are_whole_warps_that_leave_no_chunk_out),
       cmocka_unit_test(the_launch_rule_depends_on_hidden_size_and_tile_alone),
-      cmocka_unit_test(prefill_rows_are_a_power_of_two_that_the_generator_takes),
+      cmocka_unit_test(prefill_turns_are_a_power_of_two_that_leaves_no_warp_idle),
       cmocka_unit_test(pads_a_bank_vector_to_whole_chunks_of_eight),
       cmocka_unit_test(refuses_a_hidden_size_out_of_range),
       cmocka_unit_test(refuses_an_unknown_dtype),
-      cmocka_unit_test(refuses_a_tile_that_is_no_small_power_of_two),
+      cmocka_unit_test(refuses_turns_that_are_no_small_power_of_two),
       cmocka_unit_test(refuses_an_epilogue_without_a_residual),
-      cmocka_unit_test(refuses_a_tile_whose_rows_do_not_fit),
       cmocka_unit_test(refuses_an_empty_set_of_ops),
       cmocka_unit_test(the_prelude_defines_before_it_uses),
       cmocka_unit_test(the_prelude_and_the_host_agree_on_maps_and_chains),

@@ -1,25 +1,23 @@
-// launch: threads 32, rows_per_block 8
+// launch: threads 64, rows_per_block 1
 
-// steer: hidden [rows, 128] f32, bank [vectors, 128] f32, state hidden
+// steer: hidden [rows, 1536] f32, bank [vectors, 1536] f32, state hidden
 struct stg_geometry {
   typedef stg_f32 data;
   typedef stg_f32 bank;
   static constexpr bool pair = false;             // state = hidden + residual
   static constexpr bool epilogue = false;         // add_rmsnorm
-  static constexpr int hidden = 128;              // elements of a row
-  static constexpr int padded = 128;              // elements of a bank vector
-  static constexpr int chunks = 16;               // of 8 elements
+  static constexpr int hidden = 1536;             // elements of a row
+  static constexpr int padded = 1536;             // elements of a bank vector
+  static constexpr int chunks = 192;              // of 8 elements
   static constexpr int tail = 0;                  // elements of the last chunk, 0: whole
-  static constexpr int threads = 32;              // that share every row
-  static constexpr int warps = 1;                 // that they are
-  static constexpr int rows = 8;                  // of the tile
-  static constexpr int chunks_per_thread = 1;     // of one row
+  static constexpr int row_threads = 96;          // whose sums a row's are
+  static constexpr int row_warps = 3;             // that they are
+  static constexpr int threads = 64;              // of a block
+  static constexpr int warps = 2;                 // that they are
+  static constexpr int turns = 2;                 // in which a thread goes through a row
+  static constexpr int chunks_per_turn = 2;       // of one row
+  static constexpr int chunks_per_thread = 4;     // of one row
   static constexpr bool held = true;              // rows stay in registers
-  static constexpr int unroll = 1;                // of the loops over a row's chunks
-  static constexpr int kept_chunks = 1;           // of a vector, by a thread
-  static constexpr int staged_vectors = 0;        // of a chain, in shared memory
-  static constexpr int vector_words = 0;          // that they take there
-  static constexpr int stage_words = 4096;        // that they and the rows take
 
   // h = scale*h + sum t_m v_m, for the op that a record names by `code`
   static __device__ __forceinline__ void run_op(unsigned code, stg_chain_run &run) {
@@ -37,7 +35,7 @@ struct stg_geometry {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(32, 16)
+extern "C" __global__ void __launch_bounds__(64, 12)
 stg_steer(const __grid_constant__ stg_steer_args args) {
   stg_steer_run<stg_geometry>(args);
 }

@@ -1,4 +1,4 @@
-// launch: threads 256, rows_per_block 2
+// launch: threads 128, rows_per_block 1
 
 // steer: hidden [rows, 4096] bf16, bank [vectors, 4096] bf16, state hidden+residual
 struct stg_geometry {
@@ -10,16 +10,14 @@ struct stg_geometry {
   static constexpr int padded = 4096;             // elements of a bank vector
   static constexpr int chunks = 512;              // of 8 elements
   static constexpr int tail = 0;                  // elements of the last chunk, 0: whole
-  static constexpr int threads = 256;             // that share every row
-  static constexpr int warps = 8;                 // that they are
-  static constexpr int rows = 2;                  // of the tile
-  static constexpr int chunks_per_thread = 2;     // of one row
+  static constexpr int row_threads = 256;         // whose sums a row's are
+  static constexpr int row_warps = 8;             // that they are
+  static constexpr int threads = 128;             // of a block
+  static constexpr int warps = 4;                 // that they are
+  static constexpr int turns = 2;                 // in which a thread goes through a row
+  static constexpr int chunks_per_turn = 2;       // of one row
+  static constexpr int chunks_per_thread = 4;     // of one row
   static constexpr bool held = true;              // rows stay in registers
-  static constexpr int unroll = 2;                // of the loops over a row's chunks
-  static constexpr int kept_chunks = 2;           // of a vector, by a thread
-  static constexpr int staged_vectors = 0;        // of a chain, in shared memory
-  static constexpr int vector_words = 0;          // that they take there
-  static constexpr int stage_words = 16384;       // that they and the rows take
 
   // h = scale*h + sum t_m v_m, for the op that a record names by `code`
   static __device__ __forceinline__ void run_op(unsigned code, stg_chain_run &run) {
@@ -108,7 +106,7 @@ struct stg_geometry {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(256, 3)
+extern "C" __global__ void __launch_bounds__(128, 6)
 stg_steer(const __grid_constant__ stg_steer_args args) {
   stg_steer_run<stg_geometry>(args);
 }

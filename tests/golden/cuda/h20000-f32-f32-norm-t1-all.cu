@@ -1,25 +1,24 @@
-// launch: threads 288, rows_per_block 1
+// launch: threads 512, rows_per_block 1
 
-// steer: hidden [rows, 4097] f16, bank [vectors, 4104] f32, state hidden+residual
+// steer: hidden [rows, 20000] f32, bank [vectors, 20000] f32, state hidden+residual
+// epilogue add_rmsnorm
 struct stg_geometry {
-  typedef stg_f16 data;
+  typedef stg_f32 data;
   typedef stg_f32 bank;
   static constexpr bool pair = true;              // state = hidden + residual
-  static constexpr bool epilogue = false;         // add_rmsnorm
-  static constexpr int hidden = 4097;             // elements of a row
-  static constexpr int padded = 4104;             // elements of a bank vector
-  static constexpr int chunks = 513;              // of 8 elements
-  static constexpr int tail = 1;                  // elements of the last chunk, 0: whole
-  static constexpr int threads = 288;             // that share every row
-  static constexpr int warps = 9;                 // that they are
-  static constexpr int rows = 1;                  // of the tile
-  static constexpr int chunks_per_thread = 2;     // of one row
+  static constexpr bool epilogue = true;          // add_rmsnorm
+  static constexpr int hidden = 20000;            // elements of a row
+  static constexpr int padded = 20000;            // elements of a bank vector
+  static constexpr int chunks = 2500;             // of 8 elements
+  static constexpr int tail = 0;                  // elements of the last chunk, 0: whole
+  static constexpr int row_threads = 512;         // whose sums a row's are
+  static constexpr int row_warps = 16;            // that they are
+  static constexpr int threads = 512;             // of a block
+  static constexpr int warps = 16;                // that they are
+  static constexpr int turns = 1;                 // in which a thread goes through a row
+  static constexpr int chunks_per_turn = 5;       // of one row
+  static constexpr int chunks_per_thread = 5;     // of one row
   static constexpr bool held = true;              // rows stay in registers
-  static constexpr int unroll = 2;                // of the loops over a row's chunks
-  static constexpr int kept_chunks = 2;           // of a vector, by a thread
-  static constexpr int staged_vectors = 3;        // of a chain, in shared memory
-  static constexpr int vector_words = 13824;      // that they take there
-  static constexpr int stage_words = 18432;       // that they and the rows take
 
   // h = scale*h + sum t_m v_m, for the op that a record names by `code`
   static __device__ __forceinline__ void run_op(unsigned code, stg_chain_run &run) {
@@ -108,7 +107,7 @@ struct stg_geometry {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(288, 1)
+extern "C" __global__ void __launch_bounds__(512, 1)
 stg_steer(const __grid_constant__ stg_steer_args args) {
   stg_steer_run<stg_geometry>(args);
 }

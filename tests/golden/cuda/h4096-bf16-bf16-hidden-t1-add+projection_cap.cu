@@ -10,16 +10,14 @@ struct stg_geometry {
   static constexpr int padded = 4096;             // elements of a bank vector
   static constexpr int chunks = 512;              // of 8 elements
   static constexpr int tail = 0;                  // elements of the last chunk, 0: whole
-  static constexpr int threads = 256;             // that share every row
+  static constexpr int row_threads = 256;         // whose sums a row's are
+  static constexpr int row_warps = 8;             // that they are
+  static constexpr int threads = 256;             // of a block
   static constexpr int warps = 8;                 // that they are
-  static constexpr int rows = 1;                  // of the tile
+  static constexpr int turns = 1;                 // in which a thread goes through a row
+  static constexpr int chunks_per_turn = 2;       // of one row
   static constexpr int chunks_per_thread = 2;     // of one row
   static constexpr bool held = true;              // rows stay in registers
-  static constexpr int unroll = 2;                // of the loops over a row's chunks
-  static constexpr int kept_chunks = 2;           // of a vector, by a thread
-  static constexpr int staged_vectors = 8;        // of a chain, in shared memory
-  static constexpr int vector_words = 16384;      // that they take there
-  static constexpr int stage_words = 18432;       // that they and the rows take
 
   // h = scale*h + sum t_m v_m, for the op that a record names by `code`
   static __device__ __forceinline__ void run_op(unsigned code, stg_chain_run &run) {
@@ -44,7 +42,7 @@ struct stg_geometry {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(256, 2)
+extern "C" __global__ void __launch_bounds__(256, 4)
 stg_steer(const __grid_constant__ stg_steer_args args) {
   stg_steer_run<stg_geometry>(args);
 }

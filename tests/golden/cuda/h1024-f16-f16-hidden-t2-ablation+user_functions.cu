@@ -1,4 +1,4 @@
-// launch: threads 64, rows_per_block 2
+// launch: threads 32, rows_per_block 1
 
 // steer: hidden [rows, 1024] f16, bank [vectors, 1024] f16, state hidden
 struct stg_geometry {
@@ -10,16 +10,14 @@ struct stg_geometry {
   static constexpr int padded = 1024;             // elements of a bank vector
   static constexpr int chunks = 128;              // of 8 elements
   static constexpr int tail = 0;                  // elements of the last chunk, 0: whole
-  static constexpr int threads = 64;              // that share every row
-  static constexpr int warps = 2;                 // that they are
-  static constexpr int rows = 2;                  // of the tile
-  static constexpr int chunks_per_thread = 2;     // of one row
+  static constexpr int row_threads = 64;          // whose sums a row's are
+  static constexpr int row_warps = 2;             // that they are
+  static constexpr int threads = 32;              // of a block
+  static constexpr int warps = 1;                 // that they are
+  static constexpr int turns = 2;                 // in which a thread goes through a row
+  static constexpr int chunks_per_turn = 2;       // of one row
+  static constexpr int chunks_per_thread = 4;     // of one row
   static constexpr bool held = true;              // rows stay in registers
-  static constexpr int unroll = 2;                // of the loops over a row's chunks
-  static constexpr int kept_chunks = 2;           // of a vector, by a thread
-  static constexpr int staged_vectors = 0;        // of a chain, in shared memory
-  static constexpr int vector_words = 0;          // that they take there
-  static constexpr int stage_words = 2048;        // that they and the rows take
 
   // h = scale*h + sum t_m v_m, for the op that a record names by `code`
   static __device__ __forceinline__ void run_op(unsigned code, stg_chain_run &run) {
@@ -77,7 +75,7 @@ struct stg_geometry {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(64, 12)
+extern "C" __global__ void __launch_bounds__(32, 16)
 stg_steer(const __grid_constant__ stg_steer_args args) {
   stg_steer_run<stg_geometry>(args);
 }

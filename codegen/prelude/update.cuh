@@ -1,0 +1,108 @@
+// update.cuh: the rank-k update of the row: h = a*h + sum c_i v_i, each vector in its order; and
+// the store.
+
+// What a chain came to.
+struct stg_outcome {
+  float c;       // lane i has coefficient i,
+  float a;       // every lane the scale
+  unsigned used; // coefficients that are not 0
+
+  __device__ __forceinline__ bool changes() const {
+    return used != 0 || a != 1.0f;
+  }
+};
+
+template <class G> struct stg_update {
+  typedef typename G::bank bank;
+
+  const stg_row<G> &row;
+  const stg_vectors<G> &vectors;
+  const stg_outcome &end;
+
+  static __device__ __forceinline__ void add(const typename bank::raw &vector, float c,
+                                             float (&f)[8]) {
+    float w[8];
+    stg_widen<bank>(vector, w);
+#pragma unroll
+    for (int j = 0; j < 8; j++) {
+      f[j] = __fmaf_rn(c, w[j], f[j]);
+    }
+  }
+
+  // The chunks of turn h of a row that is held, updated.
+  __device__ __forceinline__ void held(int h, float (&x)[G::chunks_per_turn][8]) const {
+    const int first = h * G::chunks_per_turn;
+#pragma unroll
+    for (int i = 0; i < G::chunks_per_turn; i++) {
+      row.held_state(first + i, x[i]);
+      row.begin(x[i], end.a);
+      stg_keep(x[i]);
+    }
+#pragma unroll 1
+    for (unsigned left = end.used; left != 0; left &= left - 1) {
+      const stg_vector<G> vector(vectors, __ffs(left) - 1);
+      const float c = __shfl_sync(STG_ALL, end.c, vector.v);
+#pragma unroll
+      for (int i = 0; i < G::chunks_per_turn; i++) {
+        if (stg_has_chunk<G>(first + i)) {
+          typename bank::raw raw;
+          vector.load(first + i, raw);
+          add(raw, c, x[i]);
+        }
+      }
+    }
+  }
+
+  __device__ __forceinline__ void store_held() const {
+#pragma unroll
+    for (int h = 0; h < G::turns; h++) {
+      float x[G::chunks_per_turn][8];
+      held(h, x);
+#pragma unroll
+      for (int i = 0; i < G::chunks_per_turn; i++) {
+        const int chunk = h * G::chunks_per_turn + i;
+        if (stg_has_chunk<G>(chunk)) {
+          if (row.adds_hidden) {
+            row.add(row.hidden[chunk], x[i]);
+          }
+          row.store_held(row.a.out, chunk, x[i]);
+        }
+      }
+    }
+  }
+
+  // Chunk i, read and updated. All lanes come here, also those that are outside.
+  __device__ __forceinline__ void read(int i, float (&f)[8]) const {
+    const bool inside = stg_has_chunk<G>(i);
+    if (inside) {
+      row.read_state(i, f);
+      row.begin(f, end.a);
+    }
+#pragma unroll 1
+    for (unsigned left = end.used; left != 0; left &= left - 1) {
+      const stg_vector<G> vector(vectors, __ffs(left) - 1);
+      const float c = __shfl_sync(STG_ALL, end.c, vector.v);
+      if (inside) {
+        typename bank::raw raw;
+        vector.load(i, raw);
+        add(raw, c, f);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void store_read() const {
+#pragma unroll 1
+    for (int i = 0; i < G::chunks_per_thread; i++) {
+      float f[8];
+      read(i, f);
+      if (stg_has_chunk<G>(i)) {
+        if (row.adds_hidden) {
+          typename G::data::raw g;
+          row.read(row.a.hidden, i, g);
+          row.add(g, f);
+        }
+        row.store_read(row.a.out, i, f);
+      }
+    }
+  }
+};

@@ -1,0 +1,92 @@
+// vectors.cuh: a chain's vectors, of which each thread reads its own chunks.
+//
+// The first ones are brought to shared memory while the row is on its way, all at once; there
+// is room for few, so that many blocks fit a multiprocessor. The others come from the bank.
+
+template <class G> struct stg_vectors {
+  typedef typename G::bank bank;
+  typedef typename bank::raw raw;
+  typedef typename bank::element element;
+  static constexpr int pieces = sizeof(raw) / sizeof(uint4);
+
+  const stg_steer_args &a;
+  uint4 *const stage;          // [staged_vectors, padded]
+  const unsigned *const chain; // in global memory, of a row that has a record
+  unsigned head;               // its first words, one a lane; 0 where there is none
+  int staged = 0;              // vectors in the stage
+
+  // Ask for the head of a record's chain.
+  __device__ __forceinline__ stg_vectors(const stg_steer_args &args, uint4 *memory, int record)
+      : a(args), stage(memory), chain(stg_chain_of(args, record < 0 ? 0 : record)) {
+    const unsigned lane = threadIdx.x % STG_LANES;
+    head = record >= 0 && lane < a.chain_words ? __ldg(chain + lane) : 0;
+  }
+
+  __device__ __forceinline__ unsigned word(int k) const {
+    return __shfl_sync(STG_ALL, head, k);
+  }
+
+  // This thread's first chunk of a vector in the bank or in the stage.
+  static __device__ __forceinline__ const uint4 *first_chunk(const void *vectors, unsigned row) {
+    const element *vector = (const element *)vectors + (unsigned long long)row * G::padded;
+    return (const uint4 *)(vector + stg_chunk<G>(0) * 8);
+  }
+
+  // From there to this thread's chunk i.
+  static __device__ __forceinline__ int step(int i) {
+    return (stg_chunk<G>(i) - stg_chunk<G>(0)) * pieces;
+  }
+
+  // Begin to bring the first vectors to the stage.
+  __device__ __forceinline__ void bring() {
+    const int n = word(0) >> 8 & 0xffu, most = a.staged_vectors;
+    staged = n < most ? n : most;
+#pragma unroll 1
+    for (int v = 0; v < staged; v++) {
+      const uint4 *from = first_chunk(a.bank, word(4 + v));
+      uint4 *to = (uint4 *)first_chunk(stage, v);
+#pragma unroll
+      for (int i = 0; i < G::chunks_per_thread; i++) {
+        if (stg_has_chunk<G>(i)) {
+#pragma unroll
+          for (int p = 0; p < pieces; p++) {
+            stg_copy_async(to + step(i) + p, from + step(i) + p);
+          }
+        }
+      }
+    }
+  }
+
+  // Begin to bring the chain itself to `to`.
+  __device__ __forceinline__ void bring_chain(unsigned *to) const {
+    if (threadIdx.x < STG_LANES && threadIdx.x < a.chain_words) {
+      to[threadIdx.x] = head;
+    }
+    const unsigned n = word(3);
+#pragma unroll 1
+    for (unsigned w = STG_LANES + 4 * threadIdx.x; w < n; w += 4 * G::threads) {
+      stg_copy_async((uint4 *)(to + w), chain + w);
+    }
+  }
+
+  __device__ __forceinline__ unsigned bank_row(int v) const {
+    const unsigned row = word((4 + v) % STG_LANES);
+    return 4 + v < STG_LANES ? row : __ldg(chain + 4 + v);
+  }
+};
+
+// A vector that is at work.
+template <class G> struct stg_vector {
+  typedef stg_vectors<G> all;
+  const int v;
+  const uint4 *from; // in the stage or in the bank: generic addresses serve both
+
+  __device__ __forceinline__ stg_vector(const all &of, int which)
+      : v(which), from(which < of.staged ? all::first_chunk(of.stage, which)
+                                         : all::first_chunk(of.a.bank, of.bank_row(which))) {
+  }
+
+  __device__ __forceinline__ void load(int i, typename all::raw &r) const {
+    stg_load_wide(from + all::step(i), r);
+  }
+};
