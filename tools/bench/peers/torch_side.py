@@ -4,6 +4,7 @@ Device time is between two events around a call, over buffers that together exce
 call that the host cannot enqueue as fast as the device works is as long as the host took. Wall time
 is between two synchronisations of the host.
 """
+import ctypes
 import math
 import time
 
@@ -117,10 +118,19 @@ class Side:
         return [self.hidden.clone() for _ in range(min(count, MAX_BUFFERS))]
 
 
+def driver_version() -> int:
+    """1000 * major + 10 * minor of the CUDA that the driver speaks, as in `steergraph bench`."""
+    version = ctypes.c_int(0)
+    result = ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+    if result != 0:
+        raise RuntimeError(f"cuDriverGetVersion: error {result}")
+    return version.value
+
+
 def machine() -> dict:
     return {
         "card": torch.cuda.get_device_name(),
-        "driver": torch._C._cuda_getDriverVersion(),
+        "driver": driver_version(),
         "cuda": torch.version.cuda,
     }
 
