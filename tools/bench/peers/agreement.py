@@ -22,16 +22,29 @@ mean        Rows of bf16 are coarse: where p is 20, a bound of 0.25 in the place
             rounding of one row. Over rows roundings average out again: the mean of sign(c) times the
             difference's projection, over all ops of a kind in the case, is at most the root mean square
             of reach over sqrt(count), and the mean of sum_i u |c_i| |v_i . v| for numbers of the op that
-            are rounded alike in every row.
+            are rounded alike in every row, and what rounding op by op comes to by itself: a row
+            stands on the type's grid, and what is less than half a step is lost to it in every row
+            alike. That is followed op by op, and its mean is allowed for.
 
 Rows with no chain must be equal.
 """
 import math
+import struct
 
 UNIT_ROUNDOFF = {"BF16": 2.0**-8, "F16": 2.0**-11, "F32": 2.0**-24}
 PROJECTION_ROUNDINGS = 3
 DEVIATIONS = 5
 SECOND_ORDER = 1.05
+
+
+def rounded(dtype: str, x: float) -> float:
+    """The number of a type that is nearest to x, ties to even."""
+    if dtype == "F16":
+        return struct.unpack("<e", struct.pack("<e", x))[0]
+    bits = struct.unpack("<I", struct.pack("<f", x))[0]
+    if dtype == "BF16":
+        bits = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000
+    return struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))[0]
 
 
 class ListMath:
@@ -73,20 +86,30 @@ class ListMath:
         """The numbers of all rows in `row` as a list."""
         return [number]
 
+    @staticmethod
+    def rounded(dtype, row):
+        return [rounded(dtype, x) for x in row]
+
+    @staticmethod
+    def rounded_number(dtype, number):
+        return rounded(dtype, number)
+
     size = staticmethod(len)
 
 
 class Followed:
     """A chain followed on rows: the row at the end, and what the bounds are made of."""
 
-    def __init__(self, math_of, before, chain, vectors, unit):
-        self.m, self.unit = math_of, unit
+    def __init__(self, math_of, before, chain, vectors, dtype: str):
+        self.m, self.dtype, self.unit = math_of, dtype, UNIT_ROUNDOFF[dtype]
         self.row = before
+        self.by_op = before  # rounded after every product and every sum, as eager code does
         self.bound = self.m.scale(0.0, before)
         self.variance = self.m.scale(0.0, before)
         self.steps = []  # (c, d, vector) per op
         for op in chain:
             self.step(op, vectors[op.vector])
+            self.step_by_op(op, vectors[op.vector])
         self.round(self.row)
 
     def dot(self, x, y):
@@ -139,12 +162,32 @@ class Followed:
         self.steps.append((c, d, v))
 
 
+    def step_by_op(self, op, v) -> None:
+        m = self.m
+        if op.name == "add":
+            c = op.params["scale"]
+        else:
+            p = m.rounded_number(self.dtype, self.dot(self.by_op, v))
+            if op.name == "ablation":
+                c = (op.params["scale"] - 1) * p
+            else:
+                c = m.clamp(p, op.params["min"], op.params["max"]) - p
+            c = m.rounded_number(self.dtype, c)
+        added = m.rounded(self.dtype, m.scale(c, v))
+        self.by_op = m.rounded(self.dtype, m.each(lambda x, y: x + y, self.by_op, added))
+
+    def rounding_by_op(self, v):
+        """How far rounding op by op takes the projection on v."""
+        return self.dot(self.m.each(lambda x, y: x - y, self.by_op, self.row), v)
+
+
 class Verdict:
     """What was found of a result so far, each over its bound: above 1 is a disagreement."""
 
     def __init__(self):
         self.element = self.projection = 0.0
-        self.kinds = {}  # op name: [(signed difference, reach, shared)] of rows that the op changes
+        # op name: [(signed difference, reach, shared, signed rounding)] of rows that the op changes
+        self.kinds = {}
 
     def add(self, m, before, after, expected, chain, vectors, dtype: str) -> None:
         """Judge rows that share a chain, as `m` has them."""
@@ -153,7 +196,7 @@ class Verdict:
         if not chain:
             self.element = max(self.element, m.worst(size, m.scale(0.0, before)))
             return
-        followed = Followed(m, before, chain, vectors, UNIT_ROUNDOFF[dtype])
+        followed = Followed(m, before, chain, vectors, dtype)
         bound = followed.bound
         for _, error, vector in followed.steps:
             bound = m.each(lambda b, x: b + x, bound, m.scale(error, m.each(abs, vector)))
@@ -163,18 +206,20 @@ class Verdict:
             reach = SECOND_ORDER * followed.reach(v)
             worst = m.worst(m.numbers(abs(found), before), m.numbers(reach, before))
             self.projection = max(self.projection, worst)
-            parts = (c, found, reach, SECOND_ORDER * followed.shared(v))
-            for number, d, r, s in zip(*(m.numbers(part, before) for part in parts)):
+            parts = (c, found, reach, SECOND_ORDER * followed.shared(v), followed.rounding_by_op(v))
+            for number, d, r, s, e in zip(*(m.numbers(part, before) for part in parts)):
                 if number != 0:
-                    self.kinds.setdefault(op.name, []).append((math.copysign(d, d * number), r, s))
+                    signed = math.copysign(d, d * number), r, s, math.copysign(e, e * number)
+                    self.kinds.setdefault(op.name, []).append(signed)
 
     def mean(self) -> float:
         worst = 0.0
         for rows in self.kinds.values():
             count = len(rows)
-            found = abs(math.fsum(d for d, _, _ in rows)) / count
-            reach = math.sqrt(math.fsum(r * r for _, r, _ in rows)) / count
-            bound = reach + math.fsum(s for _, _, s in rows) / count
+            found = abs(math.fsum(d for d, _, _, _ in rows)) / count
+            reach = math.sqrt(math.fsum(r * r for _, r, _, _ in rows)) / count
+            rounding = abs(math.fsum(e for _, _, _, e in rows)) / count
+            bound = reach + math.fsum(s for _, _, s, _ in rows) / count + rounding
             worst = max(worst, ListMath.worst([found], [bound]))
         return worst
 

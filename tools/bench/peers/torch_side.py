@@ -61,6 +61,12 @@ class RowsMath:
         return number.flatten().tolist() if torch.is_tensor(number) else [number] * count
 
     @staticmethod
+    def rounded(dtype, row):
+        return row.to(DTYPES[dtype]).to(row.dtype)
+
+    rounded_number = rounded
+
+    @staticmethod
     def size(row):
         return row.shape[-1]
 
