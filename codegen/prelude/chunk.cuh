@@ -105,12 +105,6 @@ __device__ __forceinline__ void stg_load_now(const uint4 *p, stg_raw32 &r) {
   stg_load_now(p + 1, half);
   r.hi = half.w;
 }
-__device__ __forceinline__ void stg_bank_wide(const uint4 *p, stg_raw16 &r) {
-  r.w = __ldg(p);
-}
-__device__ __forceinline__ void stg_bank_wide(const uint4 *p, stg_raw32 &r) {
-  r.lo = __ldg(p), r.hi = __ldg(p + 1);
-}
 
 // A row's sums are those of G::row_threads threads, of which thread u has the chunks u, u +
 // row_threads and so on. In a block of fewer threads each stands for several of them, one after the

@@ -14,7 +14,7 @@
 #define SUITE "steer"
 
 static const uint32_t four_lengths[] = {256, 512, 384, 320};
-/* 1 to 64 in no order, so that most tiles of several rows span requests. */
+/* 1 to 64 in no order, so that no boundary between requests is a round number. */
 static const uint32_t ragged_lengths[STG_BENCH_REQUESTS] = {
     31, 17, 48, 1,  9, 2,  61, 34, 30, 64, 61, 61, 51, 20, 30, 20,
     50, 2,  9,  21, 6, 39, 4,  35, 61, 50, 55, 51, 57, 18, 47, 13};
