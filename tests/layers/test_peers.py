@@ -288,6 +288,21 @@ def test_agreement(n_rows: int, deviation: float) -> None:
         report(not verdict.agrees(), f"refuses {name}, {size}", verdict)
 
 
+def test_lost_steps() -> None:
+    """Rows so coarse that eager code loses an add to rounding, in every row alike."""
+    source = random.Random(7)
+    vectors = [[1 / 16] * 256]
+    before = [[bf16(source.uniform(8, 15)) for _ in range(256)] for _ in range(64)]
+    chain = [add(0, 0.2)]
+    expected = [[x + 0.2 / 16 for x in row] for row in before]  # a row of float32, say
+    after = [eager(row, chain, vectors) for row in before]
+    verdict = verdict_of(before, after, expected, chain, vectors)
+    report(after == before and verdict.agrees(), "agrees where every add is lost to rounding", verdict)
+    after = [eager(row, [add(0, 2.0)], vectors) for row in before]
+    verdict = verdict_of(before, after, expected, chain, vectors)
+    report(verdict.mean() > 1, "refuses a larger add in such rows", verdict)
+
+
 def test_single_faults() -> None:
     before, vectors = make_batch(8, 1.0)
     chain = CHAINS["a cap"]
@@ -339,6 +354,7 @@ def main() -> int:
         test_files(folder)
         test_case(folder)
         test_rows(folder)
+        test_lost_steps()
         test_agreement(n_rows=24, deviation=1.0)
         test_agreement(n_rows=64, deviation=8.0)
         test_single_faults()

@@ -17,14 +17,14 @@ those roundings. With u the type's unit roundoff (bf16: 2^-8) and h the row afte
 Three things are asked, each with 5 % more for products of roundings and for float32:
 
 element     |difference[j]| <= b[j] + sum_i d_i |v_i[j]|.
-projection  |difference . v_k| <= reach(v_k). Roundings average out in it, a wrong coefficient does not.
+projection  |difference . v_k| <= reach(v_k) and what rounding op by op comes to by itself. A row stands
+            on its type's grid, and what is less than half a step is lost to it in every element alike:
+            that is followed op by op. Other roundings average out, a wrong coefficient does not.
 mean        Rows of bf16 are coarse: where p is 20, a bound of 0.25 in the place of 0.5 is below the
             rounding of one row. Over rows roundings average out again: the mean of sign(c) times the
             difference's projection, over all ops of a kind in the case, is at most the root mean square
             of reach over sqrt(count), and the mean of sum_i u |c_i| |v_i . v| for numbers of the op that
-            are rounded alike in every row, and what rounding op by op comes to by itself: a row
-            stands on the type's grid, and what is less than half a step is lost to it in every row
-            alike. That is followed op by op, and its mean is allowed for.
+            are rounded alike in every row, and of what rounding op by op comes to.
 
 Rows with no chain must be equal.
 """
@@ -204,9 +204,11 @@ class Verdict:
         for op, (c, _, v) in zip(chain, followed.steps):
             found = followed.dot(difference, v)
             reach = SECOND_ORDER * followed.reach(v)
-            worst = m.worst(m.numbers(abs(found), before), m.numbers(reach, before))
+            rounding = followed.rounding_by_op(v)
+            bound = reach + abs(rounding)
+            worst = m.worst(m.numbers(abs(found), before), m.numbers(bound, before))
             self.projection = max(self.projection, worst)
-            parts = (c, found, reach, SECOND_ORDER * followed.shared(v), followed.rounding_by_op(v))
+            parts = (c, found, reach, SECOND_ORDER * followed.shared(v), rounding)
             for number, d, r, s, e in zip(*(m.numbers(part, before) for part in parts)):
                 if number != 0:
                     signed = math.copysign(d, d * number), r, s, math.copysign(e, e * number)
