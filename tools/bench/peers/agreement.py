@@ -138,40 +138,39 @@ class Followed:
             shared = shared + self.unit * abs(c) * abs(self.dot(vector, v))
         return shared
 
-    def coefficient(self, op, v) -> tuple:
-        """(c, d) of an op on the row as it is."""
+    def coefficient(self, op, p):
+        """What an op adds of its vector, where p is the projection on it."""
         if op.name == "add":
-            c = op.params["scale"]
-            return c, 2 * self.unit * abs(c)
-        p = self.dot(self.row, v)
+            return op.params["scale"]
+        if op.name == "ablation":
+            return (op.params["scale"] - 1) * p
+        return self.m.clamp(p, op.params["min"], op.params["max"]) - p
+
+    def coefficient_error(self, op, v, p, c):
+        """How far c may be off."""
+        rounding = 2 * self.unit * abs(c)
+        if op.name == "add":
+            return rounding
         scale = self.norm(self.row) * (1.0 / math.sqrt(self.m.size(v))) * self.norm(v)
         error = PROJECTION_ROUNDINGS * self.unit * (abs(p) + scale) + self.reach(v)
-        if op.name == "ablation":
-            gain = op.params["scale"] - 1
-            c = gain * p
-            return c, abs(gain) * error + 2 * self.unit * abs(c)
-        c = self.m.clamp(p, op.params["min"], op.params["max"]) - p
-        return c, error + 2 * self.unit * abs(c)
+        gain = abs(op.params["scale"] - 1) if op.name == "ablation" else 1
+        return gain * error + rounding
 
     def step(self, op, v) -> None:
-        c, d = self.coefficient(op, v)
+        p = self.dot(self.row, v)
+        c = self.coefficient(op, p)
+        d = self.coefficient_error(op, v, p, c)
         added = self.m.scale(c, v)
         self.row = self.m.each(lambda x, y: x + y, self.row, added)
         self.round(added)
         self.round(self.row)
         self.steps.append((c, d, v))
 
-
     def step_by_op(self, op, v) -> None:
         m = self.m
-        if op.name == "add":
-            c = op.params["scale"]
-        else:
-            p = m.rounded_number(self.dtype, self.dot(self.by_op, v))
-            if op.name == "ablation":
-                c = (op.params["scale"] - 1) * p
-            else:
-                c = m.clamp(p, op.params["min"], op.params["max"]) - p
+        p = m.rounded_number(self.dtype, self.dot(self.by_op, v))
+        c = self.coefficient(op, p)
+        if op.name != "add":  # its vector is scaled once, not per call
             c = m.rounded_number(self.dtype, c)
         added = m.rounded(self.dtype, m.scale(c, v))
         self.by_op = m.rounded(self.dtype, m.each(lambda x, y: x + y, self.by_op, added))
