@@ -53,21 +53,10 @@ template <class G> struct stg_dots {
       put(total, warp + lane / lanes_per_sum * G::warps, part);
     }
   }
-  // The same chunk by chunk: add(i, acc) adds what chunk i has. All lanes come to it, also those
-  // whose chunk is outside.
-  template <class Add>
-  __device__ __forceinline__ void sum_turns(float (&part)[G::row_warps], Add add) const {
-#pragma unroll 1
-    for (int h = 0; h < G::turns; h++) {
-      float acc = 0.0f;
-#pragma unroll 1
-      for (int i = h * G::chunks_per_turn; i < (h + 1) * G::chunks_per_turn; i++) {
-        add(i, acc);
-      }
-      const float total = stg_warp_sum(acc);
-      if (lane == 0) {
-        put(total, warp + h * G::warps, part);
-      }
+  __device__ __forceinline__ void put_turn(float acc, int h, float (&part)[G::row_warps]) const {
+    const float total = stg_warp_sum(acc);
+    if (lane == 0) {
+      put(total, warp + h * G::warps, part);
     }
   }
 
@@ -124,26 +113,38 @@ template <class G> struct stg_dots {
 #pragma unroll 1
     for (; left != 0; left &= left - 1) {
       const stg_vector<G> vector(vectors, __ffs(left) - 1);
-      sum_turns(sums.part[vector.v], [&](int i, float &acc) {
-        if (stg_has_chunk<G>(i)) {
-          typename bank::raw raw;
-          float f[8], w[8];
-          vector.load(i, raw);
-          stg_widen<bank>(raw, w);
-          row.read_state(i, f);
-          sum(f, w, acc);
+#pragma unroll 1
+      for (int h = 0; h < G::turns; h++) {
+        float acc = 0.0f;
+#pragma unroll 1
+        for (int i = h * G::chunks_per_turn; i < (h + 1) * G::chunks_per_turn; i++) {
+          if (stg_has_chunk<G>(i)) {
+            typename bank::raw raw;
+            float f[8], w[8];
+            vector.load(i, raw);
+            stg_widen<bank>(raw, w);
+            row.read_state(i, f);
+            sum(f, w, acc);
+          }
         }
-      });
+        put_turn(acc, h, sums.part[vector.v]);
+      }
     }
   }
   __device__ __forceinline__ void read_squares() const {
-    sum_turns(sums.part[STG_NORM_SLOT], [&](int i, float &acc) {
-      if (stg_has_chunk<G>(i)) {
-        float f[8];
-        row.read_state(i, f);
-        sum(f, f, acc);
+#pragma unroll 1
+    for (int h = 0; h < G::turns; h++) {
+      float acc = 0.0f;
+#pragma unroll 1
+      for (int i = h * G::chunks_per_turn; i < (h + 1) * G::chunks_per_turn; i++) {
+        if (stg_has_chunk<G>(i)) {
+          float f[8];
+          row.read_state(i, f);
+          sum(f, f, acc);
+        }
       }
-    });
+      put_turn(acc, h, sums.part[STG_NORM_SLOT]);
+    }
   }
 
   // Everything that the chain reads of the row.

@@ -59,13 +59,19 @@ template <class G> struct stg_norm {
 
   // A row that is read is updated twice: for its squares, and to be stored.
   __device__ __forceinline__ void read() const {
-    dots.sum_turns(sums.square, [&](int i, float &acc) {
-      float f[8];
-      update.read(i, f);
-      if (stg_has_chunk<G>(i)) {
-        dots.sum(f, f, acc);
+#pragma unroll 1
+    for (int h = 0; h < G::turns; h++) {
+      float acc = 0.0f;
+#pragma unroll 1
+      for (int i = h * G::chunks_per_turn; i < (h + 1) * G::chunks_per_turn; i++) {
+        float f[8];
+        update.read(i, f);
+        if (stg_has_chunk<G>(i)) {
+          dots.sum(f, f, acc);
+        }
       }
-    });
+      dots.put_turn(acc, h, sums.square);
+    }
     __syncthreads();
     const float by = factor();
 #pragma unroll 1
