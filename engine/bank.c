@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/dtype.h"
 #include "runtime/base/intmath.h"
 
 #define EMPTY UINT32_MAX
@@ -17,19 +18,15 @@ stg_status stg_bank_init(struct stg_bank *bank, struct stg_vector_table *vectors
       .vectors = vectors,
       .device = device,
       .row_bytes = row_bytes,
-      .capacity = capacity,
       .index_size = (uint32_t)stg_next_pow2(2 * (size_t)capacity),
   };
   bank->rows = stg_calloc(capacity, sizeof *bank->rows);
   bank->index = stg_malloc(bank->index_size * sizeof *bank->index);
-  if (bank->rows == NULL || bank->index == NULL) {
+  if (bank->rows == NULL || bank->index == NULL || !stg_places_init(&bank->places, capacity)) {
     stg_bank_finish(bank);
     return stg_error_memory(reterr, "the vector bank", capacity * sizeof(struct stg_bank_row));
   }
   memset(bank->index, 0xff, bank->index_size * sizeof *bank->index);
-  for (uint32_t i = 0; i < capacity; i++) {
-    bank->rows[i].next_free = i + 1 < capacity ? i + 1 : EMPTY;
-  }
   stg_status status = STG_OK;
   if (device != NULL) {
     status = stg_device_alloc(device, capacity * row_bytes, &bank->memory, reterr);
@@ -44,6 +41,7 @@ void stg_bank_finish(struct stg_bank *bank) {
   if (bank->device != NULL && bank->memory != 0) {
     stg_device_free(bank->device, bank->memory);
   }
+  stg_places_finish(&bank->places);
   stg_free(bank->rows);
   stg_free(bank->index);
   *bank = (struct stg_bank){0};
@@ -84,21 +82,21 @@ stg_status stg_bank_acquire(struct stg_bank *bank, stg_vector vector, uint32_t *
     *ret_row = bank->index[at];
     return STG_OK;
   }
-  if (bank->free_head == EMPTY) {
+  if (bank->places.used == bank->places.capacity) {
     return stg_error_set(reterr, STG_E_CAPACITY,
                          "vectors: all %u of max_vectors are in use; declare more or clear a slot",
-                         bank->capacity);
+                         bank->places.capacity);
   }
   struct stg_vector_view view;
   stg_status status = stg_vector_table_hold(bank->vectors, vector, &view, reterr);
   if (status != STG_OK) {
     return status;
   }
-  uint32_t row = bank->free_head;
-  bank->free_head = bank->rows[row].next_free;
+  uint32_t row = 0;
+  const bool taken = stg_places_take(&bank->places, &row);
+  (void)taken; /* one is free */
   bank->rows[row] = (struct stg_bank_row){.vector = vector, .refs = 1, .view = view};
   bank->index[at] = row;
-  bank->used++;
   *ret_row = row;
   return STG_OK;
 }
@@ -110,11 +108,17 @@ void stg_bank_release(struct stg_bank *bank, uint32_t row) {
   }
   remove_at(bank, find(bank, r->vector));
   stg_vector_table_unhold(bank->vectors, r->vector);
-  *r = (struct stg_bank_row){.next_free = bank->free_head};
-  bank->free_head = row;
-  bank->used--;
+  *r = (struct stg_bank_row){0};
+  stg_places_give(&bank->places, row);
 }
 
 const struct stg_vector_view *stg_bank_view(const struct stg_bank *bank, uint32_t row) {
   return &bank->rows[row].view;
+}
+
+void stg_bank_encode(const struct stg_bank *bank, uint32_t row, void *ret_bytes) {
+  const struct stg_vector_view *view = stg_bank_view(bank, row);
+  const size_t size = view->length * stg_dtype_bytes(view->dtype);
+  memcpy(ret_bytes, view->data, size);
+  memset((char *)ret_bytes + size, 0, bank->row_bytes - size);
 }

@@ -7,18 +7,15 @@
 #ifndef STG_ENGINE_BANK_H
 #define STG_ENGINE_BANK_H
 
-#include <stdbool.h>
-
 #include <steergraph/vector.h>
 
+#include "engine/places.h"
 #include "engine/vectors.h"
 #include "runtime/device.h"
 
 struct stg_bank_row {
   stg_vector vector; /* 0: free */
   uint32_t refs;
-  uint32_t next_free;
-  bool uploaded; /* device: the row's bytes are on their way */
   struct stg_vector_view view;
 };
 
@@ -27,12 +24,10 @@ struct stg_bank {
   struct stg_device *device; /* NULL on the CPU */
   uint64_t memory;           /* device: [capacity, row_bytes] */
   size_t row_bytes;
-  uint32_t capacity;
-  struct stg_bank_row *rows;
+  struct stg_places places;  /* of rows */
+  struct stg_bank_row *rows; /* [places.capacity] */
   uint32_t *index; /* open addressing over rows, index_size a power of two; UINT32_MAX: empty */
   uint32_t index_size;
-  uint32_t free_head;
-  uint32_t used;
 };
 
 /** Allocate room for `capacity` vectors of `row_bytes` device bytes (padded with zeros). */
@@ -47,5 +42,7 @@ STG_NODISCARD stg_status stg_bank_acquire(struct stg_bank *bank, stg_vector vect
                                           uint32_t *ret_row, stg_error *reterr);
 void stg_bank_release(struct stg_bank *bank, uint32_t row);
 const struct stg_vector_view *stg_bank_view(const struct stg_bank *bank, uint32_t row);
+/** Write the device form of a row, row_bytes: the vector, and zeros after its last element. */
+void stg_bank_encode(const struct stg_bank *bank, uint32_t row, void *ret_bytes);
 
 #endif

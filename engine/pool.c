@@ -1,69 +1,44 @@
 /*
- * pool.c: see pool.h. Some hundred spans at most: a linear walk beats a cleverer structure.
+ * pool.c: see pool.h.
  */
 #include "engine/pool.h"
-
-#include <assert.h>
-#include <string.h>
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/intmath.h"
 
-/* The first gap of `bytes`: its offset, and the index at which its span belongs. */
-static bool find_gap(const struct stg_pool *pool, size_t bytes, size_t *ret_offset,
-                     size_t *ret_index) {
-  size_t from = STG_POOL_GRANULE;
-  for (size_t i = 0; i <= pool->count; i++) {
-    size_t until = i < pool->count ? pool->spans[i].offset : pool->bytes;
-    if (until >= from && until - from >= bytes) {
-      *ret_offset = from;
-      *ret_index = i;
-      return true;
-    }
-    if (i < pool->count) {
-      from = pool->spans[i].offset + pool->spans[i].bytes;
-    }
+stg_status stg_pool_init(struct stg_pool *pool, uint32_t capacity, size_t record_bytes,
+                         stg_error *reterr) {
+  *pool = (struct stg_pool){.record_bytes = stg_round_up(record_bytes, STG_POOL_GRANULE)};
+  pool->records = stg_calloc(capacity, sizeof(const struct stg_record *));
+  if (pool->records == NULL || !stg_places_init(&pool->places, capacity)) {
+    stg_pool_finish(pool);
+    return stg_error_memory(reterr, "the record pool", capacity * sizeof(void *));
   }
-  return false;
+  return STG_OK;
 }
 
-stg_status stg_pool_take(struct stg_pool *pool, size_t bytes, size_t *ret_offset,
+void stg_pool_finish(struct stg_pool *pool) {
+  stg_places_finish(&pool->places);
+  stg_free(pool->records);
+  *pool = (struct stg_pool){0};
+}
+
+stg_status stg_pool_take(struct stg_pool *pool, const struct stg_record *record, size_t *ret_offset,
                          stg_error *reterr) {
-  assert(bytes > 0);
-  size_t offset, index;
-  bytes = stg_round_up(bytes, STG_POOL_GRANULE);
-  if (!find_gap(pool, bytes, &offset, &index)) {
-    return stg_error_set(reterr, STG_E_CAPACITY, "records: no room for %zu bytes in a pool of %zu",
-                         bytes, pool->bytes);
+  uint32_t place;
+  if (!stg_places_take(&pool->places, &place)) {
+    return stg_error_set(reterr, STG_E_CAPACITY, "records: all %u rooms of the pool are in use",
+                         pool->places.capacity);
   }
-  if (pool->count == pool->capacity) {
-    size_t capacity = pool->capacity == 0 ? 64 : 2 * pool->capacity;
-    struct stg_pool_span *spans = stg_realloc(pool->spans, capacity * sizeof *spans);
-    if (spans == NULL) {
-      return stg_error_memory(reterr, "the record pool's spans", capacity * sizeof *spans);
-    }
-    pool->spans = spans;
-    pool->capacity = capacity;
-  }
-  memmove(pool->spans + index + 1, pool->spans + index,
-          (pool->count - index) * sizeof *pool->spans);
-  pool->spans[index] = (struct stg_pool_span){offset, bytes};
-  pool->count++;
-  *ret_offset = offset;
+  pool->records[place] = record;
+  *ret_offset = stg_pool_offset(pool, place);
   return STG_OK;
 }
 
 void stg_pool_give(struct stg_pool *pool, size_t offset) {
-  size_t i = 0;
-  while (i < pool->count && pool->spans[i].offset != offset) {
-    i++;
-  }
-  assert(i < pool->count);
-  pool->count--;
-  memmove(pool->spans + i, pool->spans + i + 1, (pool->count - i) * sizeof *pool->spans);
+  stg_places_give(&pool->places, (uint32_t)((offset - STG_POOL_GRANULE) / pool->record_bytes));
 }
 
-void stg_pool_finish(struct stg_pool *pool) {
-  stg_free(pool->spans);
-  *pool = (struct stg_pool){0};
+size_t stg_pool_offset(const struct stg_pool *pool, uint32_t place) {
+  return STG_POOL_GRANULE + place * pool->record_bytes;
 }

@@ -231,14 +231,12 @@ static stg_status build_chain(struct stg_record_store *store, struct stg_record 
 /* Take room for the record's device form: a chain per layer, each in the room of the longest. */
 static stg_status lay_out(struct stg_record_store *store, struct stg_record *record,
                           stg_error *reterr) {
-  struct stg_steer_limits limits;
-  stg_status status = stg_steer_limits(store->decl, &limits, reterr);
-  if (status != STG_OK || record->n_chains == 0) {
-    return status;
+  if (record->n_chains == 0) {
+    return STG_OK;
   }
-  record->chain_words = limits.chain_words;
-  record->words = (size_t)limits.chain_words * store->decl->layers;
-  return stg_pool_take(store->pool, record->words * sizeof(uint32_t), &record->offset, reterr);
+  record->chain_words = store->chain_words;
+  record->words = (size_t)store->chain_words * store->decl->layers;
+  return stg_pool_take(store->pool, record, &record->offset, reterr);
 }
 
 /* What the slot does, for a host's prefix cache: ops by body, parameters by bits, vectors by

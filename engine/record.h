@@ -41,7 +41,7 @@ struct stg_record {
   struct stg_record_chain *chains; /* by layer, ascending */
   size_t offset;                   /* device: in the pool, bytes; 0: none */
   uint32_t chain_words;            /* device: room of each layer's chain */
-  size_t words;                    /* device */
+  size_t words;                    /* device: of all layers */
   struct stg_key digest;
 };
 
@@ -51,12 +51,13 @@ struct stg_record_store {
   struct stg_vector_table *vectors;
   struct stg_bank *bank;
   struct stg_pool *pool; /* NULL on the CPU */
+  uint32_t chain_words;  /* device: room of one layer's chain */
 };
 
 /**
  * Resolve chains into a record with one reference: check ops, vectors and parameters against the
  * declaration, take bank rows, compute what the ops read of the Gram matrices, and on the CPU the
- * chain programs. Nothing is uploaded yet. Messages start with "chains[i].ops[k]".
+ * chain programs. Nothing is sent to the device. Messages start with "chains[i].ops[k]".
  */
 STG_NODISCARD stg_status stg_record_create(struct stg_record_store *store, const stg_chain *chains,
                                            size_t n_chains, struct stg_record **ret_record,

@@ -1,74 +1,10 @@
 /*
- * slot.c: what slots show: building records, sending them to the device, replacing them.
+ * slot.c: what slots show: building records and replacing them. Nothing is sent to the device here
+ * unless a buffer full of it waits (upload.c): the next step sends what slots show then.
  */
 #include <string.h>
 
 #include "engine/steer.h"
-#include "runtime/base/dtype.h"
-
-/* Send a bank row, zeros after its last element, on the engine's stream. */
-static stg_status upload_row(stg_steer *steer, uint32_t row, stg_error *reterr) {
-  struct stg_engine *engine = steer->engine;
-  struct stg_record_store store = stg_steer_store(steer);
-  const struct stg_vector_view *view = stg_bank_view(&steer->bank, row);
-  const size_t size = view->length * stg_dtype_bytes(view->dtype);
-  struct stg_staging_buffer *buffer = NULL;
-  stg_status status = stg_staging_acquire(&steer->uploads, &store, &buffer, reterr);
-  if (status != STG_OK) {
-    return status;
-  }
-  memcpy(buffer->host, view->data, size);
-  memset((char *)buffer->host + size, 0, steer->bank.row_bytes - size);
-  status = stg_copy_to_device(engine->device, steer->bank.memory + row * steer->bank.row_bytes,
-                              buffer->host, steer->bank.row_bytes, engine->stream, reterr);
-  if (status == STG_OK) {
-    status = stg_staging_commit(&steer->uploads, buffer, engine->stream, reterr);
-  }
-  if (status == STG_OK) {
-    steer->bank.rows[row].uploaded = true;
-  }
-  return status;
-}
-
-/* Send the vectors of a chain that the device does not have yet. */
-static stg_status upload_vectors(stg_steer *steer, const struct stg_record_chain *chain,
-                                 stg_error *reterr) {
-  stg_status status = STG_OK;
-  for (uint32_t v = 0; v < chain->n_vectors && status == STG_OK; v++) {
-    if (!steer->bank.rows[chain->rows[v]].uploaded) {
-      status = upload_row(steer, chain->rows[v], reterr);
-    }
-  }
-  return status;
-}
-
-static stg_status upload_record(stg_steer *steer, const struct stg_record *record,
-                                stg_error *reterr) {
-  struct stg_engine *engine = steer->engine;
-  struct stg_record_store store = stg_steer_store(steer);
-  struct stg_staging_buffer *buffer = NULL;
-  stg_status status = STG_OK;
-  for (size_t i = 0; i < record->n_chains && status == STG_OK; i++) {
-    status = upload_vectors(steer, &record->chains[i], reterr);
-  }
-  if (status != STG_OK || record->words == 0) {
-    return status;
-  }
-  status = stg_staging_acquire(&steer->uploads, &store, &buffer, reterr);
-  if (status != STG_OK) {
-    return status;
-  }
-  stg_record_encode(record, buffer->host);
-  status = stg_copy_to_device(engine->device, steer->records + record->offset, buffer->host,
-                              record->words * sizeof(uint32_t), engine->stream, reterr);
-  if (status == STG_OK) {
-    status = stg_staging_commit(&steer->uploads, buffer, engine->stream, reterr);
-  }
-  if (status == STG_OK) {
-    status = stg_event_record(engine->device, steer->uploaded, engine->stream, reterr);
-  }
-  return status;
-}
 
 static void reclaim(stg_steer *steer, bool wait) {
   struct stg_record_store store = stg_steer_store(steer);
@@ -77,28 +13,40 @@ static void reclaim(stg_steer *steer, bool wait) {
   }
 }
 
+/* A lost device is said here already, though nothing would be sent to it; and what earlier changes
+ * left to be sent goes out before it is more than a step should send. */
+static stg_status prepare_device(stg_steer *steer, stg_error *reterr) {
+  if (!stg_engine_is_cuda(steer->engine)) {
+    return STG_OK;
+  }
+  stg_status status = stg_device_check(steer->engine->device, reterr);
+  if (status == STG_OK) {
+    status = stg_upload_when_full(steer, reterr);
+  }
+  if (status == STG_OK && steer->pool.places.used == steer->pool.places.capacity) {
+    reclaim(steer, false);
+  }
+  return status;
+}
+
 stg_status stg_steer_build(stg_steer *steer, const stg_chain *chains, size_t n_chains,
                            struct stg_record **ret_record, stg_error *reterr) {
   struct stg_record_store store = stg_steer_store(steer);
   struct stg_record *record = NULL;
-  stg_status status = stg_record_create(&store, chains, n_chains, &record, reterr);
+  stg_status status = prepare_device(steer, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  status = stg_record_create(&store, chains, n_chains, &record, reterr);
   /* memory of records that only steps in flight still name comes back when those have passed */
   for (int wait = 0; wait < 2 && status == STG_E_CAPACITY; wait++) {
     reclaim(steer, wait != 0);
     status = stg_record_create(&store, chains, n_chains, &record, reterr);
   }
-  if (status != STG_OK) {
-    return status;
+  if (status == STG_OK) {
+    *ret_record = record;
   }
-  if (stg_engine_is_cuda(steer->engine)) {
-    status = upload_record(steer, record, reterr);
-  }
-  if (status != STG_OK) {
-    stg_record_unref(&store, record);
-    return status;
-  }
-  *ret_record = record;
-  return STG_OK;
+  return status;
 }
 
 void stg_steer_show(stg_steer *steer, uint32_t slot, struct stg_record *record) {

@@ -4,17 +4,21 @@
 #include "engine/staging.h"
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/intmath.h"
+
+/* Buffers begin at multiples of this: no two share what the device reads at once. */
+#define ALIGNMENT ((size_t)256)
 
 stg_status stg_staging_init(struct stg_staging *staging, struct stg_device *device, size_t bytes,
                             size_t held_capacity, stg_error *reterr) {
   *staging = (struct stg_staging){.device = device, .bytes = bytes, .held_capacity = held_capacity};
-  stg_status status = STG_OK;
+  const size_t stride = stg_round_up(bytes, ALIGNMENT);
+  stg_status status =
+      stg_pinned_alloc(device, STG_STAGING_BUFFERS * stride, &staging->memory, reterr);
   for (size_t i = 0; i < STG_STAGING_BUFFERS && status == STG_OK; i++) {
     struct stg_staging_buffer *buffer = &staging->buffers[i];
-    status = stg_pinned_alloc(device, bytes, &buffer->host, reterr);
-    if (status == STG_OK) {
-      status = stg_event_create(device, false, &buffer->event, reterr);
-    }
+    buffer->host = (char *)staging->memory + i * stride;
+    status = stg_event_create(device, false, &buffer->event, reterr);
     if (status == STG_OK) {
       buffer->held = stg_calloc(held_capacity, sizeof(struct stg_record *));
       status = buffer->held != NULL
@@ -59,9 +63,11 @@ void stg_staging_finish(struct stg_staging *staging, struct stg_record_store *st
     let_go(buffer, store);
     if (staging->device != NULL) {
       stg_event_destroy(staging->device, buffer->event);
-      stg_pinned_free(staging->device, buffer->host);
     }
     stg_free(buffer->held);
+  }
+  if (staging->device != NULL) {
+    stg_pinned_free(staging->device, staging->memory);
   }
   *staging = (struct stg_staging){0};
 }

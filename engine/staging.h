@@ -22,6 +22,7 @@ struct stg_staging_buffer {
 
 struct stg_staging {
   struct stg_device *device; /* NULL: nothing to stage, the CPU */
+  void *memory;              /* of all buffers */
   size_t bytes;              /* of each buffer */
   size_t held_capacity;
   struct stg_staging_buffer buffers[STG_STAGING_BUFFERS];

@@ -32,6 +32,7 @@ struct stg_record_store stg_steer_store(stg_steer *steer) {
       .vectors = steer->engine->vectors,
       .bank = &steer->bank,
       .pool = stg_engine_is_cuda(steer->engine) ? &steer->pool : NULL,
+      .chain_words = steer->chain_words,
   };
 }
 
@@ -39,16 +40,13 @@ struct stg_record_store stg_steer_store(stg_steer *steer) {
 static stg_status create_device_side(stg_steer *steer, const struct stg_steer_limits *limits,
                                      stg_error *reterr) {
   struct stg_device *device = steer->engine->device;
-  steer->pool.bytes = limits->pool_bytes;
   steer->chain_words = limits->chain_words;
-  stg_status status = stg_device_alloc(device, limits->pool_bytes, &steer->records, reterr);
+  stg_status status = stg_pool_init(&steer->pool, limits->records, limits->record_bytes, reterr);
   if (status == STG_OK) {
-    size_t bytes = limits->record_bytes > limits->bank_row_bytes ? limits->record_bytes
-                                                                 : limits->bank_row_bytes;
-    status = stg_staging_init(&steer->uploads, device, bytes, 1, reterr);
+    status = stg_device_alloc(device, limits->pool_bytes, &steer->records, reterr);
   }
   if (status == STG_OK) {
-    status = stg_event_create(device, false, &steer->uploaded, reterr);
+    status = stg_uploads_init(&steer->uploads, device, &steer->decl, limits, reterr);
   }
   void *words = NULL;
   if (status == STG_OK) {
@@ -67,12 +65,11 @@ static void release_table(stg_steer *steer) {
   for (uint32_t s = 0; steer->slots != NULL && s < steer->decl.max_slots; s++) {
     stg_record_unref(&store, steer->slots[s].record);
   }
-  stg_staging_finish(&steer->uploads, &store);
+  stg_uploads_finish(&steer->uploads, &store);
   stg_plan_table_finish(&steer->plans);
   stg_bank_finish(&steer->bank);
   stg_pool_finish(&steer->pool);
   if (device != NULL) {
-    stg_event_destroy(device, steer->uploaded);
     stg_pinned_free(device, steer->words);
     if (steer->records != 0) {
       stg_device_free(device, steer->records);

@@ -3,7 +3,8 @@
  *
  *   steer_decl.c   what was declared, checked;  steer_kernel.c  the kernels that follow from it
  *   plan.c         kernel + graph shape -> launchable plan;  exec.c  its graphs, and the launch
- *   bank.c         vectors on the device;  pool.c  record memory;  staging.c  pinned uploads
+ *   bank.c         vectors on the device;  pool.c  record memory;  places.c  what is where
+ *   staging.c      pinned buffers;  upload.c  what the device was not sent yet, in few copies
  *   record.c       chains -> an immutable record, on the device or the CPU
  *   steer.c        the table: create, destroy, report;  slot.c  what slots show
  *   frame.c        row maps;  step.c  one scheduling step;  apply.c  one layer
@@ -45,6 +46,17 @@ struct stg_device_words {
   uint32_t reserved;
 };
 
+/*
+ * What goes to the device on the engine's stream: the records that slots show, and the bank rows
+ * that these name. A change of slots only marks places of the pool and the bank as unsent; the next
+ * step of any frame sends all of them, each run of neighbours by one copy.
+ */
+struct stg_uploads {
+  struct stg_staging staging;
+  struct stg_event *sent; /* after the last copies, a buffer's; NULL: nothing was sent yet */
+  uint64_t copies;        /* so far */
+};
+
 struct stg_steer {
   struct stg_engine *engine;
   struct stg_steer_decl decl;
@@ -53,11 +65,10 @@ struct stg_steer {
   struct stg_slot *slots;    /* [max_slots] */
   uint64_t serial;           /* counts slot changes */
   struct stg_bank bank;
-  struct stg_pool pool;       /* cuda: spans of `records` */
+  struct stg_pool pool;       /* cuda: rooms in `records` */
   uint64_t records;           /* cuda: device memory of the pool */
   uint32_t chain_words;       /* cuda: room of one chain in a record */
-  struct stg_staging uploads; /* cuda: to the engine's stream */
-  struct stg_event *uploaded; /* cuda: after the last upload */
+  struct stg_uploads uploads; /* cuda */
   struct stg_device_words *words;
   struct stg_device_words reported; /* of `words`, so far */
   struct stg_plan_table plans;
@@ -94,9 +105,26 @@ struct stg_frame {
 
 /** The records' store, as record.h and staging.h want it. */
 struct stg_record_store stg_steer_store(stg_steer *steer);
+/** Buffers for uploads, of a size for what a batch of new requests brings. */
+STG_NODISCARD stg_status stg_uploads_init(struct stg_uploads *uploads, struct stg_device *device,
+                                          const struct stg_steer_decl *decl,
+                                          const struct stg_steer_limits *limits, stg_error *reterr);
+/** Nothing may be in flight on the engine's stream. {0} is fine. */
+void stg_uploads_finish(struct stg_uploads *uploads, struct stg_record_store *store);
 /**
- * Build a record from chains and send it and its new vectors to the device. When memory is short,
- * waits for steps in flight to let go of old records. Lock held.
+ * Send every record that a slot shows and every bank row of one, where that was not done yet: all
+ * or, on failure, everything again at the next call. Waits only while all buffers are in flight.
+ * Cuda, lock held.
+ */
+STG_NODISCARD stg_status stg_upload_unsent(stg_steer *steer, stg_error *reterr);
+/** The same where what is unsent fills a buffer, so that no step has much more to send. */
+STG_NODISCARD stg_status stg_upload_when_full(stg_steer *steer, stg_error *reterr);
+/** Let `stream` wait for what was sent. Cuda, lock held. */
+STG_NODISCARD stg_status stg_upload_wait(const stg_steer *steer, stg_stream stream,
+                                         stg_error *reterr);
+/**
+ * Build a record from chains; the next step sends it, if a slot shows it then. When memory is
+ * short, waits for steps in flight to let go of old records. Lock held.
  */
 STG_NODISCARD stg_status stg_steer_build(stg_steer *steer, const stg_chain *chains, size_t n_chains,
                                          struct stg_record **ret_record, stg_error *reterr);

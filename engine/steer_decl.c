@@ -277,7 +277,7 @@ stg_status stg_steer_limits(const struct stg_steer_decl *decl, struct stg_steer_
       stg_round_up(limits.chain_words * sizeof(uint32_t) * decl->layers, STG_POOL_GRANULE);
   /* twice: what slots show, and what steps in flight still name; and one, to change a slot of a
    * full table */
-  size_t records = 2 * (size_t)decl->max_slots + 1;
+  const size_t records = 2 * (size_t)decl->max_slots + 1;
   if (!stg_mul_size(limits.record_bytes, records, &limits.pool_bytes) ||
       limits.pool_bytes / 16 > INT32_MAX - STG_POOL_GRANULE) {
     return stg_error_set(reterr, STG_E_INVALID,
@@ -285,6 +285,7 @@ stg_status stg_steer_limits(const struct stg_steer_decl *decl, struct stg_steer_
                          "records; declare less",
                          decl->max_slots, decl->layers, decl->max_chain);
   }
+  limits.records = (uint32_t)records;
   limits.pool_bytes += STG_POOL_GRANULE;
   *ret = limits;
   return STG_OK;

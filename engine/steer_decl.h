@@ -70,6 +70,7 @@ struct stg_steer_limits {
   uint32_t chain_vectors; /* vectors of one chain */
   uint32_t chain_words;   /* room of one chain in device memory */
   size_t record_bytes;    /* of a slot: a chain per layer */
+  uint32_t records;       /* that the pool has room for */
   size_t pool_bytes;
   size_t bank_row_bytes;
 };

@@ -1,6 +1,6 @@
 /*
- * step.c: one scheduling step: check the row map, bring the frame's device tables up to date, find
- * the plan.
+ * step.c: one scheduling step: check the row map, find the plan, let what slots show be sent, and
+ * bring the frame's device tables up to date.
  */
 #include <string.h>
 
@@ -143,9 +143,12 @@ static stg_status upload(stg_frame *frame, const stg_step *step, stg_stream stre
   stg_steer *steer = frame->steer;
   struct stg_record_store store = stg_steer_store(steer);
   struct stg_staging_buffer *buffer = NULL;
-  stg_status status = stg_staging_acquire(&frame->staging, &store, &buffer, reterr);
+  stg_status status = stg_upload_unsent(steer, reterr);
+  if (status == STG_OK) {
+    status = stg_staging_acquire(&frame->staging, &store, &buffer, reterr);
+  }
   if (status == STG_OK && frame->serial != steer->serial) {
-    status = stg_event_wait(steer->engine->device, steer->uploaded, stream, reterr);
+    status = stg_upload_wait(steer, stream, reterr);
   }
   if (status == STG_OK && frame->used != NULL) {
     status = stg_event_wait(steer->engine->device, frame->used, stream, reterr);

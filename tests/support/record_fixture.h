@@ -53,9 +53,12 @@ static inline void open_fixture_with(struct fixture *f, bool device, const char 
   assert_int_equal(STG_OK, stg_vector_table_create(&f->table, &error));
   assert_int_equal(STG_OK,
                    stg_bank_init(&f->bank, f->table, NULL, VECTORS, limits.bank_row_bytes, &error));
-  f->pool.bytes = limits.pool_bytes;
-  f->store = (struct stg_record_store){
-      .decl = &f->decl, .vectors = f->table, .bank = &f->bank, .pool = device ? &f->pool : NULL};
+  assert_int_equal(STG_OK, stg_pool_init(&f->pool, limits.records, limits.record_bytes, &error));
+  f->store = (struct stg_record_store){.decl = &f->decl,
+                                       .vectors = f->table,
+                                       .bank = &f->bank,
+                                       .pool = device ? &f->pool : NULL,
+                                       .chain_words = limits.chain_words};
   for (size_t k = 0; k < VECTORS; k++) {
     const float values[HIDDEN] = {1, (float)k, 0.5F, 0, 0, -2};
     assert_int_equal(
@@ -69,8 +72,8 @@ static inline void open_fixture(struct fixture *f, bool device) {
 
 static inline void close_fixture(struct fixture *f) {
   struct stg_vector_counters counters;
-  assert_int_equal(0, f->bank.used);
-  assert_int_equal(0, f->pool.count);
+  assert_int_equal(0, f->bank.places.used);
+  assert_int_equal(0, f->pool.places.used);
   stg_bank_finish(&f->bank);
   stg_pool_finish(&f->pool);
   for (size_t k = 0; k < VECTORS; k++) {

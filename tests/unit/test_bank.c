@@ -36,7 +36,7 @@ static void open_fixture(struct fixture *f, uint32_t capacity) {
 /* Every reference but the fixture's own must be gone. */
 static void close_fixture(struct fixture *f) {
   struct stg_vector_counters counters;
-  assert_int_equal(0, f->bank.used);
+  assert_int_equal(0, f->bank.places.used);
   stg_bank_finish(&f->bank);
   for (size_t k = 0; k < 64; k++) {
     assert_int_equal(STG_OK, stg_vector_table_release(f->table, f->vectors[k], NULL));
@@ -50,7 +50,7 @@ static uint32_t acquire(struct fixture *f, size_t vector) {
   uint32_t row = UINT32_MAX;
   stg_error error = STG_ERROR_INIT;
   assert_int_equal(STG_OK, stg_bank_acquire(&f->bank, f->vectors[vector], &row, &error));
-  assert_true(row < f->bank.capacity);
+  assert_true(row < f->bank.places.capacity);
   return row;
 }
 
@@ -61,14 +61,14 @@ static void a_vector_has_one_row_however_often_it_is_used(void **state) {
   const uint32_t first = acquire(&f, 0), second = acquire(&f, 1);
   assert_true(first != second);
   assert_int_equal(first, acquire(&f, 0));
-  assert_int_equal(2, f.bank.used);
+  assert_int_equal(2, f.bank.places.used);
   const struct stg_vector_view *view = stg_bank_view(&f.bank, second);
   assert_int_equal(2, view->length);
   assert_true(((const float *)view->data)[1] == 1);
   stg_bank_release(&f.bank, first);
-  assert_int_equal(2, f.bank.used);
+  assert_int_equal(2, f.bank.places.used);
   stg_bank_release(&f.bank, first);
-  assert_int_equal(1, f.bank.used);
+  assert_int_equal(1, f.bank.places.used);
   stg_bank_release(&f.bank, second);
   close_fixture(&f);
 }
@@ -115,16 +115,30 @@ static void one_vector_too_many_is_a_status(void **state) {
 }
 
 /* A row that is given to another vector must be sent to the device again. */
-static void a_row_in_new_hands_is_not_uploaded_yet(void **state) {
+static void a_row_in_new_hands_is_not_sent_yet(void **state) {
   (void)state;
   struct fixture f;
   open_fixture(&f, 1);
   const uint32_t row = acquire(&f, 0);
-  assert_false(f.bank.rows[row].uploaded);
-  f.bank.rows[row].uploaded = true;
+  assert_true(stg_places_is_unsent(&f.bank.places, row));
+  stg_places_all_sent(&f.bank.places);
   stg_bank_release(&f.bank, row);
   assert_int_equal(row, acquire(&f, 1));
-  assert_false(f.bank.rows[row].uploaded);
+  assert_true(stg_places_is_unsent(&f.bank.places, row));
+  stg_bank_release(&f.bank, row);
+  close_fixture(&f);
+}
+
+static void a_row_is_written_with_zeros_after_its_last_element(void **state) {
+  (void)state;
+  struct fixture f;
+  open_fixture(&f, 4);
+  const float expected[4] = {1, 7};
+  float bytes[5] = {9, 9, 9, 9, 9};
+  const uint32_t row = acquire(&f, 7);
+  stg_bank_encode(&f.bank, row, bytes);
+  assert_memory_equal(expected, bytes, sizeof expected);
+  assert_true(bytes[4] == 9);
   stg_bank_release(&f.bank, row);
   close_fixture(&f);
 }
@@ -150,7 +164,7 @@ static void rows_are_found_after_any_history(void **state) {
       rows[v] = row;
       refs[v]++;
     }
-    assert_int_equal(distinct, f.bank.used);
+    assert_int_equal(distinct, f.bank.places.used);
   }
   for (size_t v = 0; v < 64; v++) {
     for (; refs[v] > 0; refs[v]--) {
@@ -165,7 +179,7 @@ static void a_bank_without_memory_is_a_status(void **state) {
   (void)state;
   struct stg_bank bank;
   stg_error error = STG_ERROR_INIT;
-  for (size_t nth = 1; nth <= 2; nth++) {
+  for (size_t nth = 1; nth <= 3; nth++) {
     stg_alloc_fail_at(nth);
     stg_status status = stg_bank_init(&bank, NULL, NULL, 8, 16, &error);
     stg_alloc_fail_at(0);
@@ -179,7 +193,8 @@ int main(void) {
       cmocka_unit_test(a_vector_has_one_row_however_often_it_is_used),
       cmocka_unit_test(the_bank_keeps_a_vector_that_its_host_released),
       cmocka_unit_test(one_vector_too_many_is_a_status),
-      cmocka_unit_test(a_row_in_new_hands_is_not_uploaded_yet),
+      cmocka_unit_test(a_row_in_new_hands_is_not_sent_yet),
+      cmocka_unit_test(a_row_is_written_with_zeros_after_its_last_element),
       cmocka_unit_test(rows_are_found_after_any_history),
       cmocka_unit_test(a_bank_without_memory_is_a_status),
   };

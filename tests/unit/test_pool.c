@@ -1,5 +1,5 @@
 /*
- * test_pool.c: spans never overlap, come back, and the first gap that fits is taken.
+ * test_pool.c: rooms of records: never offset 0, never two records in one, and they come back.
  */
 #include "engine/pool.h"
 
@@ -10,129 +10,84 @@
 
 #include <cmocka.h>
 
-#include <string.h>
-
 #include "runtime/base/alloc.h"
 
-static size_t take(struct stg_pool *pool, size_t bytes) {
+/* What stands for records here: a pool only remembers where they are. */
+static const char marks[8];
+
+static const struct stg_record *record(size_t i) {
+  return (const struct stg_record *)(const void *)&marks[i];
+}
+
+static struct stg_pool pool_of(uint32_t capacity, size_t record_bytes) {
+  struct stg_pool pool;
+  stg_error error = STG_ERROR_INIT;
+  assert_int_equal(STG_OK, stg_pool_init(&pool, capacity, record_bytes, &error));
+  return pool;
+}
+
+static size_t take(struct stg_pool *pool, size_t i) {
   size_t offset = 0;
   stg_error error = STG_ERROR_INIT;
-  assert_int_equal(STG_OK, stg_pool_take(pool, bytes, &offset, &error));
+  assert_int_equal(STG_OK, stg_pool_take(pool, record(i), &offset, &error));
   return offset;
 }
 
 static void offset_zero_is_never_handed_out(void **state) {
   (void)state;
-  struct stg_pool pool = {.bytes = 4096};
-  assert_int_equal(STG_POOL_GRANULE, take(&pool, 1));
+  struct stg_pool pool = pool_of(4, 4);
+  assert_int_equal(STG_POOL_GRANULE, take(&pool, 0));
   stg_pool_finish(&pool);
 }
 
-static void sizes_are_rounded_to_granules(void **state) {
+static void rooms_are_whole_granules_one_after_the_other(void **state) {
   (void)state;
-  struct stg_pool pool = {.bytes = 4096};
-  const size_t first = take(&pool, 1), second = take(&pool, STG_POOL_GRANULE),
-               third = take(&pool, STG_POOL_GRANULE + 1), fourth = take(&pool, 4);
-  assert_int_equal(first + STG_POOL_GRANULE, second);
-  assert_int_equal(second + STG_POOL_GRANULE, third);
-  assert_int_equal(third + (size_t)2 * STG_POOL_GRANULE, fourth);
+  struct stg_pool pool = pool_of(4, STG_POOL_GRANULE + 1);
+  const size_t first = take(&pool, 0), second = take(&pool, 1);
+  assert_int_equal(first + (size_t)2 * STG_POOL_GRANULE, second);
+  assert_int_equal(second, stg_pool_offset(&pool, 1));
+  assert_ptr_equal(record(0), pool.records[0]);
+  assert_ptr_equal(record(1), pool.records[1]);
   stg_pool_finish(&pool);
 }
 
 static void a_full_pool_is_a_status_and_room_comes_back(void **state) {
   (void)state;
-  struct stg_pool pool = {.bytes = (size_t)4 * STG_POOL_GRANULE};
+  struct stg_pool pool = pool_of(3, 256);
   size_t offset = 77;
   stg_error error = STG_ERROR_INIT;
-  take(&pool, STG_POOL_GRANULE);
-  const size_t middle = take(&pool, STG_POOL_GRANULE);
-  take(&pool, STG_POOL_GRANULE);
-  assert_int_equal(STG_E_CAPACITY, stg_pool_take(&pool, 1, &offset, &error));
-  assert_string_equal("records: no room for 256 bytes in a pool of 1024", error.message);
+  take(&pool, 0);
+  const size_t middle = take(&pool, 1);
+  take(&pool, 2);
+  assert_int_equal(STG_E_CAPACITY, stg_pool_take(&pool, record(3), &offset, &error));
+  assert_string_equal("records: all 3 rooms of the pool are in use", error.message);
   assert_int_equal(77, offset);
   stg_pool_give(&pool, middle);
-  assert_int_equal(STG_E_CAPACITY, stg_pool_take(&pool, STG_POOL_GRANULE + 1, &offset, &error));
-  assert_int_equal(middle, take(&pool, STG_POOL_GRANULE));
+  assert_int_equal(middle, take(&pool, 4));
+  assert_ptr_equal(record(4), pool.records[1]);
+  assert_true(stg_places_is_unsent(&pool.places, 1));
   stg_pool_finish(&pool);
 }
 
-static void neighbouring_spans_join_when_given_back(void **state) {
+static void a_lack_of_memory_keeps_nothing(void **state) {
   (void)state;
-  struct stg_pool pool = {.bytes = (size_t)5 * STG_POOL_GRANULE};
-  size_t at[4];
-  for (size_t k = 0; k < 4; k++) {
-    at[k] = take(&pool, STG_POOL_GRANULE);
+  for (size_t nth = 1; nth <= 2; nth++) {
+    struct stg_pool pool;
+    stg_error error = STG_ERROR_INIT;
+    stg_alloc_fail_at(nth);
+    stg_status status = stg_pool_init(&pool, 8, 256, &error);
+    stg_alloc_fail_at(0);
+    assert_int_equal(STG_E_NO_MEMORY, status);
+    assert_null(pool.records);
   }
-  stg_pool_give(&pool, at[2]);
-  stg_pool_give(&pool, at[1]);
-  assert_int_equal(at[1], take(&pool, (size_t)2 * STG_POOL_GRANULE));
-  stg_pool_finish(&pool);
-}
-
-static void a_request_beyond_the_pool_is_refused(void **state) {
-  (void)state;
-  struct stg_pool pool = {.bytes = 1024};
-  size_t offset = 77;
-  assert_int_equal(STG_E_CAPACITY, stg_pool_take(&pool, 1024, &offset, NULL));
-  assert_int_equal(STG_E_CAPACITY, stg_pool_take(&pool, (size_t)1 << 40, &offset, NULL));
-  assert_int_equal(77, offset);
-  stg_pool_finish(&pool);
-}
-
-/* Random takes and gives, every byte's owner kept beside. */
-static void spans_never_overlap(void **state) {
-  (void)state;
-  enum { GRANULES = 128, LIVE = 40 };
-  struct stg_pool pool = {.bytes = (size_t)GRANULES * STG_POOL_GRANULE};
-  unsigned char owner[GRANULES] = {1}; /* the first granule is nobody's */
-  size_t offsets[LIVE] = {0}, granules[LIVE] = {0};
-  uint32_t random = 12345;
-  for (int k = 0; k < 20000; k++) {
-    random = random * 1664525U + 1013904223U;
-    const size_t i = (random >> 16) % LIVE, wanted = 1 + (random >> 8) % 9;
-    if (offsets[i] != 0) {
-      stg_pool_give(&pool, offsets[i]);
-      memset(owner + offsets[i] / STG_POOL_GRANULE, 0, granules[i]);
-      offsets[i] = 0;
-    } else if (stg_pool_take(&pool, wanted * STG_POOL_GRANULE, &offsets[i], NULL) == STG_OK) {
-      const size_t first = offsets[i] / STG_POOL_GRANULE;
-      granules[i] = wanted;
-      assert_true(first + wanted <= GRANULES);
-      for (size_t g = first; g < first + wanted; g++) {
-        assert_int_equal(0, owner[g]);
-        owner[g] = 1;
-      }
-    }
-  }
-  stg_pool_finish(&pool);
-}
-
-static void a_lack_of_memory_changes_nothing(void **state) {
-  (void)state;
-  struct stg_pool pool = {.bytes = (size_t)200 * STG_POOL_GRANULE};
-  size_t offset = 77;
-  stg_error error = STG_ERROR_INIT;
-  stg_alloc_fail_at(1);
-  stg_status status = stg_pool_take(&pool, 1, &offset, &error);
-  stg_alloc_fail_at(0);
-  assert_int_equal(STG_E_NO_MEMORY, status);
-  assert_int_equal(77, offset);
-  assert_int_equal(0, pool.count);
-  for (size_t k = 0; k < 199; k++) {
-    assert_int_equal((k + 1) * STG_POOL_GRANULE, take(&pool, 1));
-  }
-  stg_pool_finish(&pool);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(offset_zero_is_never_handed_out),
-      cmocka_unit_test(sizes_are_rounded_to_granules),
+      cmocka_unit_test(rooms_are_whole_granules_one_after_the_other),
       cmocka_unit_test(a_full_pool_is_a_status_and_room_comes_back),
-      cmocka_unit_test(neighbouring_spans_join_when_given_back),
-      cmocka_unit_test(a_request_beyond_the_pool_is_refused),
-      cmocka_unit_test(spans_never_overlap),
-      cmocka_unit_test(a_lack_of_memory_changes_nothing),
+      cmocka_unit_test(a_lack_of_memory_keeps_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

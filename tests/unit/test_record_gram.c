@@ -29,7 +29,7 @@ static void the_gram_matrix_is_that_of_the_vectors(void **state) {
       assert_true(chain->gram[i * 3 + j] == dot_of(vectors[i], vectors[j]));
     }
   }
-  assert_int_equal(2, f.bank.used);
+  assert_int_equal(2, f.bank.places.used);
   stg_record_unref(&f.store, record);
   close_fixture(&f);
 }

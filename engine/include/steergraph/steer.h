@@ -109,11 +109,14 @@ typedef struct stg_chain {
 /**
  * Put chains into a slot, replacing what it held. At most one chain per layer; layers without one
  * are not steered. Takes its own references to vectors. Steps already issued keep the old chains.
+ * Works on the host: what the device needs of it goes out with the next step of any frame, together
+ * with that of other slots. So setting slots is cheap, also many of them, and also while a stream
+ * captures.
  * @return STG_E_INVALID (layer, vector width or parameter, with the values), STG_E_NOT_DECLARED (an
  * op or a chain longer than declared), STG_E_CAPACITY (slot, vectors or records),
- * STG_E_NOT_FOUND (vector). The slot is unchanged on failure. Any thread. Waits for the device only
- * where more than four of its uploads are in flight, or the record pool is full of records still in
- * use.
+ * STG_E_NOT_FOUND (vector), STG_E_DEVICE_LOST. The slot is unchanged on failure. Any thread. Waits
+ * for the device only where the record pool is full of records still in use, or where slots bring
+ * more than half a megabyte, which goes out at once, faster than it can be sent.
  */
 STG_API STG_NODISCARD stg_status stg_steer_slot_set(stg_steer *steer, uint32_t slot,
                                                     const stg_chain *chains, size_t n_chains,
@@ -169,14 +172,16 @@ typedef struct stg_step {
 } stg_step;
 
 /**
- * Fill the frame: translate slots to records, resolve the plan for this signature. Compiles
- * nothing: kernels came with the table. Rows past `rows` act as padding. A frame's steps and
- * applies go on one stream, or the host orders the streams.
+ * Fill the frame: translate slots to records, resolve the plan for this signature; on cuda, send
+ * what slots brought since the last step of any frame, on the engine's own stream, which `stream`
+ * then waits for. Compiles nothing: kernels came with the table. Rows past `rows` act as padding. A
+ * frame's steps and applies go on one stream, or the host orders the streams.
  * @return STG_E_BAD_SLOT with the row and the value when a host row map names a slot outside the
  * table; STG_E_CAPACITY for more rows than max_rows or than the largest bucket; STG_E_CAPTURING.
  *         Also reports what the device saw since the last step: STG_E_BAD_SLOT.
  * A refused step leaves the frame as the last one made it; after a failed CUDA call it needs a new
- * step. Does not synchronise, unless four steps are ahead of the device.
+ * step. What could not be sent is sent again by the next step. Does not synchronise, unless four
+ * steps, or megabytes of what slots brought, are ahead of the device.
  */
 STG_API STG_NODISCARD stg_status stg_steer_step(stg_frame *frame, const stg_step *step,
                                                 stg_stream stream, stg_error *reterr);
