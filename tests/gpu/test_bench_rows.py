@@ -6,7 +6,7 @@ Whether a time is good is no matter of a test.
 import math
 
 import tap
-from cli import Case
+from cli import SPECS, Case
 
 TEXTS = ("suite", "name", "series", "card", "cuda")
 TIMES = ("median_us", "min_us", "max_us", "wall_us", "floor_us", "ratio")
@@ -60,9 +60,20 @@ class Rows(Case):
         self.assertEqual(self.series(rows, "32 caps"), ours | BASELINES | {"fused"})
         self.assertEqual(self.series(rows, "8 ops"), ours | {"steergraph, every op"})
         self.assertEqual(self.series(rows, "pair"), ours)
+        at = {row["name"]: row for row in rows if row["series"] == "steergraph"}
+        for name in ("norm, 2048 rows", "norm, 256 rows", "norm, 32 rows"):
+            self.assertEqual(self.series(rows, name), ours)
+            self.assertEqual(self.series(rows, f"{name}, unsteered"), ours)
+            ratio = at[name]["median_us"] / at[f"{name}, unsteered"]["median_us"]
+            self.assertAlmostEqual(at[name]["unsteered_x"], ratio, places=6)
         for name in ("host, graph launch", "host, plain launch"):
             (row,) = [row for row in rows if row["name"] == name]
             self.assertAlmostEqual(row["cpu_x"], row["cpu_us"] / row["bare_launch_cpu_us"], places=6)
+
+    def test_workloads_of_every_state_are_timed(self):
+        for name in ("steer_uniform", "steer_pair", "steer_norm"):
+            rows = self.rows_of("steer", SPECS / f"{name}.json")
+            self.assertEqual([row["series"] for row in rows], ["steergraph, every op", "steergraph"])
 
     def test_decode_has_cold_and_warm_rows(self):
         rows = self.rows_of("decode")

@@ -14,57 +14,13 @@ import subprocess
 import sys
 import tempfile
 
-PEERS = pathlib.Path(__file__).resolve().parents[2] / "tools" / "bench" / "peers"
-sys.path.insert(0, str(PEERS))
+import peer_support
+from peer_support import HIDDEN, PEERS, bf16, bf16_bytes, dot, file_bytes, refuses, report
 
 import agreement  # noqa: E402
 import case as cases  # noqa: E402
 import rows  # noqa: E402
 import tensor_file  # noqa: E402
-
-HIDDEN = 512
-good = True
-
-
-def report(ok: bool, name: str, said="") -> None:
-    global good
-    good = good and bool(ok)
-    print(f"{'ok' if ok else 'not ok'} - {name}")
-    if not ok:
-        print(said)
-
-
-def refuses(function, error) -> str:
-    """What is said; "" when nothing was refused."""
-    try:
-        function()
-    except error as refusal:
-        return str(refusal)
-    return ""
-
-
-def bf16_word(x: float) -> int:
-    (word,) = struct.unpack("<I", struct.pack("<f", x))
-    return (word + 0x7FFF + ((word >> 16) & 1)) >> 16
-
-
-def bf16(x: float) -> float:
-    return struct.unpack("<f", struct.pack("<I", bf16_word(x) << 16))[0]
-
-
-def bf16_bytes(values) -> bytes:
-    return struct.pack(f"<{len(values)}H", *(bf16_word(x) for x in values))
-
-
-def file_bytes(tensors: dict) -> bytes:
-    header, body = {}, b""
-    for name, (dtype, shape, data) in tensors.items():
-        ends = [len(body), len(body) + len(data)]
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": ends}
-        body += data
-    text = json.dumps(header).encode()
-    return struct.pack("<Q", len(text)) + text + body
-
 
 # --- the file reader ---
 
@@ -129,6 +85,34 @@ def write_case(folder: pathlib.Path, spec: dict, n_rows: int = 3) -> pathlib.Pat
     return folder
 
 
+NORM_SPEC = {
+    **SPEC,
+    "geometry": {**SPEC["geometry"], "state": "hidden+residual"},
+    "epilogue": {"kind": "add_rmsnorm", "eps": 1e-6, "weight": {"file": "x", "tensor": "weight"}},
+    "batch": {"requests": [{"slot": None, "rows": 3}]},
+}
+
+
+def test_norm_case(folder: pathlib.Path) -> None:
+    path = write_case(folder / "norm", NORM_SPEC)
+    found = refuses(lambda: cases.Case(path), cases.CaseError)
+    report("tensor 'residual': expected BF16 [3, 4], found nothing" in found, "refuses no residual", found)
+    tensors = tensor_file.read(path / "tensors.safetensors")
+    members = {name: (tensor.dtype, tensor.shape, tensor.data) for name, tensor in tensors.items()}
+    members |= {"residual": members["hidden"], "weight": ("BF16", [4], bf16_bytes([1.0] * 4))}
+    (path / "tensors.safetensors").write_bytes(file_bytes(members))
+    found = refuses(lambda: cases.Case(path), cases.CaseError)
+    report("tensor 'residual': expected" in found, "refuses a result without a residual", found)
+    both = {name: members["hidden"] for name in ("hidden", "residual")}
+    (path / "expected.safetensors").write_bytes(file_bytes(both))
+    read = cases.Case(path)
+    ok = read.has_norm and read.epsilon == 1e-6 and read.weight.floats() == [1.0] * 4
+    report(ok and read.longest_chain() == 0, "reads a case with an epilogue")
+    (path / "workload.json").write_text(json.dumps({**NORM_SPEC, "batch": SPEC["batch"]}))
+    found = refuses(lambda: cases.Case(path), cases.CaseError)
+    report("peers steer nothing ahead of an epilogue" in found, "refuses one that is steered", found)
+
+
 def test_case(folder: pathlib.Path) -> None:
     read = cases.Case(write_case(folder / "good", SPEC), "steer", "x")
     chain = read.requests[1].chain
@@ -172,10 +156,6 @@ def test_rows(folder: pathlib.Path) -> None:
 
 
 # --- agreement ---
-
-
-def dot(x, y) -> float:
-    return math.fsum(a * b for a, b in zip(x, y))
 
 
 def ours(row, chain, vectors) -> list:
@@ -331,8 +311,8 @@ def test_process(folder: pathlib.Path) -> None:
     folder_of_none.mkdir()
     (folder_of_none / "torch.py").write_text("raise ImportError('no torch here', name='torch')\n")
     environment = {**os.environ, "PYTHONPATH": str(folder_of_none), "PYTHONDONTWRITEBYTECODE": "1"}
-    scripts = ["compiled", "gather", "loop", "per_op", "reduced", "rowwise", "uniform"]
-    known = {"agreement", "case", "peer", "rows", "tensor_file", "torch_side"}
+    scripts = ["compiled", "gather", "loop", "norm", "per_op", "reduced", "rowwise", "uniform"]
+    known = {"agreement", "case", "norm_agreement", "peer", "rows", "tensor_file", "torch_side"}
     found = {path.stem for path in PEERS.glob("*.py")}
     report(found == known | set(scripts), "every script of the peers is tried here", found)
     for script in scripts:
@@ -353,13 +333,14 @@ def main() -> int:
         folder = pathlib.Path(name)
         test_files(folder)
         test_case(folder)
+        test_norm_case(folder)
         test_rows(folder)
         test_lost_steps()
         test_agreement(n_rows=24, deviation=1.0)
         test_agreement(n_rows=64, deviation=8.0)
         test_single_faults()
         test_process(folder)
-    return 0 if good else 1
+    return 0 if peer_support.good else 1
 
 
 raise SystemExit(main())

@@ -56,6 +56,22 @@ NEW_LINES = [
     "| first result | torch.compile loop (dynamic) | 18.4 s | 21042 |",
     "| first call | torch.compile loop (dynamic) | 2 s | never |",
 ]
+# The same run with the epilogue: a column more, of the row that has the number.
+NORM = [
+    *NEW,
+    new_row("steer", "norm, 32 rows, unsteered", "steergraph", 2.5, 2.0),
+    new_row("steer", "norm, 32 rows, unsteered", "torch add + rms_norm in a graph", 5.0, 2.0, 5.5),
+    new_row("steer", "norm, 32 rows", "steergraph", 2.75, 2.0, unsteered_x=1.1),
+    new_row("steer", "norm, 1 row", "steergraph", 1.0, 1.0, unsteered_x="nan"),
+]
+NORM_LINES = [
+    "| workload | steergraph, µs | floor, µs | ratio | over unsteered | eager loop | gather/scatter |"
+    " add + norm in a graph |",
+    "| steer: 1 op | 12.50 | 10.00 | 1.25 |  | 150 × | 160 × |  |",
+    "| steer: norm, 32 rows, unsteered | 2.50 | 2.00 | 1.25 |  |  |  | 2 × |",
+    "| steer: norm, 32 rows | 2.75 | 2.00 | 1.38 | 1.100 |  |  |  |",
+    "| steer: norm, 1 row | 1.00 | 1.00 | 1.00 |  |  |  |  |",
+]
 # name, what a result file holds, what must be said
 REFUSED = [
     ("no JSON", "[", "tools/bench/results/a.json: Expecting value"),
@@ -143,6 +159,11 @@ def main() -> int:
         hidden = [word for word in ("copy |", "slice loop", "warm |", "host,") if word in text]
         report(not hidden, "leaves what is not shown in the file", text)
         report(table(root, "check")[0] == 0, "check passes on them", text)
+        status, said = table(root, *words, text=json.dumps(NORM))
+        table(root, "write")
+        text = (root / "README.md").read_text()
+        missing = [line for line in NORM_LINES if line not in text]
+        report(status == 0 and not missing, "renders what is over unsteered", f"{missing} in {text}")
         for name in ("../n", "/tmp/n", "a/b", "", "..", "a\nb"):
             status, said = table(root, "record", name, *words[2:], text=json.dumps(NEW))
             report(status == 1 and "is no name of a result file" in said and said.count("\n") == 1,

@@ -65,7 +65,9 @@ static void compiles_every_kernel_of_the_baselines_without_spills(void **state) 
 
 static void compiles_the_copies_of_the_floor_without_spills(void **state) {
   (void)state;
-  static const char *const names[] = {"stg_copy_1", "stg_copy_2", "stg_copy_4", "stg_nothing"};
+  static const char *const names[] = {"stg_copy_1",     "stg_copy_2",     "stg_copy_4",
+                                      "stg_copy_two_1", "stg_copy_two_2", "stg_copy_two_4",
+                                      "stg_nothing"};
   for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++) {
     check("copy", names, sizeof names / sizeof names[0], archs[i]);
   }

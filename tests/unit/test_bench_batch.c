@@ -12,6 +12,8 @@
 #include <math.h>
 #include <string.h>
 
+#include <steergraph/steer.h>
+
 #include "runtime/base/dtype.h"
 #include "tools/bench/agree.h"
 
@@ -71,7 +73,7 @@ static void makes_unit_vectors_that_differ_and_rows_that_differ(void **state) {
   (void)state;
   struct stg_bench_mix mix = mixed;
   mix.hidden_size = 4096;
-  mix.pair = true;
+  mix.state = STG_BENCH_PAIR;
   struct stg_bench_batch batch = make(&mix);
   for (uint32_t v = 0; v < batch.n_vectors; v++) {
     double squares = 0;
@@ -85,6 +87,41 @@ static void makes_unit_vectors_that_differ_and_rows_that_differ(void **state) {
   assert_memory_not_equal(batch.hidden, batch.hidden + 4096, 4096 * sizeof *batch.hidden);
   assert_memory_not_equal(batch.hidden, batch.residual, 4096 * sizeof *batch.hidden);
   stg_bench_batch_finish(&batch);
+}
+
+static void has_a_weight_around_1_where_a_norm_follows(void **state) {
+  (void)state;
+  struct stg_bench_mix mix = mixed;
+  mix.hidden_size = 4096;
+  mix.state = STG_BENCH_NORM;
+  struct stg_bench_batch batch = make(&mix);
+  double sum = 0;
+  for (size_t i = 0; i < 4096; i++) {
+    sum += (double)stg_bf16_to_f32(batch.weight[i]);
+  }
+  assert_true(fabs(sum / 4096 - 1) < 0.02);
+  assert_memory_not_equal(batch.weight, batch.weight + 2048, 2048 * sizeof *batch.weight);
+  assert_non_null(batch.residual);
+  stg_bench_batch_finish(&batch);
+  mix.state = STG_BENCH_PAIR;
+  batch = make(&mix);
+  assert_null(batch.weight);
+  stg_bench_batch_finish(&batch);
+}
+
+static void steers_no_row_where_that_is_asked_and_keeps_the_chains(void **state) {
+  (void)state;
+  struct stg_bench_mix mix = mixed;
+  mix.unsteered = true;
+  struct stg_bench_batch batch = make(&mix);
+  struct stg_bench_batch steered = make(&mixed);
+  for (uint32_t row = 0; row < batch.rows; row++) {
+    assert_int_equal(batch.row_map[row], STG_ROW_UNSTEERED);
+  }
+  assert_memory_equal(batch.hidden, steered.hidden, stg_bench_batch_bytes(&batch));
+  assert_int_equal(batch.n_vectors, steered.n_vectors);
+  stg_bench_batch_finish(&batch);
+  stg_bench_batch_finish(&steered);
 }
 
 static void accepts_two_units_apart_and_names_what_is_three_apart(void **state) {
@@ -141,6 +178,8 @@ int main(void) {
       cmocka_unit_test(gives_each_distinct_chain_vectors_of_its_own_and_kinds_in_turn),
       cmocka_unit_test(shares_chains_among_requests_when_few_are_distinct),
       cmocka_unit_test(makes_unit_vectors_that_differ_and_rows_that_differ),
+      cmocka_unit_test(has_a_weight_around_1_where_a_norm_follows),
+      cmocka_unit_test(steers_no_row_where_that_is_asked_and_keeps_the_chains),
       cmocka_unit_test(accepts_two_units_apart_and_names_what_is_three_apart),
       cmocka_unit_test(accepts_what_nearly_cancels_and_refuses_what_does_not),
       cmocka_unit_test(counts_rows_of_which_any_byte_changed),

@@ -32,12 +32,17 @@ static const struct stg_bench_mix mix = {.name = "small",
                                          .n_distinct = 2,
                                          .kind = STG_BENCH_MIXED};
 
-static void write_case(void **state, struct stg_bench_batch *batch) {
+static void write_case_of(void **state, const struct stg_bench_mix *of,
+                          struct stg_bench_batch *batch) {
   stg_error err = STG_ERROR_INIT;
-  assert_int_equal(STG_OK, stg_bench_batch_init(&mix, batch, &err));
+  assert_int_equal(STG_OK, stg_bench_batch_init(of, batch, &err));
   if (stg_peer_case_write(batch, temp_path(state, ""), &err) != STG_OK) {
     fail_msg("%s", err.message);
   }
+}
+
+static void write_case(void **state, struct stg_bench_batch *batch) {
+  write_case_of(state, &mix, batch);
 }
 
 static struct stg_workload read_case(void **state) {
@@ -119,16 +124,44 @@ static void keeps_chains_and_lengths(void **state) {
   stg_bench_batch_finish(&batch);
 }
 
+static void keeps_the_epilogue_of_a_batch_in_which_nothing_is_steered(void **state) {
+  struct stg_bench_mix norm = mix;
+  norm.state = STG_BENCH_NORM;
+  norm.unsteered = true;
+  struct stg_bench_batch batch;
+  write_case_of(state, &norm, &batch);
+  struct stg_workload w = read_case(state);
+  assert_true(w.pair && w.epilogue);
+  assert_true(w.epsilon <= STG_BENCH_EPSILON && w.epsilon >= STG_BENCH_EPSILON);
+  float weight[HIDDEN];
+  assert_int_equal(STG_OK, stg_workload_read_weight(&w, weight, NULL));
+  for (size_t j = 0; j < HIDDEN; j++) {
+    assert_int_equal(batch.weight[j], stg_bf16_from_f32(weight[j]));
+  }
+  uint16_t *rows = stg_calloc((size_t)w.rows * HIDDEN, sizeof *rows);
+  assert_int_equal(STG_OK, stg_workload_fill(&w, &w.residual, rows, NULL));
+  assert_memory_equal(batch.residual, rows, stg_bench_batch_bytes(&batch));
+  for (uint32_t r = 0; r < norm.n_requests; r++) {
+    assert_int_equal(-1, w.requests[r].slot);
+  }
+  stg_free(rows);
+  stg_workload_finish(&w);
+  stg_bench_batch_finish(&batch);
+}
+
 /* Cases are read before torch is looked for, so that what is said next is of torch, or of the rows:
  * what is expected here is the input, which no peer gives. */
-static void is_read_by_the_peers(void **state) {
+static void is_read_by(void **state, const char *script, const struct stg_bench_mix *of) {
   struct stg_bench_batch batch;
-  write_case(state, &batch);
-  const struct stg_tensor_out hidden = {"hidden", STG_BF16, 2, {batch.rows, HIDDEN}, batch.hidden};
-  assert_int_equal(STG_OK, stg_safetensors_write(temp_path(state, STG_PEER_EXPECTED), &hidden, 1,
-                                                 NULL, 0, NULL));
+  write_case_of(state, of, &batch);
+  const struct stg_tensor_out expected[] = {
+      {"hidden", STG_BF16, 2, {batch.rows, HIDDEN}, batch.hidden},
+      {"residual", STG_BF16, 2, {batch.rows, HIDDEN}, batch.residual},
+  };
+  assert_int_equal(STG_OK, stg_safetensors_write(temp_path(state, STG_PEER_EXPECTED), expected,
+                                                 batch.residual != NULL ? 2 : 1, NULL, 0, NULL));
   const struct stg_peer_arg arg = {"steer", "small", temp_path(state, "")};
-  const struct stg_peer_call call = {.script = STG_PEERS_SOURCE "/loop.py",
+  const struct stg_peer_call call = {.script = script,
                                      .cases = &arg,
                                      .n_cases = 1,
                                      .out = temp_path(state, "rows.json"),
@@ -147,13 +180,28 @@ static void is_read_by_the_peers(void **state) {
   stg_bench_batch_finish(&batch);
 }
 
+static void is_read_by_the_peers(void **state) {
+  is_read_by(state, STG_PEERS_SOURCE "/loop.py", &mix);
+}
+
+static void with_an_epilogue_it_is_read_by_its_peer(void **state) {
+  struct stg_bench_mix norm = mix;
+  norm.state = STG_BENCH_NORM;
+  norm.unsteered = true;
+  is_read_by(state, STG_PEERS_SOURCE "/norm.py", &norm);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(keeps_rows_and_vectors, temp_folder_setup,
                                       temp_folder_teardown),
       cmocka_unit_test_setup_teardown(keeps_chains_and_lengths, temp_folder_setup,
                                       temp_folder_teardown),
+      cmocka_unit_test_setup_teardown(keeps_the_epilogue_of_a_batch_in_which_nothing_is_steered,
+                                      temp_folder_setup, temp_folder_teardown),
       cmocka_unit_test_setup_teardown(is_read_by_the_peers, temp_folder_setup,
+                                      temp_folder_teardown),
+      cmocka_unit_test_setup_teardown(with_an_epilogue_it_is_read_by_its_peer, temp_folder_setup,
                                       temp_folder_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

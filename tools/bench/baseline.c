@@ -44,8 +44,8 @@ void stg_bench_rival_kernels_finish(struct stg_bench_rival_kernels *kernels) {
 }
 
 bool stg_bench_rival_can(const struct stg_bench_mix *mix) {
-  return mix->n_ops == 1 && !mix->pair && mix->hidden_size % 8 == 0 &&
-         mix->hidden_size <= MAX_HIDDEN;
+  return mix->n_ops == 1 && mix->state == STG_BENCH_ALONE && !mix->unsteered &&
+         mix->hidden_size % 8 == 0 && mix->hidden_size <= MAX_HIDDEN;
 }
 
 /* The host's side of what is uploaded. */

@@ -68,7 +68,9 @@ struct stg_bench_rival {
   struct stg_arena arena;
 };
 
-/** The batch has one op per request, no residual, and rows of at most 8192 elements by eights. */
+/** The batch has one op per request that acts, no residual, rows of at most 8192 elements by
+ * eights.
+ */
 bool stg_bench_rival_can(const struct stg_bench_mix *mix);
 STG_NODISCARD stg_status stg_bench_rival_init(const struct stg_bench_rival_kernels *kernels,
                                               const struct stg_bench_batch *batch,

@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+#include <steergraph/steer.h>
+
 #include "runtime/base/alloc.h"
 #include "runtime/base/dtype.h"
 #include "specs/random.h"
@@ -12,8 +14,9 @@
 #define SEED 20
 /* Random numbers are repeated after this many: a prime, so that no two rows are equal. */
 #define PERIOD 1048573
+#define WEIGHT_DEVIATION 0.25
 
-enum stream { STREAM_HIDDEN, STREAM_RESIDUAL, STREAM_VECTORS };
+enum stream { STREAM_HIDDEN, STREAM_RESIDUAL, STREAM_VECTORS, STREAM_WEIGHT };
 
 static stg_status fill_rows(uint64_t stream, uint16_t *rows, size_t count, stg_error *reterr) {
   const size_t period = count < PERIOD ? count : PERIOD;
@@ -54,6 +57,20 @@ static stg_status fill_vectors(struct stg_bench_batch *batch, stg_error *reterr)
   return STG_OK;
 }
 
+static stg_status fill_weight(struct stg_bench_batch *batch, stg_error *reterr) {
+  const size_t width = batch->mix->hidden_size;
+  float *scratch = stg_calloc(width, sizeof *scratch);
+  if (scratch == NULL) {
+    return stg_error_memory(reterr, "a weight", width * sizeof *scratch);
+  }
+  stg_random_normal(SEED, STREAM_WEIGHT, 0, WEIGHT_DEVIATION, scratch, width);
+  for (size_t i = 0; i < width; i++) {
+    batch->weight[i] = stg_bf16_from_f32(1.0f + scratch[i]);
+  }
+  stg_free(scratch);
+  return STG_OK;
+}
+
 /* Op k of chain c. Kinds shift from chain to chain, so that one-op chains are mixed too. */
 static struct stg_bench_op make_op(const struct stg_bench_mix *mix, uint32_t c, uint32_t k) {
   struct stg_bench_op op = {.kind = mix->kind, .vector = c * mix->n_ops + k};
@@ -76,7 +93,7 @@ static void fill_requests(struct stg_bench_batch *batch) {
     batch->lengths[r] = mix->lengths != NULL ? mix->lengths[r] : mix->rows_each;
     batch->longest = batch->lengths[r] > batch->longest ? batch->lengths[r] : batch->longest;
     for (uint32_t i = 0; i < batch->lengths[r]; i++) {
-      batch->row_map[row++] = (int32_t)r;
+      batch->row_map[row++] = mix->unsteered ? STG_ROW_UNSTEERED : (int32_t)r;
     }
   }
   for (uint32_t i = 0; i < mix->n_distinct * mix->n_ops; i++) {
@@ -103,7 +120,8 @@ stg_status stg_bench_batch_init(const struct stg_bench_mix *mix, struct stg_benc
   batch.ops = stg_arena_alloc(arena, batch.n_vectors, sizeof *batch.ops);
   batch.vectors = stg_arena_alloc(arena, (size_t)batch.n_vectors * mix->hidden_size, 2);
   batch.hidden = stg_arena_alloc(arena, elements, 2);
-  batch.residual = mix->pair ? stg_arena_alloc(arena, elements, 2) : NULL;
+  batch.residual = mix->state != STG_BENCH_ALONE ? stg_arena_alloc(arena, elements, 2) : NULL;
+  batch.weight = mix->state == STG_BENCH_NORM ? stg_arena_alloc(arena, mix->hidden_size, 2) : NULL;
   stg_status status = stg_arena_status(arena, reterr);
   if (status == STG_OK) {
     fill_requests(&batch);
@@ -112,8 +130,11 @@ stg_status stg_bench_batch_init(const struct stg_bench_mix *mix, struct stg_benc
   if (status == STG_OK) {
     status = fill_rows(STREAM_HIDDEN, batch.hidden, elements, reterr);
   }
-  if (status == STG_OK && mix->pair) {
+  if (status == STG_OK && mix->state != STG_BENCH_ALONE) {
     status = fill_rows(STREAM_RESIDUAL, batch.residual, elements, reterr);
+  }
+  if (status == STG_OK && mix->state == STG_BENCH_NORM) {
+    status = fill_weight(&batch, reterr);
   }
   if (status != STG_OK) {
     stg_bench_batch_finish(&batch);

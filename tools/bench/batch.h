@@ -3,7 +3,8 @@
  * numbers, the same on every machine.
  *
  * Vectors are unit, caps are to +-0.5, adds scale 4, ablations whole. Rows are normal with standard
- * deviation 8, so that 19 of 20 rows are out of a cap's bounds and are stored.
+ * deviation 8, so that 19 of 20 rows are out of a cap's bounds and are stored. Weights of a norm
+ * are normal around 1.
  */
 #ifndef STG_TOOLS_BENCH_BATCH_H
 #define STG_TOOLS_BENCH_BATCH_H
@@ -20,7 +21,15 @@ enum stg_bench_kind {
   STG_BENCH_MIXED /* the three in turn */
 };
 
+/* What is steered, and what follows. */
+enum stg_bench_state {
+  STG_BENCH_ALONE, /* hidden */
+  STG_BENCH_PAIR,  /* hidden + residual */
+  STG_BENCH_NORM   /* the same, and the epilogue add_rmsnorm */
+};
+
 #define STG_BENCH_ROW_DEVIATION 8.0f
+#define STG_BENCH_EPSILON 1e-6f /* of the epilogue */
 #define STG_BENCH_MAX_OPS 8
 
 /* What a batch is made from. */
@@ -33,7 +42,8 @@ struct stg_bench_mix {
   uint32_t n_ops;          /* of every request */
   uint32_t n_distinct;     /* chains: request r has chain r % n_distinct */
   enum stg_bench_kind kind;
-  bool pair;
+  enum stg_bench_state state;
+  bool unsteered; /* the chains are there, and no row has one */
 };
 
 /* One op of a chain, never MIXED. */
@@ -48,12 +58,13 @@ struct stg_bench_batch {
   uint32_t rows;
   uint32_t longest;
   uint32_t *lengths;        /* [n_requests] */
-  int32_t *row_map;         /* [rows]: the request, which has a slot of its own */
+  int32_t *row_map;         /* [rows]: the request, which has a slot of its own; or UNSTEERED */
   struct stg_bench_op *ops; /* [n_distinct * n_ops] */
   uint32_t n_vectors;
   uint16_t *vectors;  /* bf16 [n_vectors, hidden_size] */
   uint16_t *hidden;   /* bf16 [rows, hidden_size] */
   uint16_t *residual; /* the same, or NULL */
+  uint16_t *weight;   /* of a norm, bf16 [hidden_size], or NULL */
   struct stg_arena arena;
 };
 

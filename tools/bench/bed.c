@@ -4,7 +4,7 @@
 #include "tools/bench/bed.h"
 
 #include "engine/hostmem.h"
-#include "runtime/base/error.h"
+#include "tools/bench/slots.h"
 #include "tools/report.h"
 
 /* The chain length that hosts declare by default; longer chains declare more. */
@@ -12,65 +12,32 @@
 
 static const char *const ops_in_use[] = {"ablation", "add", "projection_cap"};
 
-static stg_op_call call_of(const struct stg_bench_op *op, const stg_vector *ids) {
-  stg_op_call call = {.op = "add", .vectors = {ids[op->vector]}, .params = {op->a, op->b}};
-  call.params_given = 1;
-  if (op->kind == STG_BENCH_CAP) {
-    call.op = "projection_cap";
-    call.params_given = 3;
-  } else if (op->kind == STG_BENCH_ABLATION) {
-    call.op = "ablation";
-  }
-  return call;
-}
-
-static stg_status set_slots(const struct stg_bench_batch *batch, const stg_vector *ids,
-                            stg_steer *steer, stg_error *reterr) {
+static stg_status set_slots(const struct stg_bench_bed *bed, const struct stg_bench_batch *batch,
+                            stg_error *reterr) {
+  struct stg_bench_chain chain = {
+      .n_ops = batch->mix->n_ops, .vectors = batch->vectors, .length = batch->mix->hidden_size};
   stg_status status = STG_OK;
   for (uint32_t r = 0; status == STG_OK && r < batch->mix->n_requests; r++) {
-    const struct stg_bench_op *ops = stg_bench_batch_chain(batch, r);
-    stg_op_call calls[STG_BENCH_MAX_OPS];
-    for (uint32_t k = 0; k < batch->mix->n_ops; k++) {
-      calls[k] = call_of(&ops[k], ids);
-    }
-    const stg_chain chain = {.ops = calls, .n_ops = batch->mix->n_ops};
-    status = stg_steer_slot_set(steer, r, &chain, 1, reterr);
+    chain.ops = stg_bench_batch_chain(batch, r);
+    status = stg_bench_slot_set(bed->engine, bed->steer, r, &chain, reterr);
   }
   return status;
 }
 
-/* Slots keep their own references, so the vectors are released right away. */
-static stg_status set_slots_with_vectors(struct stg_bench_bed *bed,
-                                         const struct stg_bench_batch *batch, stg_vector *ids,
-                                         stg_error *reterr) {
-  stg_status status = STG_OK;
-  uint32_t interned = 0;
-  for (; status == STG_OK && interned < batch->n_vectors; interned += status == STG_OK) {
-    const uint16_t *data = batch->vectors + (size_t)interned * batch->mix->hidden_size;
-    status = stg_vector_intern(bed->engine, STG_BF16, data, batch->mix->hidden_size, &ids[interned],
-                               reterr);
-  }
-  if (status == STG_OK) {
-    status = set_slots(batch, ids, bed->steer, reterr);
-  }
-  for (uint32_t i = 0; i < interned; i++) {
-    stg_error err = STG_ERROR_INIT;
-    if (stg_vector_release(bed->engine, ids[i], &err) != STG_OK) {
-      stg_report_log(NULL, STG_LOG_ERROR, err.message);
-    }
-  }
-  return status;
+static stg_status upload_weight(struct stg_bench_bed *bed, const struct stg_bench_batch *batch,
+                                stg_error *reterr) {
+  const size_t bytes = batch->mix->hidden_size * sizeof *batch->weight;
+  stg_status status = stg_mem_alloc(bed->engine, bytes, &bed->weight, reterr);
+  return status == STG_OK ? stg_mem_upload(bed->engine, bed->weight, batch->weight, bytes, reterr)
+                          : status;
 }
 
 static stg_status fill_and_step(struct stg_bench_bed *bed, const struct stg_bench_batch *batch,
                                 stg_error *reterr) {
-  struct stg_arena arena = {0};
-  stg_vector *ids = stg_arena_alloc(&arena, batch->n_vectors, sizeof *ids);
-  stg_status status = stg_arena_status(&arena, reterr);
-  if (status == STG_OK) {
-    status = set_slots_with_vectors(bed, batch, ids, reterr);
+  stg_status status = set_slots(bed, batch, reterr);
+  if (status == STG_OK && batch->weight != NULL) {
+    status = upload_weight(bed, batch, reterr);
   }
-  stg_arena_finish(&arena);
   if (status == STG_OK) {
     status = stg_frame_create(bed->steer, &bed->frame, reterr);
   }
@@ -88,12 +55,15 @@ static stg_status fill_and_step(struct stg_bench_bed *bed, const struct stg_benc
 stg_status stg_bench_bed_init(stg_engine *engine, const struct stg_bench_batch *batch,
                               bool every_op, struct stg_bench_bed *ret, stg_error *reterr) {
   const struct stg_bench_mix *mix = batch->mix;
+  const bool norm = mix->state == STG_BENCH_NORM;
   struct stg_bench_bed bed = {.engine = engine};
   const stg_steer_desc desc = {
       .struct_size = sizeof desc,
       .hidden_size = mix->hidden_size,
       .dtype = STG_BF16,
-      .state = mix->pair ? STG_STATE_HIDDEN_PLUS_RESIDUAL : STG_STATE_HIDDEN,
+      .state = mix->state == STG_BENCH_ALONE ? STG_STATE_HIDDEN : STG_STATE_HIDDEN_PLUS_RESIDUAL,
+      .epilogue = norm ? STG_EPILOGUE_ADD_RMSNORM : STG_EPILOGUE_NONE,
+      .epsilon = norm ? STG_BENCH_EPSILON : 0,
       .max_rows = batch->rows,
       .max_slots = mix->n_requests,
       .max_vectors = batch->n_vectors,
@@ -119,7 +89,32 @@ void stg_bench_bed_finish(struct stg_bench_bed *bed) {
   if (bed->steer != NULL && stg_steer_destroy(bed->steer, &err) != STG_OK) {
     stg_report_log(NULL, STG_LOG_ERROR, err.message);
   }
+  if (bed->engine != NULL) {
+    stg_mem_free(bed->engine, bed->weight);
+  }
   *bed = (struct stg_bench_bed){0};
+}
+
+stg_status stg_bench_bed_buffers(stg_engine *engine, const struct stg_bench_batch *batch,
+                                 struct stg_bench_buffers *ret, stg_error *reterr) {
+  const struct stg_bench_content content = {.bytes = stg_bench_batch_bytes(batch),
+                                            .hidden = batch->hidden,
+                                            .residual = batch->residual,
+                                            .writes_residual = batch->mix->state == STG_BENCH_NORM};
+  return stg_bench_buffers_init(engine, &content, ret, reterr);
+}
+
+stg_status stg_bench_bed_plan(const stg_frame *frame, struct stg_bench_row *row,
+                              stg_error *reterr) {
+  stg_plan_info plan = {.struct_size = sizeof plan};
+  stg_status status = stg_frame_plan(frame, &plan, reterr);
+  if (status == STG_OK) {
+    stg_bench_row_extra(row, "tile_rows", plan.tile_rows);
+    stg_bench_row_extra(row, "registers", plan.registers);
+    stg_bench_row_extra(row, "local_bytes", plan.local_bytes);
+    stg_bench_row_extra(row, "compile_ms", plan.compile_ms);
+  }
+  return status;
 }
 
 stg_status stg_bench_bed_launch(void *user, const struct stg_bench_buffers *buffers, size_t index,
@@ -127,6 +122,7 @@ stg_status stg_bench_bed_launch(void *user, const struct stg_bench_buffers *buff
   const struct stg_bench_bed *bed = user;
   const stg_apply apply = {.struct_size = sizeof apply,
                            .hidden = buffers->memory[index],
-                           .residual = buffers->read_only[index]};
+                           .residual = buffers->residual[index],
+                           .weight = bed->weight};
   return stg_steer_apply(bed->frame, &apply, stream, reterr);
 }

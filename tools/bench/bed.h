@@ -8,12 +8,14 @@
 
 #include "tools/bench/batch.h"
 #include "tools/bench/buffers.h"
+#include "tools/bench/report.h"
 
 /* {0} is none. */
 struct stg_bench_bed {
   stg_engine *engine;
   stg_steer *steer;
   stg_frame *frame;
+  void *weight; /* of a norm, in the engine's memory; NULL otherwise */
 };
 
 /**
@@ -24,6 +26,15 @@ STG_NODISCARD stg_status stg_bench_bed_init(stg_engine *engine, const struct stg
                                             bool every_op, struct stg_bench_bed *ret,
                                             stg_error *reterr);
 void stg_bench_bed_finish(struct stg_bench_bed *bed);
+
+/** Buffers that a bed of this batch works on. */
+STG_NODISCARD stg_status stg_bench_bed_buffers(stg_engine *engine,
+                                               const struct stg_bench_batch *batch,
+                                               struct stg_bench_buffers *ret, stg_error *reterr);
+
+/** What serves a frame's step, as extras of a row. */
+STG_NODISCARD stg_status stg_bench_bed_plan(const stg_frame *frame, struct stg_bench_row *row,
+                                            stg_error *reterr);
 
 /** Apply to a buffer (timing.h); `user` is the bed. */
 STG_NODISCARD stg_status stg_bench_bed_launch(void *user, const struct stg_bench_buffers *buffers,

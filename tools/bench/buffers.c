@@ -30,32 +30,35 @@ static stg_status fill_area(stg_engine *engine, const struct stg_bench_buffers *
   return status == STG_OK ? stg_mem_synchronize(engine, reterr) : status;
 }
 
-static stg_status make_areas(stg_engine *engine, const void *content, const void *read_only,
+static stg_status make_area(stg_engine *engine, const struct stg_bench_buffers *buffers,
+                            const void *content, void **ret_area, stg_error *reterr) {
+  stg_status status = stg_mem_alloc(engine, buffers->count * buffers->pitch, ret_area, reterr);
+  return status == STG_OK ? fill_area(engine, buffers, content, *ret_area, reterr) : status;
+}
+
+static stg_status make_areas(stg_engine *engine, const struct stg_bench_content *content,
                              struct stg_bench_buffers *buffers, stg_error *reterr) {
-  const size_t total = buffers->count * buffers->pitch;
-  stg_status status = stg_mem_alloc(engine, total, &buffers->area, reterr);
+  const void *residual = content->residual;
+  stg_status status = make_area(engine, buffers, content->hidden, &buffers->area, reterr);
   if (status == STG_OK) {
-    status = stg_mem_alloc(engine, total, &buffers->pristine, reterr);
+    status = make_area(engine, buffers, content->hidden, &buffers->pristine, reterr);
   }
-  if (status == STG_OK) {
-    status = fill_area(engine, buffers, content, buffers->pristine, reterr);
+  if (status == STG_OK && residual != NULL) {
+    status = make_area(engine, buffers, residual, &buffers->residual_area, reterr);
   }
-  if (status == STG_OK && read_only != NULL) {
-    status = stg_mem_alloc(engine, total, &buffers->read_only_area, reterr);
-    if (status == STG_OK) {
-      status = fill_area(engine, buffers, read_only, buffers->read_only_area, reterr);
-    }
+  if (status == STG_OK && buffers->writes_residual) {
+    status = make_area(engine, buffers, residual, &buffers->residual_pristine, reterr);
   }
-  return status == STG_OK ? stg_bench_buffers_restore(engine, buffers, reterr) : status;
+  return status;
 }
 
 static void *at(void *area, size_t offset_bytes) {
   return area != NULL ? (char *)area + offset_bytes : NULL;
 }
 
-stg_status stg_bench_buffers_init(stg_engine *engine, size_t bytes, const void *content,
-                                  const void *read_only, struct stg_bench_buffers *ret,
-                                  stg_error *reterr) {
+stg_status stg_bench_buffers_init(stg_engine *engine, const struct stg_bench_content *content,
+                                  struct stg_bench_buffers *ret, stg_error *reterr) {
+  const size_t bytes = content->bytes;
   if (bytes == 0) {
     return stg_error_set(reterr, STG_E_INVALID, "bench: a batch of no rows has nothing to time");
   }
@@ -66,9 +69,10 @@ stg_status stg_bench_buffers_init(stg_engine *engine, size_t bytes, const void *
                                       .bytes = bytes,
                                       .pitch = stg_round_up(bytes, ALIGNMENT),
                                       .memory = stg_calloc(count, sizeof(void *)),
-                                      .read_only = stg_calloc(count, sizeof(void *))};
-  stg_status status = buffers.memory != NULL && buffers.read_only != NULL
-                          ? make_areas(engine, content, read_only, &buffers, reterr)
+                                      .residual = stg_calloc(count, sizeof(void *)),
+                                      .writes_residual = content->writes_residual};
+  stg_status status = buffers.memory != NULL && buffers.residual != NULL
+                          ? make_areas(engine, content, &buffers, reterr)
                           : stg_error_memory(reterr, "the list of buffers", count * sizeof(void *));
   if (status != STG_OK) {
     stg_bench_buffers_finish(engine, &buffers);
@@ -76,7 +80,7 @@ stg_status stg_bench_buffers_init(stg_engine *engine, size_t bytes, const void *
   }
   for (size_t i = 0; i < count; i++) {
     buffers.memory[i] = at(buffers.area, i * buffers.pitch);
-    buffers.read_only[i] = at(buffers.read_only_area, i * buffers.pitch);
+    buffers.residual[i] = at(buffers.residual_area, i * buffers.pitch);
   }
   *ret = buffers;
   return STG_OK;
@@ -86,10 +90,11 @@ void stg_bench_buffers_finish(stg_engine *engine, struct stg_bench_buffers *buff
   if (engine != NULL) {
     stg_mem_free(engine, buffers->area);
     stg_mem_free(engine, buffers->pristine);
-    stg_mem_free(engine, buffers->read_only_area);
+    stg_mem_free(engine, buffers->residual_area);
+    stg_mem_free(engine, buffers->residual_pristine);
   }
   stg_free(buffers->memory);
-  stg_free(buffers->read_only);
+  stg_free(buffers->residual);
   *buffers = (struct stg_bench_buffers){0};
 }
 
@@ -98,14 +103,22 @@ struct stg_bench_buffers stg_bench_buffers_warm(stg_engine *engine,
   /* a third, with what the work itself reads: the L2 is two halves with some lines in both */
   const size_t room = (size_t)stg_device_get_info(stg_mem_device(engine))->l2_bytes / 3;
   struct stg_bench_buffers warm = *buffers;
-  const size_t fit = room / buffers->pitch;
+  const size_t fit = room / buffers->pitch / (buffers->residual_area != NULL ? 2 : 1);
   warm.count = fit < 1 ? 1 : fit < buffers->count ? fit : buffers->count;
   return warm;
 }
 
+static stg_status restore_area(stg_engine *engine, const struct stg_bench_buffers *buffers,
+                               void *area, const void *pristine, stg_error *reterr) {
+  return stg_copy_on_device(stg_mem_device(engine), address_of(area), address_of(pristine),
+                            buffers->count * buffers->pitch, stg_mem_stream(engine), reterr);
+}
+
 stg_status stg_bench_buffers_restore(stg_engine *engine, const struct stg_bench_buffers *buffers,
                                      stg_error *reterr) {
-  return stg_copy_on_device(stg_mem_device(engine), address_of(buffers->area),
-                            address_of(buffers->pristine), buffers->count * buffers->pitch,
-                            stg_mem_stream(engine), reterr);
+  stg_status status = restore_area(engine, buffers, buffers->area, buffers->pristine, reterr);
+  return status == STG_OK && buffers->writes_residual
+             ? restore_area(engine, buffers, buffers->residual_area, buffers->residual_pristine,
+                            reterr)
+             : status;
 }

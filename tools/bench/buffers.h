@@ -13,19 +13,28 @@
 
 #include "runtime/launch.h"
 
-/* Rows that are written, and beside each, in pair mode, rows that are only read. */
+/* What every buffer begins with; borrowed. */
+struct stg_bench_content {
+  size_t bytes;         /* of each tensor */
+  const void *hidden;   /* written by the work */
+  const void *residual; /* NULL without one */
+  bool writes_residual; /* an epilogue's work; otherwise the residual is only read */
+};
+
+/* Rows that are written, and beside each, where there is one, its residual. */
 struct stg_bench_buffers {
   size_t count;
   size_t bytes;
   void **memory;
-  void **read_only; /* NULL elements without a pair */
-  size_t pitch;     /* bytes from one to the next */
-  void *area, *pristine, *read_only_area;
+  void **residual; /* NULL elements without one */
+  bool writes_residual;
+  size_t pitch; /* bytes from one to the next */
+  void *area, *pristine;
+  void *residual_area, *residual_pristine; /* the second only where the residual is written */
 };
 
-/** Buffers of `bytes` filled from `content` and, in pair mode, `read_only` (NULL otherwise). */
-STG_NODISCARD stg_status stg_bench_buffers_init(stg_engine *engine, size_t bytes,
-                                                const void *content, const void *read_only,
+STG_NODISCARD stg_status stg_bench_buffers_init(stg_engine *engine,
+                                                const struct stg_bench_content *content,
                                                 struct stg_bench_buffers *ret, stg_error *reterr);
 void stg_bench_buffers_finish(stg_engine *engine, struct stg_bench_buffers *buffers);
 

@@ -7,8 +7,10 @@
 #include "tools/bench/kernels.h"
 
 /* kernels/copy.cu: 16-byte words per thread of each copy; the last kernel does nothing. */
-static const char *const names[STG_BENCH_N_COPIES + 1] = {"stg_copy_1", "stg_copy_2", "stg_copy_4",
-                                                          "stg_nothing"};
+static const char *const names[STG_BENCH_N_FLOOR_KERNELS] = {
+    "stg_copy_1",     "stg_copy_2",     "stg_copy_4",  "stg_copy_two_1",
+    "stg_copy_two_2", "stg_copy_two_4", "stg_nothing",
+};
 static const uint32_t words_per_thread[STG_BENCH_N_COPIES] = {1, 2, 4};
 
 /* Replays that choose among the shapes; the chosen one is then timed in full. */
@@ -25,8 +27,8 @@ struct copy_job {
 stg_status stg_bench_floor_init(stg_engine *engine, struct stg_bench_floor *ret,
                                 stg_error *reterr) {
   struct stg_bench_floor floor = {.engine = engine};
-  stg_status status =
-      stg_bench_kernels_load(engine, "copy", names, STG_BENCH_N_COPIES + 1, floor.copies, reterr);
+  stg_status status = stg_bench_kernels_load(engine, "copy", names, STG_BENCH_N_FLOOR_KERNELS,
+                                             floor.kernels, reterr);
   if (status == STG_OK) {
     *ret = floor;
   }
@@ -35,7 +37,7 @@ stg_status stg_bench_floor_init(stg_engine *engine, struct stg_bench_floor *ret,
 
 void stg_bench_floor_finish(struct stg_bench_floor *floor) {
   if (floor->engine != NULL) {
-    stg_bench_kernels_unload(floor->engine, floor->copies, STG_BENCH_N_COPIES + 1);
+    stg_bench_kernels_unload(floor->engine, floor->kernels, STG_BENCH_N_FLOOR_KERNELS);
   }
   *floor = (struct stg_bench_floor){0};
 }
@@ -44,21 +46,22 @@ static stg_status launch_copy(void *user, const struct stg_bench_buffers *buffer
                               stg_stream stream, stg_error *reterr) {
   const struct copy_job *job = user;
   void *rows = buffers->memory[index];
-  void *read_only = buffers->read_only[index];
+  void *residual = buffers->residual[index];
   int64_t words = job->words;
   uint32_t flip = 0;
-  void *args[] = {&rows, &read_only, &words, &flip};
+  void *args[] = {&rows, &residual, &words, &flip};
   const struct stg_launch_dims dims = {.grid_x = job->blocks, .block_x = job->threads};
   return stg_launch(job->device, job->module, &dims, args, stream, reterr);
 }
 
 static struct copy_job copy_job_of(const struct stg_bench_floor *floor,
-                                   const struct stg_bench_buffers *buffers, size_t kernel,
+                                   const struct stg_bench_buffers *buffers, size_t copy,
                                    uint32_t threads) {
+  const size_t first = buffers->writes_residual ? STG_BENCH_N_COPIES : 0;
   const int64_t words = (int64_t)((buffers->bytes + 15) / 16); /* pitches leave room */
-  const int64_t per_block = (int64_t)threads * words_per_thread[kernel];
+  const int64_t per_block = (int64_t)threads * words_per_thread[copy];
   return (struct copy_job){.device = stg_mem_device(floor->engine),
-                           .module = floor->copies[kernel],
+                           .module = floor->kernels[first + copy],
                            .threads = threads,
                            .blocks = (uint32_t)((words + per_block - 1) / per_block),
                            .words = words};
@@ -95,6 +98,6 @@ stg_status stg_bench_floor_cpu(const struct stg_bench_floor *floor,
                                const struct stg_bench_buffers *buffers, struct stg_times *ret_time,
                                stg_error *reterr) {
   struct copy_job job = copy_job_of(floor, buffers, 0, 256);
-  job.module = floor->copies[STG_BENCH_N_COPIES];
+  job.module = floor->kernels[STG_BENCH_N_FLOOR_KERNELS - 1];
   return stg_bench_time_cpu(timer, buffers, launch_copy, &job, ret_time, reterr);
 }

@@ -7,7 +7,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/dtype.h"
 #include "specs/random.h"
-#include "tools/bench/batch.h"
+#include "tools/bench/slots.h"
 
 #define SEED 2024
 #define ROWS_STREAM UINT32_MAX
@@ -36,30 +36,25 @@ void stg_bench_vectors_finish(struct stg_bench_vectors *vectors) {
   *vectors = (struct stg_bench_vectors){0};
 }
 
-static stg_op_call call_of(size_t slot) {
-  static const stg_op_call kinds[] = {
-      {.op = "add", .params = {4}, .params_given = 1},
-      {.op = "projection_cap", .params = {-0.5F, 0.5F}, .params_given = 3},
-      {.op = "ablation"},
+static struct stg_bench_op op_of(size_t slot) {
+  static const struct stg_bench_op kinds[] = {
+      {.kind = STG_BENCH_ADD, .a = 4},
+      {.kind = STG_BENCH_CAP, .a = -0.5F, .b = 0.5F},
+      {.kind = STG_BENCH_ABLATION},
   };
-  return kinds[slot % (sizeof kinds / sizeof kinds[0])];
+  struct stg_bench_op op = kinds[slot % (sizeof kinds / sizeof kinds[0])];
+  op.vector = (uint32_t)slot;
+  return op;
 }
 
 stg_status stg_bench_mixture_set(stg_engine *engine, stg_steer *steer,
                                  const struct stg_bench_vectors *vectors, stg_error *reterr) {
   stg_status status = STG_OK;
   for (size_t i = 0; status == STG_OK && i < vectors->count; i++) {
-    stg_op_call call = call_of(i);
-    const stg_chain chain = {.layer = 0, .ops = &call, .n_ops = 1};
-    status = stg_vector_intern(engine, STG_BF16, vectors->data + i * vectors->length,
-                               vectors->length, &call.vectors[0], reterr);
-    if (status != STG_OK) {
-      break;
-    }
-    status = stg_steer_slot_set(steer, (uint32_t)i, &chain, 1, reterr);
-    stg_status released =
-        stg_vector_release(engine, call.vectors[0], status == STG_OK ? reterr : NULL);
-    status = status == STG_OK ? released : status;
+    const struct stg_bench_op op = op_of(i);
+    const struct stg_bench_chain chain = {
+        .ops = &op, .n_ops = 1, .vectors = vectors->data, .length = vectors->length};
+    status = stg_bench_slot_set(engine, steer, (uint32_t)i, &chain, reterr);
   }
   return status;
 }

@@ -66,12 +66,12 @@ static stg_status compare(struct capture *capture, int64_t n, struct stg_bench_r
   struct stg_bench_row padded = {
       .suite = "padding", .series = STG_BENCH_OURS ", captured at the bucket", .has_device = true};
   stg_engine *engine = capture->exact.engine;
-  const size_t bytes = (size_t)n * STG_BENCH_HIDDEN * sizeof *capture->content;
+  const struct stg_bench_content content = {
+      .bytes = (size_t)n * STG_BENCH_HIDDEN * sizeof *capture->content, .hidden = capture->content};
   struct stg_bench_buffers buffers = {0};
   int64_t bucket = 0;
   int64_t same = 0;
-  stg_status status =
-      stg_bench_buffers_init(engine, bytes, capture->content, NULL, &buffers, reterr);
+  stg_status status = stg_bench_buffers_init(engine, &content, &buffers, reterr);
   if (status != STG_OK) {
     return status;
   }

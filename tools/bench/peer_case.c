@@ -3,7 +3,6 @@
  */
 #include "tools/bench/peer_case.h"
 
-#include <assert.h>
 #include <stdio.h>
 
 #include "runtime/base/alloc.h"
@@ -77,11 +76,28 @@ static void print_batch(const struct stg_bench_batch *batch, struct stg_json_out
   stg_json_out_open(out, "requests", '[');
   for (uint32_t r = 0; r < batch->mix->n_requests; r++) {
     stg_json_out_open(out, NULL, '{');
-    stg_json_out_text(out, "slot", numbered(name, "s", r % batch->mix->n_distinct));
+    const char *slot = numbered(name, "s", r % batch->mix->n_distinct);
+    stg_json_out_text(out, "slot", batch->mix->unsteered ? NULL : slot);
     stg_json_out_int(out, "rows", batch->lengths[r]);
     stg_json_out_close(out, '}');
   }
   stg_json_out_close(out, ']');
+  stg_json_out_close(out, '}');
+}
+
+/* A tensor of the file beside the workload, as a source. */
+static void print_source(struct stg_json_out *out, const char *key, const char *tensor) {
+  stg_json_out_open(out, key, '{');
+  stg_json_out_text(out, "file", STG_PEER_TENSORS);
+  stg_json_out_text(out, "tensor", tensor);
+  stg_json_out_close(out, '}');
+}
+
+static void print_epilogue(struct stg_json_out *out) {
+  stg_json_out_open(out, "epilogue", '{');
+  stg_json_out_text(out, "kind", "add_rmsnorm");
+  stg_json_out_float(out, "eps", STG_BENCH_EPSILON);
+  print_source(out, "weight", "weight");
   stg_json_out_close(out, '}');
 }
 
@@ -93,15 +109,21 @@ void stg_peer_workload_print(const struct stg_bench_batch *batch, struct stg_str
   stg_json_out_open(&out, "geometry", '{');
   stg_json_out_int(&out, "hidden_size", batch->mix->hidden_size);
   stg_json_out_text(&out, "dtype", "bf16");
+  if (batch->residual != NULL) {
+    stg_json_out_text(&out, "state", "hidden+residual");
+  }
   stg_json_out_close(&out, '}');
   print_vectors(batch, &out);
   print_slots(batch, &out);
   print_batch(batch, &out);
+  if (batch->weight != NULL) {
+    print_epilogue(&out);
+  }
   stg_json_out_open(&out, "input", '{');
-  stg_json_out_open(&out, "hidden", '{');
-  stg_json_out_text(&out, "file", STG_PEER_TENSORS);
-  stg_json_out_text(&out, "tensor", "hidden");
-  stg_json_out_close(&out, '}');
+  print_source(&out, "hidden", "hidden");
+  if (batch->residual != NULL) {
+    print_source(&out, "residual", "residual");
+  }
   stg_json_out_close(&out, '}');
   stg_json_out_close(&out, '}');
   text->failed = text->failed || out.text.failed;
@@ -119,18 +141,25 @@ static stg_status write_tensors(const struct stg_bench_batch *batch, const char 
     return stg_error_memory(reterr, "the vectors of a case", count * sizeof *vectors);
   }
   stg_convert(STG_F32, vectors, STG_BF16, batch->vectors, count);
-  const struct stg_tensor_out tensors[] = {
+  struct stg_tensor_out tensors[4] = {
       {"hidden", STG_BF16, 2, {batch->rows, size}, batch->hidden},
       {"vectors", STG_F32, 2, {batch->n_vectors, size}, vectors},
   };
-  stg_status status = stg_safetensors_write(path, tensors, 2, NULL, 0, reterr);
+  size_t n_tensors = 2;
+  if (batch->residual != NULL) {
+    tensors[n_tensors++] =
+        (struct stg_tensor_out){"residual", STG_BF16, 2, {batch->rows, size}, batch->residual};
+  }
+  if (batch->weight != NULL) {
+    tensors[n_tensors++] = (struct stg_tensor_out){"weight", STG_BF16, 1, {size}, batch->weight};
+  }
+  stg_status status = stg_safetensors_write(path, tensors, n_tensors, NULL, 0, reterr);
   stg_free(vectors);
   return status;
 }
 
 stg_status stg_peer_case_write(const struct stg_bench_batch *batch, const char *folder,
                                stg_error *reterr) {
-  assert(!batch->mix->pair);
   struct stg_strbuf text = {0};
   stg_peer_workload_print(batch, &text);
   char *workload = stg_path_join(folder, STG_PEER_WORKLOAD);

@@ -19,10 +19,7 @@
 /** Append the batch as a workload whose vectors and rows are in STG_PEER_TENSORS beside it. */
 void stg_peer_workload_print(const struct stg_bench_batch *batch, struct stg_strbuf *out);
 
-/**
- * Write STG_PEER_WORKLOAD and STG_PEER_TENSORS of a batch without a residual into an existing
- * folder.
- */
+/** Write STG_PEER_WORKLOAD and STG_PEER_TENSORS of a batch into an existing folder. */
 STG_NODISCARD stg_status stg_peer_case_write(const struct stg_bench_batch *batch,
                                              const char *folder, stg_error *reterr);
 

@@ -24,7 +24,8 @@ enum peer_flag {
   GATHER = 1 << 2,
   ROWWISE = 1 << 3,
   UNIFORM = 1 << 4,
-  PER_OP = 1 << 5
+  PER_OP = 1 << 5,
+  NORM = 1 << 6
 };
 
 struct peer {
@@ -36,7 +37,7 @@ struct peer {
 static const struct peer peers[] = {
     {LOOP, "loop.py", 120},        {GATHER, "gather.py", 120}, {UNIFORM, "uniform.py", 120},
     {ROWWISE, "rowwise.py", 180},  {PER_OP, "per_op.py", 180}, {COMPILED, "compiled.py", 240},
-    {COMPILED, "reduced.py", 240},
+    {COMPILED, "reduced.py", 240}, {NORM, "norm.py", 240},
 };
 
 struct peer_case {
@@ -69,6 +70,12 @@ static const uint32_t per_op_lengths[] = {256, 512, 384, 320};
     .name = (text), .hidden_size = STG_BENCH_HIDDEN, .n_requests = 1, .rows_each = (n_rows),       \
     .n_ops = 1, .n_distinct = 1, .kind = (op)                                                      \
   }
+#define UNSTEERED(text, n_rows)                                                                    \
+  {                                                                                                \
+    .name = (text), .hidden_size = STG_BENCH_HIDDEN, .n_requests = STG_BENCH_REQUESTS,             \
+    .rows_each = (n_rows) / STG_BENCH_REQUESTS, .n_ops = 1, .n_distinct = STG_BENCH_REQUESTS,      \
+    .kind = STG_BENCH_MIXED, .state = STG_BENCH_NORM, .unsteered = true                            \
+  }
 
 static const struct peer_case cases[] = {
     {"steer", LOOP | COMPILED | GATHER | ROWWISE, STANDARD("1 op", 1, STG_BENCH_REQUESTS)},
@@ -85,6 +92,9 @@ static const struct peer_case cases[] = {
     {"steer", UNIFORM, WHOLE("512 x 4096, cap", 512, STG_BENCH_CAP)},
     {"steer", UNIFORM, WHOLE("512 x 4096, ablation", 512, STG_BENCH_ABLATION)},
     {"steer", UNIFORM, WHOLE("one request, cap", 2048, STG_BENCH_CAP)},
+    {"steer", NORM, UNSTEERED("norm, 2048 rows, unsteered", 2048)},
+    {"steer", NORM, UNSTEERED("norm, 256 rows, unsteered", 256)},
+    {"steer", NORM, UNSTEERED("norm, 32 rows, unsteered", 32)},
     {"decode", LOOP | GATHER | ROWWISE, DECODE("32 rows, 1 op", 1)},
     {"decode", LOOP | ROWWISE, DECODE("32 rows, 8 ops", 8)},
 };

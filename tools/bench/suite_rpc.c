@@ -11,6 +11,7 @@
 #include "engine/hostmem.h"
 #include "runtime/base/alloc.h"
 #include "runtime/clock.h"
+#include "tools/bench/bed.h"
 #include "tools/bench/rpc.h"
 #include "tools/report.h"
 #include "tools/workload_job.h"
@@ -183,11 +184,10 @@ static stg_status measure_ways(struct stg_rpc_case *rpc, bool known, uint32_t *t
 /* The batch's rows are the same for all cases. */
 static stg_status init_buffers(struct stg_rpc_suite *suite, const struct stg_bench_batch *batch,
                                stg_error *reterr) {
-  const size_t bytes = stg_bench_batch_bytes(batch);
   if (suite->on_cuda) {
-    return stg_bench_buffers_init(suite->engine, bytes, batch->hidden, NULL, &suite->buffers,
-                                  reterr);
+    return stg_bench_bed_buffers(suite->engine, batch, &suite->buffers, reterr);
   }
+  const size_t bytes = stg_bench_batch_bytes(batch);
   struct stg_bench_buffers *buffers = &suite->buffers;
   buffers->memory = stg_calloc(1, sizeof(void *));
   if (buffers->memory == NULL) {

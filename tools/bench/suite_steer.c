@@ -1,10 +1,12 @@
 /*
- * suite_steer.c: prefill shapes: numbers of ops, distinct vectors, kinds, lengths, pairs, and what
- * the host pays for a call.
+ * suite_steer.c: prefill shapes: numbers of ops, distinct vectors, kinds, lengths, pairs, the
+ * epilogue, and what the host pays for a call.
  *
  * The standard configuration is 32 requests of 64 rows, hidden size 4096, bf16, one op each. Names
  * say what differs from it.
  */
+#include <stdio.h>
+
 #include "engine/hostmem.h"
 #include "tools/bench/bed.h"
 #include "tools/bench/spec_bench.h"
@@ -23,8 +25,8 @@ static const uint32_t step_lengths[STG_BENCH_REQUESTS] = {1, 1, 1, 1, 1, 1, 1, 1
                                                           1, 1, 1, 1, 1, 1, 1, 1, 1, 1,  1,
                                                           1, 1, 1, 1, 1, 1, 1, 1, 1, 512};
 
-/* What differs from the standard configuration: 0 is the same. Each but pair and more ops is also
- * given to the baselines. */
+/* What differs from the standard configuration: 0 is the same. Each but pair, norm and more ops is
+ * also given to the baselines. */
 static const struct stg_bench_mix mixes[] = {
     {.name = "1 op", .n_ops = 1, .kind = STG_BENCH_MIXED},
     {.name = "2 ops", .n_ops = 2, .kind = STG_BENCH_MIXED},
@@ -60,7 +62,14 @@ static const struct stg_bench_mix mixes[] = {
      .kind = STG_BENCH_ABLATION},
     {.name = "ragged 1-64", .lengths = ragged_lengths, .kind = STG_BENCH_MIXED},
     {.name = "step 31 + 512", .lengths = step_lengths, .kind = STG_BENCH_MIXED},
-    {.name = "pair", .kind = STG_BENCH_MIXED, .pair = true},
+    {.name = "pair", .kind = STG_BENCH_MIXED, .state = STG_BENCH_PAIR},
+};
+
+/* The epilogue add_rmsnorm, as `mixes`. */
+static const struct stg_bench_mix norms[] = {
+    {.name = "norm, 2048 rows"},
+    {.name = "norm, 256 rows", .rows_each = 8},
+    {.name = "norm, 32 rows", .rows_each = 1},
 };
 
 static uint32_t or_else(uint32_t value, uint32_t standard) {
@@ -78,16 +87,30 @@ static struct stg_bench_trial trial_of(const struct stg_bench_mix *mix) {
   return trial;
 }
 
+/* Unsteered, then steered and compared with that. */
+static stg_status bench_norm(const struct stg_bench_lab *lab, const struct stg_bench_mix *mix,
+                             struct stg_bench_report *report, stg_error *reterr) {
+  char name[64];
+  snprintf(name, sizeof name, "%s, unsteered", mix->name);
+  struct stg_bench_trial steered = trial_of(mix);
+  steered.mix.kind = STG_BENCH_MIXED;
+  steered.mix.state = STG_BENCH_NORM;
+  struct stg_bench_trial unsteered = steered;
+  unsteered.mix.name = name;
+  unsteered.mix.unsteered = true;
+  steered.unsteered = name;
+  stg_status status = stg_bench_trial_run(lab, &unsteered, report, reterr);
+  return status == STG_OK ? stg_bench_trial_run(lab, &steered, report, reterr) : status;
+}
+
 /* CPU time of an apply in one launch mode, on rows that cost the device little. */
 static stg_status time_host(const struct stg_bench_lab *lab, const struct stg_bench_batch *batch,
                             struct stg_bench_row *row, stg_error *reterr) {
-  const size_t bytes = stg_bench_batch_bytes(batch);
   struct stg_bench_buffers buffers = {0};
   struct stg_bench_bed bed = {0};
   struct stg_times apply = {0};
   struct stg_times bare = {0};
-  stg_status status =
-      stg_bench_buffers_init(lab->engine, bytes, batch->hidden, NULL, &buffers, reterr);
+  stg_status status = stg_bench_bed_buffers(lab->engine, batch, &buffers, reterr);
   if (status == STG_OK) {
     status = stg_bench_bed_init(lab->engine, batch, false, &bed, reterr);
   }
@@ -144,6 +167,9 @@ static stg_status bench_mixes(const struct stg_bench_options *options,
   for (size_t i = 0; status == STG_OK && i < sizeof mixes / sizeof mixes[0]; i++) {
     const struct stg_bench_trial trial = trial_of(&mixes[i]);
     status = stg_bench_trial_run(&lab, &trial, report, reterr);
+  }
+  for (size_t i = 0; status == STG_OK && i < sizeof norms / sizeof norms[0]; i++) {
+    status = bench_norm(&lab, &norms[i], report, reterr);
   }
   stg_bench_lab_close(&lab);
   return status;

@@ -9,8 +9,9 @@ A result file is one run on one card: the array that the bench prints, or, as `r
 an object with that array in "rows", and the "commit" and the "date" of the run. Rows of `bench steer
 SPEC...` by older versions, which had a "kernel" and no "series", keep their own table.
 
-Of a run the README shows, per workload of the suites steer and decode, our time, the floor, and how
-many times ours each PyTorch peer takes; and what is said of warming up. All else stays in the file.
+Of a run the README shows, per workload of the suites steer and decode, our time, the floor, how many
+times ours each PyTorch peer takes, and how many times that of the same batch unsteered ours is, where
+that was measured; and what is said of warming up. All else stays in the file.
 """
 import argparse
 import datetime
@@ -53,6 +54,8 @@ PEERS = {
     "torch eager op": "single ops",
     "torch.compile op (dynamic)": "single ops compiled",
     "torch.compile op (reduce-overhead)": "single ops reduce-overhead",
+    "torch add + rms_norm in a graph": "add + norm in a graph",
+    "torch.compile add + rms_norm in a graph": "add + norm compiled in a graph",
 }
 
 
@@ -188,6 +191,11 @@ def times_text(factor: float) -> str:
     return f"{factor:.0f} ×" if factor >= 99.5 else f"{factor:.3g} ×"
 
 
+def factor_text(factor) -> str:
+    """As any extra it may also be "inf" or "nan"."""
+    return f"{factor:.3f}" if is_number(factor) else ""
+
+
 def calls_text(calls) -> str:
     """Absent where later calls save nothing; as any extra it may also be "inf" or "nan"."""
     if calls is None or calls == "nan":
@@ -196,21 +204,23 @@ def calls_text(calls) -> str:
 
 
 def workload_lines(rows: list[dict]) -> list[str]:
-    """Per workload: our time, the floor, the ratio, and each peer's time over ours."""
+    """Per workload: our time, the floor, the ratio, over unsteered, and each peer's time over ours."""
     times = {(row["suite"], row["name"], row["series"]): row["median_us"] for row in rows}
     ours = [row for row in rows if row["series"] == OURS and row["suite"] in SHOWN_SUITES]
     ours = [row for row in ours if row["ratio"] is not None and not row["name"].endswith(", warm")]
     keys = [(row["suite"], row["name"]) for row in ours]
     peers = [peer for peer in PEERS if any(times.get((*key, peer)) for key in keys)]
+    over = ["over unsteered"] if any("unsteered_x" in row for row in ours) else []
     table = []
     for row, key in zip(ours, keys):
         line = [f"{row['suite']}: {row['name']}", f"{row['median_us']:.2f}", f"{row['floor_us']:.2f}"]
         line.append(f"{row['ratio']:.2f}")
+        line += [factor_text(row.get("unsteered_x")) for _ in over]
         for peer in peers:
             time = times.get((*key, peer))
             line.append(times_text(time / row["median_us"]) if time else "")
         table.append(line)
-    head = ["workload", "steergraph, µs", "floor, µs", "ratio", *(PEERS[peer] for peer in peers)]
+    head = ["workload", "steergraph, µs", "floor, µs", "ratio", *over, *(PEERS[peer] for peer in peers)]
     return lines_of(head, table, (0,)) if table else []
 
 

@@ -55,17 +55,15 @@ static stg_status check_baselines(struct bench *b, stg_error *reterr) {
   return status;
 }
 
-static stg_status add_plan(const struct stg_bench_bed *bed, struct stg_bench_row *row,
-                           stg_error *reterr) {
-  stg_plan_info plan = {.struct_size = sizeof plan};
-  stg_status status = stg_frame_plan(bed->frame, &plan, reterr);
-  if (status == STG_OK) {
-    stg_bench_row_extra(row, "tile_rows", plan.tile_rows);
-    stg_bench_row_extra(row, "registers", plan.registers);
-    stg_bench_row_extra(row, "local_bytes", plan.local_bytes);
-    stg_bench_row_extra(row, "compile_ms", plan.compile_ms);
+/* The time over that of the same batch without steering. */
+static void compare_unsteered(const struct bench *b, struct stg_bench_row *row) {
+  const struct stg_bench_row *unsteered = NULL;
+  if (b->trial->unsteered != NULL) {
+    unsteered = stg_bench_report_find(b->report, row->suite, b->trial->unsteered, STG_BENCH_OURS);
   }
-  return status;
+  if (unsteered != NULL) {
+    stg_bench_row_extra(row, "unsteered_x", row->device.median_us / unsteered->device.median_us);
+  }
 }
 
 static stg_status time_ours(struct bench *b, struct stg_bench_bed *bed,
@@ -86,7 +84,8 @@ static stg_status time_ours(struct bench *b, struct stg_bench_bed *bed,
   stg_bench_row_extra(row, "rows", b->batch.rows);
   stg_bench_row_extra(row, "rows_changed", stg_bench_rows_changed(&b->batch, b->ours));
   stg_bench_row_extra(row, "eager_us", eager.median_us);
-  return status == STG_OK ? add_plan(bed, row, reterr) : status;
+  compare_unsteered(b, row);
+  return status == STG_OK ? stg_bench_bed_plan(bed->frame, row, reterr) : status;
 }
 
 static stg_status add_copy(const struct bench *b, const char *name, stg_error *reterr) {
@@ -195,8 +194,7 @@ static stg_status prepare(struct bench *b, stg_error *reterr) {
   if (b->ours == NULL || b->theirs == NULL) {
     return stg_error_memory(reterr, "results", bytes);
   }
-  status = stg_bench_buffers_init(b->lab->engine, bytes, b->batch.hidden, b->batch.residual,
-                                  &b->buffers, reterr);
+  status = stg_bench_bed_buffers(b->lab->engine, &b->batch, &b->buffers, reterr);
   if (status == STG_OK && trial->baselines && stg_bench_rival_can(&trial->mix)) {
     status = stg_bench_rival_init(&b->lab->rivals, &b->batch, &b->rival, reterr);
   }

@@ -10,9 +10,10 @@
 struct stg_bench_trial {
   const char *suite;
   struct stg_bench_mix mix;
-  bool baselines; /* time those that can serve the batch */
-  bool every_op;  /* also with a table that declares every built-in op */
-  bool warm;      /* also on buffers that are in the L2, as rows named "NAME, warm" */
+  bool baselines;        /* time those that can serve the batch */
+  bool every_op;         /* also with a table that declares every built-in op */
+  bool warm;             /* also on buffers that are in the L2, as rows named "NAME, warm" */
+  const char *unsteered; /* a trial before of the same batch unsteered: its row, or NULL */
 };
 
 /** Add the trial's rows. STG_E_CORRUPT when a baseline disagrees. */

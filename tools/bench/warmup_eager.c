@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "tools/bench/bed.h"
 #include "tools/bench/lab.h"
 #include "tools/bench/warmup.h"
 
@@ -27,8 +28,7 @@ static stg_status time_rival(const struct stg_bench_lab *lab, const struct stg_b
     return stg_error_set(reterr, STG_E_NOT_FOUND, "bench warmup: there is no baseline '%s'",
                          SERIES);
   }
-  stg_status status = stg_bench_buffers_init(lab->engine, stg_bench_batch_bytes(batch),
-                                             batch->hidden, NULL, &buffers, reterr);
+  stg_status status = stg_bench_bed_buffers(lab->engine, batch, &buffers, reterr);
   if (status == STG_OK) {
     status = stg_bench_time_wall(&lab->timer, &buffers, baseline->launch, rival, ret_time, reterr);
     stg_bench_buffers_finish(lab->engine, &buffers);

@@ -5,7 +5,8 @@ A folder with three files, written by `steergraph bench --peers`:
     tensors.safetensors   "hidden" [rows, hidden_size] and "vectors" [n, hidden_size], unit where the
                           workload says so, already rounded to the type of the bank
     expected.safetensors  "hidden" after the apply
-Needs no torch.
+With an epilogue the first file also has "residual" and "weight" [hidden_size], and the second the
+"residual" after the apply; no request of such a case is steered. Needs no torch.
 """
 import json
 import pathlib
@@ -59,6 +60,11 @@ class Case:
         self.hidden = self.take(tensors, "hidden", [self.rows, self.hidden_size], self.dtype)
         self.vectors = self.take(tensors, "vectors", [self.n_vectors, self.hidden_size], "F32")
         self.expected = self.take(expected, "hidden", [self.rows, self.hidden_size], self.dtype)
+        if self.has_norm:
+            self.residual = self.take(tensors, "residual", [self.rows, self.hidden_size], self.dtype)
+            self.weight = self.take(tensors, "weight", [self.hidden_size], self.dtype)
+            self.expected_residual = self.take(
+                expected, "residual", [self.rows, self.hidden_size], self.dtype)
 
     def take(self, tensors: dict, name: str, shape: list, dtype: str):
         tensor = tensors.get(name)
@@ -69,8 +75,10 @@ class Case:
 
     def read(self, spec: dict) -> None:
         geometry = spec["geometry"]
-        if geometry.get("state", "hidden") != "hidden":
+        self.has_norm = "epilogue" in spec
+        if geometry.get("state", "hidden") != "hidden" and not self.has_norm:
             raise CaseError(f"{self.place}: geometry.state: peers steer hidden alone")
+        self.epsilon = float(spec["epilogue"]["eps"]) if self.has_norm else None
         self.dtype = geometry["dtype"].upper()
         self.hidden_size = geometry["hidden_size"]
         self.n_vectors = 1 + max((vector["row"] for vector in spec["vectors"].values()), default=-1)
@@ -86,6 +94,8 @@ class Case:
                 self.requests.append(Request(row, row + request["rows"], chains[request["slot"]]))
                 row += request["rows"]
         self.rows = row
+        if self.has_norm and self.longest_chain() > 0:
+            raise CaseError(f"{self.place}: batch.requests: peers steer nothing ahead of an epilogue")
 
     def read_op(self, where: str, call: dict, spec: dict) -> Op:
         name = call["op"]

@@ -14,15 +14,18 @@ import rows
 from case import Case, CaseError
 from tensor_file import TensorFileError
 
+LINE = 32  # buffers of a line, at least: its start is then little of it
+
 
 class Attempt:
-    """bind(buffers) gives call(index), which steers that buffer in place.
+    """bind(buffers) gives call(index), which works on that buffer.
 
-    `calls` divides the times: the ops that one call makes, where the time of one op is wanted.
+    `calls` divides the times: the ops that one call makes, where the time of one op is wanted. A call
+    of a `line` works on every buffer, whatever its index, and its times are divided by their number.
     """
 
-    def __init__(self, bind, calls: int = 1, compiled: bool = False):
-        self.bind, self.calls, self.compiled = bind, calls, compiled
+    def __init__(self, bind, calls: int = 1, compiled: bool = False, line: bool = False):
+        self.bind, self.calls, self.compiled, self.line = bind, calls, compiled, line
         self.extras = {}
 
 
@@ -30,15 +33,16 @@ def run_one(torch_side, side, series: str, make, repeats: int) -> list:
     attempt = make(side)
     if attempt is None:
         return []
-    scratch = side.hidden.clone()
+    scratch = side.buffer()
     call = attempt.bind([scratch])
     first_ms = torch_side.first_call_ms(lambda: call(0))
     side.check(series, scratch)
-    buffers = side.buffers()
+    buffers = side.buffers(LINE if attempt.line else 1)
     device, wall = torch_side.measure(attempt.bind(buffers), len(buffers), repeats)
+    calls = len(buffers) if attempt.line else attempt.calls
     for times in (device, wall):
         for name in ("min", "median", "max"):
-            setattr(times, name, getattr(times, name) / attempt.calls)
+            setattr(times, name, getattr(times, name) / calls)
     if attempt.compiled:
         attempt.extras["first_call_ms"] = first_ms
     return [rows.make(side.case, series, torch_side.machine(), device, wall, attempt.extras)]

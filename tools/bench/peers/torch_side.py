@@ -9,6 +9,7 @@ import math
 import time
 
 import agreement
+import norm_agreement
 import rows
 
 import torch
@@ -77,6 +78,13 @@ def upload(tensor):
     return data.reshape(tensor.shape).cuda()
 
 
+class Buffer:
+    """Rows of a case with a residual. A peer puts its results in their place."""
+
+    def __init__(self, hidden, residual):
+        self.hidden, self.residual = hidden, residual
+
+
 class Side:
     """A case on the device."""
 
@@ -86,6 +94,9 @@ class Side:
         self.expected = upload(case.expected)
         self.exact_vectors = upload(case.vectors).double()
         self.vectors = self.exact_vectors.to(self.hidden.dtype)
+        if case.has_norm:
+            self.residual, self.weight = upload(case.residual), upload(case.weight)
+            self.expected_residual = upload(case.expected_residual)
 
     def resolve(self, op) -> tuple:
         """An op as op_on takes it. A scaled vector is made once, not per call."""
@@ -106,6 +117,21 @@ class Side:
     def check(self, series: str, after) -> None:
         """Refuse `after`, what a peer made of the case's rows, when it differs too much."""
         case = self.case
+        verdict = self.judge_norm(after) if case.has_norm else self.judge(after)
+        if not verdict.agrees():
+            raise Disagreement(f"{series}: case '{case.name}': disagrees with steergraph: {verdict}")
+
+    def judge_norm(self, after):
+        rows_of = ((self.hidden, self.residual), (after.hidden, after.residual),
+                   (self.expected, self.expected_residual))
+        exact = [tuple(tensor.double() for tensor in pair) for pair in rows_of]
+        verdict = norm_agreement.NormVerdict()
+        norm = norm_agreement.Norm(self.weight.double(), self.case.epsilon)
+        verdict.add(RowsMath, *exact, norm, self.case.dtype)
+        return verdict
+
+    def judge(self, after):
+        case = self.case
         groups = {}
         for request in case.requests:
             groups.setdefault(request.key(), []).append(request)
@@ -114,14 +140,18 @@ class Side:
             index = torch.cat([torch.arange(r.first, r.end) for r in requests]).cuda()
             before, found, expected = (t[index].double() for t in (self.hidden, after, self.expected))
             verdict.add(RowsMath, before, found, expected, requests[0].chain, self.exact_vectors, case.dtype)
-        if not verdict.agrees():
-            raise Disagreement(f"{series}: case '{case.name}': disagrees with steergraph: {verdict}")
+        return verdict
 
-    def buffers(self) -> list:
+    def buffer(self):
+        """A copy of the rows."""
+        hidden = self.hidden.clone()
+        return Buffer(hidden, self.residual.clone()) if self.case.has_norm else hidden
+
+    def buffers(self, at_least: int = 1) -> list:
         """Copies of the rows that together exceed the L2 twice."""
         properties = torch.cuda.get_device_properties(0)
         count = 2 * properties.L2_cache_size // (self.hidden.numel() * self.hidden.element_size()) + 2
-        return [self.hidden.clone() for _ in range(min(count, MAX_BUFFERS))]
+        return [self.buffer() for _ in range(max(min(count, MAX_BUFFERS), at_least))]
 
 
 def driver_version() -> int:
