@@ -1,0 +1,52 @@
+/*
+ * host_device_add.c: what the steer kernel does with chains of `add` over float32 rows, in place:
+ * from the map by the records to the bank, all in device memory.
+ */
+#include "codegen/steer.h"
+#include "tests/support/host_device.h"
+
+#define CODE_SCALE_WORD STG_RECORD_PARAM_WORD
+
+static const void *at(uint64_t address) {
+  return (const void *)(uintptr_t)address;
+}
+
+/* The chain of a row, or NULL: not steered. */
+static const uint32_t *chain_of(const struct stg_steer_args *args, int64_t row) {
+  const int32_t *map = at(args->row_map);
+  int32_t entry = map[STG_MAP_HEADER_WORDS + row];
+  if (map[0] == STG_MAP_OF_SLOTS && entry >= 0) {
+    entry = ((const int32_t *)at(args->table))[entry];
+  }
+  if (row >= map[1] || entry < 0) {
+    return NULL;
+  }
+  return (const uint32_t *)at(args->records + (uint64_t)16 * (uint32_t)entry) +
+         (size_t)args->layer * args->chain_words;
+}
+
+static float as_float(uint32_t bits) {
+  union {
+    uint32_t bits;
+    float value;
+  } word = {.bits = bits};
+  return word.value;
+}
+
+void host_device_add_chains(const struct stg_steer_args *args) {
+  const int64_t n = args->row_stride; /* the tests' rows have no gaps, and are whole chunks */
+  for (int64_t row = 0; row < args->rows; row++) {
+    float *h = (float *)(uintptr_t)args->hidden + row * n;
+    const uint32_t *chain = chain_of(args, row);
+    const uint32_t n_ops = chain != NULL ? chain[0] & 0xffu : 0;
+    for (uint32_t k = 0; k < n_ops; k++) {
+      const uint32_t *op = chain + (chain[2] & 0xffffu) + (size_t)k * STG_RECORD_OP_WORDS;
+      const float scale = as_float(op[CODE_SCALE_WORD]);
+      const float *v = (const float *)at(args->bank) +
+                       (size_t)chain[STG_RECORD_HEADER_WORDS + op[1]] * (size_t)n;
+      for (int64_t j = 0; j < n; j++) {
+        h[j] += scale * v[j];
+      }
+    }
+  }
+}
