@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/interrupt.h"
 #include "runtime/context.h"
 
 #define DEVICE_MIN_SM 80
@@ -170,7 +171,11 @@ stg_status stg_device_open(int ordinal, struct stg_device **ret_device, stg_erro
     status = read_info(device, reterr);
   }
   if (status == STG_OK) {
+    /* the driver starts threads: a signal for the host must not go to one of them */
+    struct stg_interrupt_hold hold;
+    stg_interrupt_hold(&hold);
     CUresult result = driver->primary_ctx_retain(&device->context, device->handle);
+    stg_interrupt_release(&hold);
     if (result != CUDA_SUCCESS) {
       status = stg_device_fail(device, result, "cuDevicePrimaryCtxRetain", reterr);
     }

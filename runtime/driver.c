@@ -15,6 +15,7 @@
 #include <cudaTypedefs.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/interrupt.h"
 
 #if CUDA_VERSION < 12000
 #error "steergraph needs the headers of CUDA 12.0 or later"
@@ -125,7 +126,10 @@ static void load_driver(void) {
     driver_status = stg_error_memory(&driver_error, "a fork handler", sizeof(void *));
     return;
   }
+  struct stg_interrupt_hold hold; /* see stg_device_open */
+  stg_interrupt_hold(&hold);
   driver_table.started = driver_table.init(0);
+  stg_interrupt_release(&hold);
   if (driver_table.driver_get_version(&driver_table.version) != CUDA_SUCCESS) {
     driver_table.version = 0;
   }

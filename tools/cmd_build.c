@@ -8,10 +8,10 @@
 
 #include "engine/offline.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/interrupt.h"
 #include "tools/arch.h"
 #include "tools/command.h"
 #include "tools/explain_report.h"
-#include "tools/interrupt.h"
 #include "tools/json_out.h"
 #include "tools/options.h"
 #include "tools/report.h"

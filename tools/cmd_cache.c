@@ -9,10 +9,10 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
+#include "runtime/base/interrupt.h"
 #include "tools/cache_folder.h"
 #include "tools/cache_report.h"
 #include "tools/command.h"
-#include "tools/interrupt.h"
 #include "tools/options.h"
 #include "tools/report.h"
 #include "tools/subcommands.h"

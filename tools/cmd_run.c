@@ -8,9 +8,9 @@
 
 #include "engine/hostmem.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/interrupt.h"
 #include "specs/vector_file.h"
 #include "tools/command.h"
-#include "tools/interrupt.h"
 #include "tools/job_table.h"
 #include "tools/options.h"
 #include "tools/report.h"

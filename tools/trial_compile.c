@@ -16,7 +16,7 @@
 #include "engine/offline.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
-#include "tools/interrupt.h"
+#include "runtime/base/interrupt.h"
 #include "tools/workload_job.h"
 
 #define OPEN_FOLDERS 8

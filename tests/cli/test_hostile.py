@@ -2,6 +2,7 @@
 """Files and streams as they should not be: every one ends in one line and exit status 1."""
 import json
 import os
+import pathlib
 import resource
 import signal
 import struct
@@ -214,6 +215,29 @@ class Streams(Case):
         self.assertEqual(process.returncode, -signal.SIGINT)
         names = sorted(p.name for p in self.folder.iterdir())
         self.assertEqual(names, ["home", "slow.json", "w.json"])
+
+    def test_ctrl_c_ends_it_while_it_compiles(self):
+        """NVRTC has handlers of its own meanwhile; what they do depends on the moment."""
+        if not self.has_compiler():
+            self.skipTest("no compiler")
+        for signal_number in (signal.SIGINT, signal.SIGTERM):
+            for delay_s in (0.0, 0.004, 0.008, 0.016, 0.032):
+                with self.subTest(signal=signal_number, delay_s=delay_s):
+                    process = self.start("build", "--arch", "sm_90", "--cache", "cache", self.spec)
+                    self.wait_for_handler(process)
+                    time.sleep(delay_s)
+                    process.send_signal(signal_number)
+                    out, _ = process.communicate(timeout=60)
+                    self.assertEqual((process.returncode, out), (-signal_number, b""))
+
+    def wait_for_handler(self, process):
+        """Until the process catches SIGINT, which none of our own code does."""
+        while process.poll() is None:
+            status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+            caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
+            if int(caught.split()[1], 16) & 1 << (signal.SIGINT - 1):
+                return
+        self.fail("it has ended, or this compiler has no handlers")
 
 
 class Environment(Case):

@@ -5,11 +5,11 @@
  */
 #include <string.h>
 
+#include "runtime/base/interrupt.h"
 #include "runtime/compile.h"
 #include "runtime/device.h"
 #include "tools/bench/suite.h"
 #include "tools/command.h"
-#include "tools/interrupt.h"
 #include "tools/options.h"
 #include "tools/report.h"
 

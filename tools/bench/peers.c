@@ -8,13 +8,13 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
+#include "runtime/base/interrupt.h"
 #include "tools/bench/figures.h"
 #include "tools/bench/peer_case.h"
 #include "tools/bench/peer_folder.h"
 #include "tools/bench/peer_run.h"
 #include "tools/bench/suite.h"
 #include "tools/bench/temp_folder.h"
-#include "tools/interrupt.h"
 #include "tools/report.h"
 
 /* Which peers a case is for. */

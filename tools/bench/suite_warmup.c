@@ -11,13 +11,13 @@
 #include <string.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/interrupt.h"
 #include "runtime/clock.h"
 #include "runtime/device.h"
 #include "tools/bench/child.h"
 #include "tools/bench/figures.h"
 #include "tools/bench/temp_folder.h"
 #include "tools/bench/warmup.h"
-#include "tools/interrupt.h"
 
 #define PROCESSES 5
 
