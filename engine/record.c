@@ -239,28 +239,41 @@ static stg_status lay_out(struct stg_record_store *store, struct stg_record *rec
   return stg_pool_take(store->pool, record, &record->offset, reterr);
 }
 
-/* What the slot does, for a host's prefix cache: ops by body, parameters by bits, vectors by
+/* What the chains do, for a host's prefix cache: ops by body, parameters by bits, vectors by
  * content. */
-static stg_status digest(const struct stg_record_store *store, struct stg_record *record,
-                         stg_error *reterr) {
-  struct stg_strbuf material = {0};
+static void digest_material(const struct stg_record_store *store, const struct stg_record *record,
+                            struct stg_strbuf *material) {
   for (size_t i = 0; i < record->n_chains; i++) {
     const struct stg_record_chain *chain = &record->chains[i];
-    stg_material_u64(&material, "layer", chain->layer);
+    stg_material_u64(material, "layer", chain->layer);
     for (size_t k = 0; k < chain->n_ops; k++) {
       const struct stg_op *op = chain->ops[k].op;
-      stg_material_field(&material, "op", &op->body_hash, sizeof op->body_hash);
-      stg_material_field(&material, "params", chain->ops[k].params, op->n_params * sizeof(float));
+      stg_material_field(material, "op", &op->body_hash, sizeof op->body_hash);
+      stg_material_field(material, "params", chain->ops[k].params, op->n_params * sizeof(float));
     }
     for (uint32_t v = 0; v < chain->n_vectors; v++) {
-      const struct stg_vector_view *view = stg_bank_view(store->bank, chain->rows[v]);
-      stg_material_field(&material, "vector", &view->content, sizeof view->content);
+      const stg_vector vector = store->bank->rows[chain->rows[v]].vector;
+      const struct stg_key content = stg_vector_table_content(store->vectors, vector);
+      stg_material_field(material, "vector", &content, sizeof content);
     }
   }
-  record->digest = stg_key_of(stg_strbuf_text(&material), material.len);
-  stg_status status = stg_strbuf_status(&material, reterr);
-  stg_strbuf_finish(&material);
-  return status;
+}
+
+stg_status stg_record_digest(const struct stg_record_store *store, struct stg_record *record,
+                             struct stg_key *ret_digest, stg_error *reterr) {
+  if (!record->has_digest) {
+    struct stg_strbuf material = {0};
+    digest_material(store, record, &material);
+    stg_status status = stg_strbuf_status(&material, reterr);
+    record->has_digest = status == STG_OK;
+    record->digest = stg_key_of(stg_strbuf_text(&material), material.len);
+    stg_strbuf_finish(&material);
+    if (status != STG_OK) {
+      return status;
+    }
+  }
+  *ret_digest = record->digest;
+  return STG_OK;
 }
 
 /* Order chains by layer and refuse two for one layer. */
@@ -309,9 +322,6 @@ stg_status stg_record_create(struct stg_record_store *store, const stg_chain *ch
   }
   if (status == STG_OK) {
     status = order_chains(record, reterr);
-  }
-  if (status == STG_OK) {
-    status = digest(store, record, reterr);
   }
   if (status == STG_OK && store->pool != NULL) {
     status = lay_out(store, record, reterr);

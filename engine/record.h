@@ -42,7 +42,8 @@ struct stg_record {
   size_t offset;                   /* device: in the pool, bytes; 0: none */
   uint32_t chain_words;            /* device: room of each layer's chain */
   size_t words;                    /* device: of all layers */
-  struct stg_key digest;
+  struct stg_key digest;           /* once has_digest */
+  bool has_digest;
 };
 
 /* Where records live. */
@@ -65,6 +66,10 @@ STG_NODISCARD stg_status stg_record_create(struct stg_record_store *store, const
 /** Drop a reference; the last one frees bank rows, pool memory and the record. NULL is fine. */
 void stg_record_unref(struct stg_record_store *store, struct stg_record *record);
 
+/** What the record does, as 16 bytes: hashed when it is first asked for. STG_E_NO_MEMORY. */
+STG_NODISCARD stg_status stg_record_digest(const struct stg_record_store *store,
+                                           struct stg_record *record, struct stg_key *ret_digest,
+                                           stg_error *reterr);
 /** The chain of a layer, or NULL. */
 const struct stg_record_chain *stg_record_find(const struct stg_record *record, uint32_t layer);
 /** Write the device form of a record: record->words 32-bit words, codegen/steer.h says how. */

@@ -185,13 +185,19 @@ stg_status stg_steer_digest(const stg_steer *steer, uint32_t slot, unsigned char
   if (ret_digest == NULL) {
     return stg_error_set(reterr, STG_E_INVALID, "stg_steer_digest: ret_digest is NULL");
   }
-  /* the lock is not part of what a reader may not change */
-  pthread_mutex_t *lock = &((stg_steer *)(uintptr_t)steer)->lock;
-  pthread_mutex_lock(lock);
-  const struct stg_record *record = steer->slots[slot].record;
-  struct stg_key digest =
-      record != NULL && record->n_chains > 0 ? record->digest : (struct stg_key){0};
-  pthread_mutex_unlock(lock);
+  /* the lock, and a digest that is known from now on, are not what a reader may not change */
+  stg_steer *table = (stg_steer *)(uintptr_t)steer;
+  const struct stg_record_store store = stg_steer_store(table);
+  struct stg_key digest = {0};
+  pthread_mutex_lock(&table->lock);
+  struct stg_record *record = table->slots[slot].record;
+  if (record != NULL && record->n_chains > 0) {
+    status = stg_record_digest(&store, record, &digest, reterr);
+  }
+  pthread_mutex_unlock(&table->lock);
+  if (status != STG_OK) {
+    return status;
+  }
   for (int i = 0; i < 8; i++) {
     ret_digest[i] = (unsigned char)(digest.high >> (56 - 8 * i));
     ret_digest[8 + i] = (unsigned char)(digest.low >> (56 - 8 * i));

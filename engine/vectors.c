@@ -1,17 +1,17 @@
 /*
  * vectors.c: interning by content. A hash of some of the bytes finds candidates; equality of all
- * bytes decides. So a vector that is known costs one comparison; the hash of all bytes, its content
- * key, is taken when it is stored.
+ * bytes decides. So a vector that is known costs one comparison, and one that is new a copy; the
+ * hash of all bytes, its content key, is taken when it is first asked for.
  *
  * An id is a generation and an index, so that a stale id is recognised: ids are not reused.
  */
 #include "engine/vectors.h"
 
 #include <assert.h>
-#include <math.h>
 #include <pthread.h>
 #include <string.h>
 
+#include "engine/direction.h"
 #include "engine/engine.h"
 #include "engine/gram.h"
 #include "runtime/base/alloc.h"
@@ -20,6 +20,9 @@
 
 #define NO_ENTRY UINT32_MAX
 #define HINT_WORDS 24
+/* Of vectors that are gone and not given back to the heap: requests that leave make room for those
+ * that come, and a heap that shrinks and grows in between clears its pages each time. */
+#define MAX_SPARE_BYTES ((size_t)1024 * 1024)
 /* Vectors that share a hint and differ are few, or somebody's malice: from then on candidates are
  * compared by their content keys before their bytes. */
 #define MAX_UNEQUAL 4
@@ -29,8 +32,9 @@ struct entry {
   stg_dtype dtype;
   size_t length;
   size_t size_bytes;
-  void *data;
-  struct stg_key content;
+  void *data;             /* of a free entry: NULL, or memory to be used again */
+  struct stg_key content; /* once has_content */
+  bool has_content;
   uint64_t hint;
   uint32_t refs;  /* the host's: one per intern */
   uint32_t holds; /* of banks; apart, so that a host that releases too often takes none of these */
@@ -44,7 +48,8 @@ struct stg_vector_table {
   uint32_t count; /* used ever, a prefix of entries */
   uint32_t capacity;
   uint32_t free_list;
-  uint32_t *buckets; /* heads of chains, a power of two of them */
+  size_t spare_bytes; /* of free entries */
+  uint32_t *buckets;  /* heads of chains, a power of two of them */
   uint32_t n_buckets;
   struct stg_gram_memo *gram;
   struct stg_vector_counters counters;
@@ -80,60 +85,6 @@ void stg_vector_table_destroy(struct stg_vector_table *table) {
   stg_free(table);
 }
 
-/* Elements as the fields of a 64-bit word: every sign bit, and what added to a magnitude carries
- * into the sign bit where it is an Inf or a NaN. No field carries into the next. */
-struct field_masks {
-  uint64_t signs, to_signs;
-};
-
-static struct field_masks masks_of(stg_dtype dtype) {
-  if (dtype == STG_F32) {
-    return (struct field_masks){0x8000000080000000u, 0x0080000000800000u};
-  }
-  return dtype == STG_F16 ? (struct field_masks){0x8000800080008000u, 0x0400040004000400u}
-                          : (struct field_masks){0x8000800080008000u, 0x0080008000800080u};
-}
-
-/* Whether all elements are finite and one is not 0. */
-static bool is_direction(stg_dtype dtype, const void *data, size_t size_bytes) {
-  const struct field_masks masks = masks_of(dtype);
-  const unsigned char *bytes = data;
-  uint64_t carries = 0, magnitudes = 0;
-  for (size_t at = 0; at < size_bytes; at += sizeof(uint64_t)) {
-    uint64_t word = 0; /* past the end: zeros */
-    size_t left = size_bytes - at;
-    if (left >= sizeof word) {
-      memcpy(&word, bytes + at, sizeof word);
-    } else {
-      memcpy(&word, bytes + at, left);
-    }
-    word &= ~masks.signs;
-    magnitudes |= word;
-    carries |= word + masks.to_signs;
-  }
-  return magnitudes != 0 && (carries & masks.signs) == 0;
-}
-
-/*
- * Every element finite, and not all of them zero: a row's edit by such a vector would be no edit.
- * Bits are looked at, a word at a time: a vector that is new comes with a request that waits.
- */
-static stg_status check_values(stg_dtype dtype, const void *data, size_t length,
-                               stg_error *reterr) {
-  if (is_direction(dtype, data, length * stg_dtype_bytes(dtype))) {
-    return STG_OK;
-  }
-  for (size_t i = 0; i < length; i++) {
-    float x = stg_load_f32(dtype, data, i);
-    if (!isfinite(x)) {
-      return stg_error_set(reterr, STG_E_NON_FINITE,
-                           "vector: element %zu is %g; every element must be finite", i, (double)x);
-    }
-  }
-  return stg_error_set(reterr, STG_E_INVALID,
-                       "vector: the norm of its %zu elements is 0; give a direction", length);
-}
-
 static struct stg_key content_key(stg_dtype dtype, const void *data, size_t size_bytes) {
   struct stg_key key = stg_key_of(data, size_bytes);
   key.high ^= (uint64_t)dtype * 0x9e3779b97f4a7c15u;
@@ -155,6 +106,14 @@ static uint64_t hint_of(const void *data, size_t size_bytes) {
   return stg_key_of(words, sizeof words).low;
 }
 
+static struct stg_key content_of(struct entry *e) {
+  if (!e->has_content) {
+    e->content = content_key(e->dtype, e->data, e->size_bytes);
+    e->has_content = true;
+  }
+  return e->content;
+}
+
 static uint32_t *bucket_of(struct stg_vector_table *table, uint64_t hint) {
   return &table->buckets[hint & (table->n_buckets - 1)];
 }
@@ -169,7 +128,7 @@ static struct entry *find_equal(struct stg_vector_table *table, stg_dtype dtype,
   for (uint32_t i = *bucket_of(table, hint); i != NO_ENTRY; i = table->entries[i].next) {
     struct entry *e = &table->entries[i];
     if (e->hint != hint || e->dtype != dtype || e->size_bytes != size_bytes ||
-        (unequal >= MAX_UNEQUAL && !stg_key_equal(e->content, content))) {
+        (unequal >= MAX_UNEQUAL && !stg_key_equal(content_of(e), content))) {
       continue;
     }
     if (memcmp(e->data, data, size_bytes) == 0) {
@@ -210,6 +169,22 @@ static stg_status reserve(struct stg_vector_table *table, stg_error *reterr) {
   return STG_OK;
 }
 
+/* Memory for a vector that is about to take the first free entry: that entry's, where it fits. */
+static void *take_memory(struct stg_vector_table *table, size_t size_bytes) {
+  struct entry *e = table->free_list != NO_ENTRY ? &table->entries[table->free_list] : NULL;
+  if (e == NULL || e->data == NULL) {
+    return stg_malloc(size_bytes);
+  }
+  void *memory = e->data;
+  e->data = NULL;
+  table->spare_bytes -= e->size_bytes;
+  if (e->size_bytes == size_bytes) {
+    return memory;
+  }
+  stg_free(memory);
+  return stg_malloc(size_bytes);
+}
+
 static stg_status insert(struct stg_vector_table *table, stg_dtype dtype, const void *data,
                          size_t length, uint64_t hint, stg_vector *ret_vector, stg_error *reterr) {
   stg_status status = reserve(table, reterr);
@@ -217,7 +192,7 @@ static stg_status insert(struct stg_vector_table *table, stg_dtype dtype, const 
     return status;
   }
   const size_t size_bytes = length * stg_dtype_bytes(dtype);
-  void *copy = stg_malloc(size_bytes);
+  void *copy = take_memory(table, size_bytes);
   if (copy == NULL) {
     return stg_error_memory(reterr, "a vector", size_bytes);
   }
@@ -237,7 +212,6 @@ static stg_status insert(struct stg_vector_table *table, stg_dtype dtype, const 
       .length = length,
       .size_bytes = size_bytes,
       .data = copy,
-      .content = content_key(dtype, data, size_bytes),
       .hint = hint,
       .refs = 1,
       .generation = generation,
@@ -269,7 +243,7 @@ stg_status stg_vector_table_intern(struct stg_vector_table *table, stg_dtype dty
     table->counters.hits++;
     *ret_vector = known->id;
   } else {
-    status = check_values(dtype, data, length, reterr);
+    status = stg_direction_check(dtype, data, length, reterr);
     if (status == STG_OK) {
       status = insert(table, dtype, data, length, hint, ret_vector, reterr);
     }
@@ -301,8 +275,12 @@ static void remove_entry(struct stg_vector_table *table, struct entry *e) {
   stg_gram_memo_forget(table->gram, e->id);
   table->counters.live--;
   table->counters.bytes -= e->size_bytes;
-  stg_free(e->data);
-  e->data = NULL;
+  if (e->size_bytes <= MAX_SPARE_BYTES - table->spare_bytes) {
+    table->spare_bytes += e->size_bytes;
+  } else {
+    stg_free(e->data);
+    e->data = NULL;
+  }
   e->id = 0;
   e->next = table->free_list;
   table->free_list = index;
@@ -327,8 +305,7 @@ stg_status stg_vector_table_hold(struct stg_vector_table *table, stg_vector vect
   stg_status status = e != NULL ? STG_OK : unknown(vector, reterr);
   if (e != NULL) {
     e->holds++;
-    *ret_view = (struct stg_vector_view){
-        .dtype = e->dtype, .length = e->length, .data = e->data, .content = e->content};
+    *ret_view = (struct stg_vector_view){.dtype = e->dtype, .length = e->length, .data = e->data};
   }
   pthread_mutex_unlock(&table->lock);
   return status;
@@ -342,6 +319,15 @@ void stg_vector_table_unhold(struct stg_vector_table *table, stg_vector vector) 
     remove_entry(table, e);
   }
   pthread_mutex_unlock(&table->lock);
+}
+
+struct stg_key stg_vector_table_content(struct stg_vector_table *table, stg_vector vector) {
+  pthread_mutex_lock(&table->lock);
+  struct entry *e = find_id(table, vector);
+  assert(e != NULL);
+  const struct stg_key content = e != NULL ? content_of(e) : (struct stg_key){0};
+  pthread_mutex_unlock(&table->lock);
+  return content;
 }
 
 stg_status stg_vector_table_gram(struct stg_vector_table *table, stg_vector a, stg_vector b,

@@ -21,7 +21,6 @@ struct stg_vector_view {
   stg_dtype dtype;
   size_t length;
   const void *data;
-  struct stg_key content; /* over dtype, length and bytes */
 };
 
 STG_NODISCARD stg_status stg_vector_table_intern(struct stg_vector_table *table, stg_dtype dtype,
@@ -35,6 +34,11 @@ STG_NODISCARD stg_status stg_vector_table_hold(struct stg_vector_table *table, s
                                                struct stg_vector_view *ret_view, stg_error *reterr);
 /** End one hold. */
 void stg_vector_table_unhold(struct stg_vector_table *table, stg_vector vector);
+/**
+ * The content key of a vector that is referenced or held: over dtype, length and bytes. Hashed when
+ * it is first asked for, which a request that waits does not do.
+ */
+struct stg_key stg_vector_table_content(struct stg_vector_table *table, stg_vector vector);
 /**
  * v_a . v_b as stored: a float64 sum in one fixed order, rounded once to float32, memoised per
  * pair. Both vectors must be referenced or held, and of one length.

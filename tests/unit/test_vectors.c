@@ -12,6 +12,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/alloc.h"
@@ -289,6 +290,36 @@ static void dots_are_memoised_until_a_side_goes(void **state) {
   assert_int_equal(0, counters_of(*state).gram_pairs);
 }
 
+/* Of one length at least, and not of all vectors that ever were. */
+static void memory_of_a_vector_that_is_gone_serves_the_next(void **state) {
+  stg_error error = STG_ERROR_INIT;
+  const float values[] = {1, 2, 3}, others[] = {4, 5, 6}, longer[] = {7, 8, 9, 10};
+  stg_vector id = 0;
+  release(*state, intern(*state, STG_F32, values, 3));
+  stg_alloc_fail_at(1);
+  stg_status status = stg_vector_table_intern(*state, STG_F32, others, 3, &id, &error);
+  stg_alloc_fail_at(0);
+  assert_int_equal(STG_OK, status);
+  assert_int_equal(12, counters_of(*state).bytes);
+  release(*state, id);
+  stg_alloc_fail_at(1);
+  status = stg_vector_table_intern(*state, STG_F32, longer, 4, &id, &error);
+  stg_alloc_fail_at(0);
+  assert_int_equal(STG_E_NO_MEMORY, status);
+  release(*state, intern(*state, STG_F32, longer, 4));
+  /* more than is kept */
+  enum { LARGE = (size_t)2 * 1024 * 1024 / sizeof(float) };
+  float *large = calloc(LARGE, sizeof *large);
+  assert_non_null(large);
+  large[LARGE - 1] = 1;
+  release(*state, intern(*state, STG_F32, large, LARGE));
+  stg_alloc_fail_at(1);
+  status = stg_vector_table_intern(*state, STG_F32, large, LARGE, &id, &error);
+  stg_alloc_fail_at(0);
+  assert_int_equal(STG_E_NO_MEMORY, status);
+  free(large);
+}
+
 /* Every allocation of an intern fails in turn: a status, no vector, and then it works. */
 static void a_lack_of_memory_leaves_the_table_as_it_was(void **state) {
   stg_error error = STG_ERROR_INIT;
@@ -362,6 +393,7 @@ int main(void) {
       TABLE_TEST(the_smallest_subnormal_is_a_direction),
       TABLE_TEST(thousands_of_vectors_are_found_again),
       TABLE_TEST(dots_are_memoised_until_a_side_goes),
+      TABLE_TEST(memory_of_a_vector_that_is_gone_serves_the_next),
       TABLE_TEST(a_lack_of_memory_leaves_the_table_as_it_was),
       TABLE_TEST(threads_share_a_table),
   };

@@ -141,7 +141,9 @@ STG_API STG_NODISCARD stg_status stg_steer_set_params(stg_steer *steer, uint32_t
  * 16 bytes that identify what the slot does (ops, parameters, vector contents, layers): part of a
  * host's prefix-cache key, since steered and unsteered prompts must not share KV. An empty slot
  * gives zeros.
- * @return STG_E_CAPACITY for a slot outside the table. Any thread; touches no stream.
+ * Hashes the slot's vectors the first time that it is asked for them.
+ * @return STG_E_CAPACITY for a slot outside the table; STG_E_NO_MEMORY. Any thread; touches no
+ * stream.
  */
 STG_API STG_NODISCARD stg_status stg_steer_digest(const stg_steer *steer, uint32_t slot,
                                                   unsigned char ret_digest[16], stg_error *reterr);
