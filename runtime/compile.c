@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "runtime/base/alloc.h"
-#include "runtime/base/interrupt.h"
 #include "runtime/clock.h"
 #include "runtime/cubin.h"
 #include "runtime/nvrtc.h"
@@ -101,13 +100,7 @@ static nvrtcResult run_compiler(const struct compilation *c,
       options[n++] = request->options[i];
     }
   }
-  /* NVRTC has handlers of its own for SIGINT and SIGTERM meanwhile, which exit with a status of
-     theirs or lose the signal */
-  struct stg_interrupt_hold hold;
-  stg_interrupt_hold(&hold);
-  nvrtcResult result = c->nvrtc->compile_program(c->program, n, options);
-  stg_interrupt_release(&hold);
-  return result;
+  return stg_nvrtc_compile(c->nvrtc, c->program, n, options);
 }
 
 /* Fetched before the result is looked at: a failure explains itself only here. */

@@ -13,6 +13,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
+#include "runtime/base/interrupt.h"
 #include "runtime/compile.h"
 
 /* The rows are written by hand, so hold each against the toolkit's own declaration. */
@@ -168,6 +169,15 @@ stg_status stg_nvrtc_get(struct stg_nvrtc **ret_nvrtc, stg_error *reterr) {
 
 bool stg_nvrtc_is_loaded(void) {
   return atomic_load(&nvrtc_loaded);
+}
+
+nvrtcResult stg_nvrtc_compile(const struct stg_nvrtc *nvrtc, nvrtcProgram program, int n_options,
+                              const char *const *options) {
+  struct stg_interrupt_hold hold;
+  stg_interrupt_hold(&hold);
+  nvrtcResult result = nvrtc->compile_program(program, n_options, options);
+  stg_interrupt_release(&hold);
+  return result;
 }
 
 bool stg_nvrtc_since(const struct stg_nvrtc *nvrtc, int major, int minor) {

@@ -34,6 +34,13 @@ struct stg_nvrtc {
  */
 STG_NODISCARD stg_status stg_nvrtc_get(struct stg_nvrtc **ret_nvrtc, stg_error *reterr);
 
+/**
+ * nvrtcCompileProgram with Ctrl-C put off: NVRTC has handlers of its own for SIGINT and SIGTERM
+ * meanwhile, which end the process with status 4 or lose the signal.
+ */
+nvrtcResult stg_nvrtc_compile(const struct stg_nvrtc *nvrtc, nvrtcProgram program, int n_options,
+                              const char *const *options);
+
 /** True when the version is at least major.minor. */
 bool stg_nvrtc_since(const struct stg_nvrtc *nvrtc, int major, int minor);
 

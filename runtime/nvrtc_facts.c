@@ -105,7 +105,7 @@ static stg_status ask_build(struct stg_nvrtc *nvrtc, stg_error *reterr) {
   if (result != NVRTC_SUCCESS) {
     return stg_nvrtc_fail(nvrtc, result, "nvrtcCreateProgram", reterr);
   }
-  result = nvrtc->compile_program(program, n_options, options);
+  result = stg_nvrtc_compile(nvrtc, program, n_options, options);
   stg_status status = result == NVRTC_SUCCESS
                           ? stg_nvrtc_learn_build(nvrtc, program, reterr)
                           : stg_nvrtc_fail(nvrtc, result, "nvrtcCompileProgram", reterr);

@@ -1,0 +1,94 @@
+/*
+ * test_signals.c: Ctrl-C ends a process that compiles as it ends any other, whenever it comes. This
+ * executable, run with a word, is that process.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/nvrtc/nvrtc_test.h"
+
+#define SELF "/proc/self/exe"
+#define STEP_NS 2000000
+#define N_STEPS 16
+#define COMPILES 100 /* longer than any step */
+
+/* The first compile of all is one that asks for the compiler's version. */
+static int be_child(void) {
+  struct stg_nvrtc_info info;
+  const struct stg_log no_log = {0};
+  stg_status status = stg_nvrtc_info(&info, NULL);
+  for (int i = 0; status == STG_OK && i < COMPILES; i++) {
+    const struct stg_kernel_request request = scale_request("sm_80");
+    struct stg_kernel_image image;
+    status = stg_compile(&request, &no_log, &image, NULL);
+    if (status == STG_OK) {
+      stg_kernel_image_finish(&image);
+    }
+  }
+  return 0;
+}
+
+static pid_t start(void) {
+  char *const words[] = {(char[]){"test"}, (char[]){"compile"}, NULL};
+  pid_t pid = fork();
+  if (pid == 0) {
+    execv(SELF, words);
+    _exit(1);
+  }
+  assert_true(pid > 0);
+  return pid;
+}
+
+static void sleep_ns(long ns) {
+  nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+}
+
+/* From before NVRTC is loaded into the compiles. */
+static void ends_by_the_signal(int number) {
+  for (long i = 0; i < N_STEPS; i++) {
+    int outcome = 0;
+    const pid_t pid = start();
+    sleep_ns(i * STEP_NS);
+    assert_int_equal(kill(pid, number), 0);
+    assert_int_equal(waitpid(pid, &outcome, 0), pid);
+    if (!WIFSIGNALED(outcome) || WTERMSIG(outcome) != number) {
+      fail_msg("signal %d after %ld ms: exit status %d", number, i * STEP_NS / 1000000,
+               WEXITSTATUS(outcome));
+    }
+  }
+}
+
+static void an_interrupt_ends_a_process_that_compiles(void **state) {
+  (void)state;
+  ends_by_the_signal(SIGINT);
+}
+
+static void a_termination_ends_a_process_that_compiles(void **state) {
+  (void)state;
+  ends_by_the_signal(SIGTERM);
+}
+
+int main(int argc, char **argv) {
+  if (argc == 2 && strcmp(argv[1], "compile") == 0) {
+    return be_child();
+  }
+  int skip = skip_without_nvrtc();
+  if (skip != 0) {
+    return skip;
+  }
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(an_interrupt_ends_a_process_that_compiles),
+      cmocka_unit_test(a_termination_ends_a_process_that_compiles),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
