@@ -38,4 +38,5 @@ struct stg_steer_args {
 #define STG_OP_WORDS 12
 #define STG_LANES 32
 #define STG_ALL 0xffffffffu
-#define STG_NORM_SLOT 32 // where a row's h.h stands beside its dots
+#define STG_NORM_SLOT 32       // where a row's h.h stands beside its dots
+#define STG_OPS_OF_EACH_WARP 2 // a chain of more is run by one warp for all

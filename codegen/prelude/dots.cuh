@@ -1,10 +1,12 @@
 // dots.cuh: the one reduction: the dots of the row with its chain's vectors, and h.h.
 
 // What the warps of a block tell each other, in shared memory: their parts of the sums, entry 32 of
-// `part` those of h.h; and of an epilogue's sum of squares.
+// `part` those of h.h; and of an epilogue's sum of squares. Besides, what a chain came to.
 template <class G> struct stg_sums {
   alignas(16) float part[STG_NORM_SLOT + 1][G::row_warps];
   alignas(16) float square[G::row_warps];
+  float coef[STG_LANES];
+  float scale;
 };
 
 // The sum of what the warps put down, in their order.
@@ -60,6 +62,17 @@ template <class G> struct stg_dots {
     }
   }
 
+  // The same of two vectors, or of one where both are the same: acc[turns + h] is the other's.
+  __device__ __forceinline__ void put_turns_of(float (&acc)[2 * G::turns], int one,
+                                               int other) const {
+    const float total = stg_fold<2 * G::turns>(acc, lane);
+    constexpr int lanes_per_sum = STG_LANES / (2 * G::turns);
+    const int k = lane / lanes_per_sum;
+    if (lane % lanes_per_sum == 0 && (k < G::turns || other != one)) {
+      put(total, warp + k % G::turns * G::warps, sums.part[k < G::turns ? one : other]);
+    }
+  }
+
   // A row that is held, with the vectors `left`, two at a time, so that both are on their way
   // together.
   __device__ __forceinline__ void held(const stg_vectors<G> &vectors, unsigned left) const {
@@ -70,7 +83,7 @@ template <class G> struct stg_dots {
       const bool two = left != 0;
       const stg_vector<G> other(vectors, two ? __ffs(left) - 1 : one.v);
       left &= left - 1;
-      float acc[2][G::turns] = {};
+      float acc[2 * G::turns] = {};
 #pragma unroll
       for (int i = 0; i < G::chunks_per_thread; i++) {
         if (stg_has_chunk<G>(i)) {
@@ -82,17 +95,14 @@ template <class G> struct stg_dots {
           }
           row.held_state(i, f);
           stg_widen<bank>(raw[0], w);
-          sum(f, w, acc[0][turn_of(i)]);
+          sum(f, w, acc[turn_of(i)]);
           if (two) {
             stg_widen<bank>(raw[1], w);
-            sum(f, w, acc[1][turn_of(i)]);
+            sum(f, w, acc[G::turns + turn_of(i)]);
           }
         }
       }
-      put_turns(acc[0], sums.part[one.v]);
-      if (two) {
-        put_turns(acc[1], sums.part[other.v]);
-      }
+      put_turns_of(acc, one.v, other.v);
     }
   }
   __device__ __forceinline__ void held_squares() const {
@@ -108,43 +118,43 @@ template <class G> struct stg_dots {
     put_turns(acc, sums.part[STG_NORM_SLOT]);
   }
 
-  // A row that is read where it is needed, with one vector at a time.
-  __device__ __forceinline__ void read(const stg_vectors<G> &vectors, unsigned left) const {
-#pragma unroll 1
-    for (; left != 0; left &= left - 1) {
-      const stg_vector<G> vector(vectors, __ffs(left) - 1);
-#pragma unroll 1
-      for (int h = 0; h < G::turns; h++) {
-        float acc = 0.0f;
-#pragma unroll 1
-        for (int i = h * G::chunks_per_turn; i < (h + 1) * G::chunks_per_turn; i++) {
-          if (stg_has_chunk<G>(i)) {
-            typename bank::raw raw;
-            float f[8], w[8];
-            vector.load(i, raw);
-            stg_widen<bank>(raw, w);
-            row.read_state(i, f);
-            sum(f, w, acc);
-          }
-        }
-        put_turn(acc, h, sums.part[vector.v]);
-      }
-    }
-  }
-  __device__ __forceinline__ void read_squares() const {
+  // A row that is read where it is needed: the sums over its turns of what `add` adds for chunk i.
+  template <class Add>
+  __device__ __forceinline__ void read_turns(float (&part)[G::row_warps], const Add &add) const {
 #pragma unroll 1
     for (int h = 0; h < G::turns; h++) {
       float acc = 0.0f;
 #pragma unroll 1
       for (int i = h * G::chunks_per_turn; i < (h + 1) * G::chunks_per_turn; i++) {
-        if (stg_has_chunk<G>(i)) {
-          float f[8];
-          row.read_state(i, f);
-          sum(f, f, acc);
-        }
+        add(i, acc);
       }
-      put_turn(acc, h, sums.part[STG_NORM_SLOT]);
+      put_turn(acc, h, part);
     }
+  }
+  __device__ __forceinline__ void read(const stg_vectors<G> &vectors, unsigned left) const {
+#pragma unroll 1
+    for (; left != 0; left &= left - 1) {
+      const stg_vector<G> vector(vectors, __ffs(left) - 1);
+      read_turns(sums.part[vector.v], [&](int i, float &acc) {
+        if (stg_has_chunk<G>(i)) {
+          typename bank::raw raw;
+          float f[8], w[8];
+          vector.load(i, raw);
+          stg_widen<bank>(raw, w);
+          row.read_state(i, f);
+          sum(f, w, acc);
+        }
+      });
+    }
+  }
+  __device__ __forceinline__ void read_squares() const {
+    read_turns(sums.part[STG_NORM_SLOT], [&](int i, float &acc) {
+      if (stg_has_chunk<G>(i)) {
+        float f[8];
+        row.read_state(i, f);
+        sum(f, f, acc);
+      }
+    });
   }
 
   // Everything that the chain reads of the row.

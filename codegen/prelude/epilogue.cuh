@@ -29,17 +29,13 @@ template <class G> struct stg_norm {
 
   // A row that is held. Both tensors get every row.
   __device__ __forceinline__ void held() const {
-    constexpr int per_turn = G::chunks_per_turn;
-    float x[G::turns][per_turn][8];
+    float x[G::chunks_per_thread][8];
     float acc[G::turns] = {};
+    update.held(0, x);
 #pragma unroll
-    for (int h = 0; h < G::turns; h++) {
-      update.held(h, x[h]);
-#pragma unroll
-      for (int i = 0; i < per_turn; i++) {
-        if (stg_has_chunk<G>(h * per_turn + i)) {
-          dots.sum(x[h][i], x[h][i], acc[h]);
-        }
+    for (int i = 0; i < G::chunks_per_thread; i++) {
+      if (stg_has_chunk<G>(i)) {
+        dots.sum(x[i], x[i], acc[dots.turn_of(i)]);
       }
     }
     dots.put_turns(acc, sums.square);
@@ -48,10 +44,9 @@ template <class G> struct stg_norm {
 #pragma unroll
     for (int i = 0; i < G::chunks_per_thread; i++) {
       if (stg_has_chunk<G>(i)) {
-        const float(&s)[8] = x[i / per_turn][i % per_turn];
         float f[8];
-        normalise(i, s, by, f);
-        row.store_held(a.residual, i, s);
+        normalise(i, x[i], by, f);
+        row.store_held(a.residual, i, x[i]);
         row.store_held(a.out, i, f);
       }
     }
@@ -59,19 +54,13 @@ template <class G> struct stg_norm {
 
   // A row that is read is updated twice: for its squares, and to be stored.
   __device__ __forceinline__ void read() const {
-#pragma unroll 1
-    for (int h = 0; h < G::turns; h++) {
-      float acc = 0.0f;
-#pragma unroll 1
-      for (int i = h * G::chunks_per_turn; i < (h + 1) * G::chunks_per_turn; i++) {
-        float f[8];
-        update.read(i, f);
-        if (stg_has_chunk<G>(i)) {
-          dots.sum(f, f, acc);
-        }
+    dots.read_turns(sums.square, [&](int i, float &acc) {
+      float f[8];
+      update.read(i, f);
+      if (stg_has_chunk<G>(i)) {
+        dots.sum(f, f, acc);
       }
-      dots.put_turn(acc, h, sums.square);
-    }
+    });
     __syncthreads();
     const float by = factor();
 #pragma unroll 1

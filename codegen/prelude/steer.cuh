@@ -8,28 +8,47 @@
 // and absent work is skipped by uniform branches, so a row's bits do not depend on its batch mates,
 // its place or the tile.
 
-// The chain of the row, which every warp runs for itself.
+// The chain of the row. A short one is run by every warp for itself, a longer one by the first,
+// which tells the others: what that costs in waiting it saves in work that is done once.
 template <class G>
 __device__ __forceinline__ stg_outcome stg_run(const stg_steer_args &a,
                                                const stg_vectors<G> &vectors,
                                                const unsigned *staged, const stg_row<G> &row,
-                                               const stg_sums<G> &sums) {
+                                               stg_sums<G> &sums) {
   const unsigned lane = threadIdx.x % STG_LANES;
   const unsigned head = vectors.word(0), wanted = vectors.word(1), at = vectors.word(2);
+  const unsigned n_ops = head & 0xffu;
+  const bool each = n_ops <= STG_OPS_OF_EACH_WARP;
   stg_chain_run run;
-  run.args = &a;
-  run.words = staged;
-  run.gram = (const float *)(staged + (at >> 16));
-  run.hidden_row = row.in(a.hidden);
-  run.residual_row = G::pair ? row.in(a.residual) : 0;
-  run.n = head >> 8 & 0xffu;
-  run.lane = lane;
-  run.d0 = wanted >> lane & 1u ? stg_total<G>(sums.part[lane]) : 0.0f;
-  run.n0 = head >> 16 & 1u ? stg_total<G>(sums.part[STG_NORM_SLOT]) : 0.0f;
-  stg_run_chain<G>(run, staged + (at & 0xffffu), head & 0xffu);
-  const bool finite = fabsf(run.c) <= 3.402823466e38f && fabsf(run.a) <= 3.402823466e38f;
-  if (__any_sync(STG_ALL, !finite) && threadIdx.x == 0) {
-    atomicAdd(a.report + 2, 1u);
+  run.c = 0.0f;
+  run.a = 1.0f;
+  if (each || threadIdx.x < STG_LANES) {
+    run.args = &a;
+    run.words = staged;
+    run.gram = (const float *)(staged + (at >> 16));
+    run.hidden_row = row.in(a.hidden);
+    run.residual_row = G::pair ? row.in(a.residual) : 0;
+    run.n = head >> 8 & 0xffu;
+    run.lane = lane;
+    run.d0 = wanted >> lane & 1u ? stg_total<G>(sums.part[lane]) : 0.0f;
+    run.n0 = head >> 16 & 1u ? stg_total<G>(sums.part[STG_NORM_SLOT]) : 0.0f;
+    stg_run_chain<G>(run, staged + (at & 0xffffu), n_ops);
+    const bool finite = fabsf(run.c) <= 3.402823466e38f && fabsf(run.a) <= 3.402823466e38f;
+    if (__any_sync(STG_ALL, !finite) && threadIdx.x == 0) {
+      atomicAdd(a.report + 2, 1u);
+    }
+  }
+  if (!each) {
+    if (threadIdx.x < STG_LANES) {
+      sums.coef[lane] = run.c;
+      sums.scale = run.a;
+    }
+    __syncthreads();
+    run.c = sums.coef[lane];
+    run.a = sums.scale;
+  } else if (!G::epilogue && (head >> 16 & 1u) != 0) {
+    // a norm may have been taken from the row in memory: no warp stores before all have read it
+    __syncthreads();
   }
   return {run.c, run.a, __ballot_sync(STG_ALL, run.c != 0.0f)};
 }
@@ -67,6 +86,7 @@ template <class G> __device__ __forceinline__ void stg_steer_run(const stg_steer
   if (record >= 0) {
     // none of it is what earlier launches write
     vectors.bring();
+    vectors.find();
     vectors.bring_chain(staged);
   }
   stg_wait_for_earlier_launches();
@@ -87,10 +107,6 @@ template <class G> __device__ __forceinline__ void stg_steer_run(const stg_steer
     dots.run(vectors, vectors.word(1), wants_norm);
     __syncthreads();
     end = stg_run<G>(a, vectors, staged, row, sums);
-    if (!G::epilogue && wants_norm) {
-      // a norm may have been taken from the row in memory: no warp stores before all have read it
-      __syncthreads();
-    }
   }
   stg_finish<G>(row, stg_update<G>{row, vectors, end}, dots, sums);
 }

@@ -1,6 +1,9 @@
 // update.cuh: the rank-k update of the row: h = a*h + sum c_i v_i, each vector in its order; and
 // the store.
 
+// Chunks of a row that a thread may have in float32, with 64 registers in all.
+#define STG_CHUNKS_AT_ONCE 4
+
 // What a chain came to.
 struct stg_outcome {
   float c;       // lane i has coefficient i,
@@ -29,11 +32,10 @@ template <class G> struct stg_update {
     }
   }
 
-  // The chunks of turn h of a row that is held, updated.
-  __device__ __forceinline__ void held(int h, float (&x)[G::chunks_per_turn][8]) const {
-    const int first = h * G::chunks_per_turn;
+  // The N chunks from `first` on of a row that is held, updated.
+  template <int N> __device__ __forceinline__ void held(int first, float (&x)[N][8]) const {
 #pragma unroll
-    for (int i = 0; i < G::chunks_per_turn; i++) {
+    for (int i = 0; i < N; i++) {
       row.held_state(first + i, x[i]);
       row.begin(x[i], end.a);
       stg_keep(x[i]);
@@ -43,7 +45,7 @@ template <class G> struct stg_update {
       const stg_vector<G> vector(vectors, __ffs(left) - 1);
       const float c = __shfl_sync(STG_ALL, end.c, vector.v);
 #pragma unroll
-      for (int i = 0; i < G::chunks_per_turn; i++) {
+      for (int i = 0; i < N; i++) {
         if (stg_has_chunk<G>(first + i)) {
           typename bank::raw raw;
           vector.load(first + i, raw);
@@ -53,14 +55,17 @@ template <class G> struct stg_update {
     }
   }
 
+  // At once where there are registers for it: each part waits for the vectors anew.
   __device__ __forceinline__ void store_held() const {
+    constexpr bool at_once = !row.adds_hidden && G::chunks_per_thread <= STG_CHUNKS_AT_ONCE;
+    constexpr int n = at_once ? G::chunks_per_thread : G::chunks_per_turn;
 #pragma unroll
-    for (int h = 0; h < G::turns; h++) {
-      float x[G::chunks_per_turn][8];
-      held(h, x);
+    for (int first = 0; first < G::chunks_per_thread; first += n) {
+      float x[n][8];
+      held(first, x);
 #pragma unroll
-      for (int i = 0; i < G::chunks_per_turn; i++) {
-        const int chunk = h * G::chunks_per_turn + i;
+      for (int i = 0; i < n; i++) {
+        const int chunk = first + i;
         if (stg_has_chunk<G>(chunk)) {
           if (row.adds_hidden) {
             row.add(row.hidden[chunk], x[i]);

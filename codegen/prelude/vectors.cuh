@@ -14,6 +14,7 @@ template <class G> struct stg_vectors {
   const unsigned *const chain; // in global memory, of a row that has a record
   unsigned head;               // its first words, one a lane; 0 where there is none
   int staged = 0;              // vectors in the stage
+  const element *place;        // of vector `lane`; a generic address, in the stage or in the bank
 
   // Ask for the head of a record's chain.
   __device__ __forceinline__ stg_vectors(const stg_steer_args &args, uint4 *memory, int record)
@@ -26,13 +27,17 @@ template <class G> struct stg_vectors {
     return __shfl_sync(STG_ALL, head, k);
   }
 
-  // This thread's first chunk of a vector in the bank or in the stage.
-  static __device__ __forceinline__ const uint4 *first_chunk(const void *vectors, unsigned row) {
-    const element *vector = (const element *)vectors + (unsigned long long)row * G::padded;
-    return (const uint4 *)(vector + stg_chunk<G>(0) * 8);
+  __device__ __forceinline__ const element *in_bank(unsigned row) const {
+    return (const element *)a.bank + (unsigned long long)row * G::padded;
+  }
+  __device__ __forceinline__ element *in_stage(int v) const {
+    return (element *)stage + v * G::padded;
   }
 
-  // From there to this thread's chunk i.
+  // This thread's first chunk of a vector, and from there to its chunk i.
+  static __device__ __forceinline__ const uint4 *first_chunk(const element *vector) {
+    return (const uint4 *)(vector + stg_chunk<G>(0) * 8);
+  }
   static __device__ __forceinline__ int step(int i) {
     return (stg_chunk<G>(i) - stg_chunk<G>(0)) * pieces;
   }
@@ -43,8 +48,8 @@ template <class G> struct stg_vectors {
     staged = n < most ? n : most;
 #pragma unroll 1
     for (int v = 0; v < staged; v++) {
-      const uint4 *from = first_chunk(a.bank, word(4 + v));
-      uint4 *to = (uint4 *)first_chunk(stage, v);
+      const uint4 *from = first_chunk(in_bank(word(4 + v)));
+      uint4 *to = (uint4 *)first_chunk(in_stage(v));
 #pragma unroll
       for (int i = 0; i < G::chunks_per_thread; i++) {
         if (stg_has_chunk<G>(i)) {
@@ -69,9 +74,14 @@ template <class G> struct stg_vectors {
     }
   }
 
-  __device__ __forceinline__ unsigned bank_row(int v) const {
-    const unsigned row = word((4 + v) % STG_LANES);
-    return 4 + v < STG_LANES ? row : __ldg(chain + 4 + v);
+  // Find the places of all vectors, when the stage has been given its own.
+  __device__ __forceinline__ void find() {
+    const int lane = threadIdx.x % STG_LANES, n = word(0) >> 8 & 0xffu;
+    unsigned row = word((4 + lane) % STG_LANES);
+    if (4 + lane >= STG_LANES && lane < n) {
+      row = __ldg(chain + 4 + lane);
+    }
+    place = lane < staged ? in_stage(lane) : in_bank(row);
   }
 };
 
@@ -79,11 +89,11 @@ template <class G> struct stg_vectors {
 template <class G> struct stg_vector {
   typedef stg_vectors<G> all;
   const int v;
-  const uint4 *from; // in the stage or in the bank: generic addresses serve both
+  const uint4 *from;
 
   __device__ __forceinline__ stg_vector(const all &of, int which)
-      : v(which), from(which < of.staged ? all::first_chunk(of.stage, which)
-                                         : all::first_chunk(of.a.bank, of.bank_row(which))) {
+      : v(which), from(all::first_chunk((const typename all::element *)__shfl_sync(
+                      STG_ALL, (unsigned long long)of.place, which))) {
   }
 
   __device__ __forceinline__ void load(int i, typename all::raw &r) const {
