@@ -86,7 +86,6 @@ template <class G> __device__ __forceinline__ void stg_steer_run(const stg_steer
   if (record >= 0) {
     // none of it is what earlier launches write
     vectors.bring();
-    vectors.find();
     vectors.bring_chain(staged);
   }
   stg_wait_for_earlier_launches();

@@ -57,7 +57,7 @@ template <class G> struct stg_update {
 
   // At once where there are registers for it: each part waits for the vectors anew.
   __device__ __forceinline__ void store_held() const {
-    constexpr bool at_once = !row.adds_hidden && G::chunks_per_thread <= STG_CHUNKS_AT_ONCE;
+    constexpr bool at_once = !stg_row<G>::adds_hidden && G::chunks_per_thread <= STG_CHUNKS_AT_ONCE;
     constexpr int n = at_once ? G::chunks_per_thread : G::chunks_per_turn;
 #pragma unroll
     for (int first = 0; first < G::chunks_per_thread; first += n) {

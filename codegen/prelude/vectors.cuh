@@ -13,7 +13,6 @@ template <class G> struct stg_vectors {
   uint4 *const stage;          // [staged_vectors, padded]
   const unsigned *const chain; // in global memory, of a row that has a record
   unsigned head;               // its first words, one a lane; 0 where there is none
-  int staged = 0;              // vectors in the stage
   const element *place;        // of vector `lane`; a generic address, in the stage or in the bank
 
   // Ask for the head of a record's chain.
@@ -42,10 +41,10 @@ template <class G> struct stg_vectors {
     return (stg_chunk<G>(i) - stg_chunk<G>(0)) * pieces;
   }
 
-  // Begin to bring the first vectors to the stage.
+  // Begin to bring the first vectors to the stage, and find the places of all.
   __device__ __forceinline__ void bring() {
     const int n = word(0) >> 8 & 0xffu, most = a.staged_vectors;
-    staged = n < most ? n : most;
+    const int staged = n < most ? n : most;
 #pragma unroll 1
     for (int v = 0; v < staged; v++) {
       const uint4 *from = first_chunk(in_bank(word(4 + v)));
@@ -60,6 +59,15 @@ template <class G> struct stg_vectors {
         }
       }
     }
+    const int lane = threadIdx.x % STG_LANES;
+    place = in_stage(lane);
+    if (n > staged) {
+      unsigned row = word((4 + lane) % STG_LANES);
+      if (4 + lane >= STG_LANES && lane < n) {
+        row = __ldg(chain + 4 + lane);
+      }
+      place = lane < staged ? place : in_bank(row);
+    }
   }
 
   // Begin to bring the chain itself to `to`.
@@ -72,16 +80,6 @@ template <class G> struct stg_vectors {
     for (unsigned w = STG_LANES + 4 * threadIdx.x; w < n; w += 4 * G::threads) {
       stg_copy_async((uint4 *)(to + w), chain + w);
     }
-  }
-
-  // Find the places of all vectors, when the stage has been given its own.
-  __device__ __forceinline__ void find() {
-    const int lane = threadIdx.x % STG_LANES, n = word(0) >> 8 & 0xffu;
-    unsigned row = word((4 + lane) % STG_LANES);
-    if (4 + lane >= STG_LANES && lane < n) {
-      row = __ldg(chain + 4 + lane);
-    }
-    place = lane < staged ? in_stage(lane) : in_bank(row);
   }
 };
 
