@@ -5,6 +5,8 @@
  * with 32 distinct slots. STG_TEST_QUICK leaves a part of the geometries, each size and each pair
  * of dtypes still in it.
  */
+#include <string.h>
+
 #include "tests/support/steer_batch.h"
 #include "tests/support/steer_cases.h"
 #include "tests/support/steer_random.h"
@@ -176,10 +178,48 @@ static void chains_of_every_length_act_in_order(void **state) {
   steer_bed_destroy(bed);
 }
 
+/* All 32 vectors that a chain may have, and an op without vectors behind them: nothing of a chain
+ * or of a Gram matrix may be read past its end. */
+static void a_chain_of_all_vectors_may_end_in_an_op_of_none(void **state) {
+  static const char four[] = "{ \"op\": \"four\", \"vectors\": [\"s\", \"t\", \"u\", \"v\"],"
+                             "  \"body\": [\"h += 0.1 * dot(h, s) * t + 0.1 * dot(h, u) * v\"] }";
+  static const char *const ops[] = {"four", "scale_norm"};
+  struct steer_env *env = *state;
+  stg_error error = STG_ERROR_INIT;
+  expect_status(STG_OK, stg_op_register(env->engine, "four.json", four, strlen(four), &error),
+                &error);
+  const stg_steer_desc desc = {.hidden_size = 1000,
+                               .dtype = STG_BF16,
+                               .max_rows = 64,
+                               .max_chain = MAX_OPS,
+                               .ops = ops,
+                               .n_ops = 2};
+  struct steer_bed *bed = steer_bed_create(env, &desc);
+  stg_op_call calls[9];
+  for (size_t k = 0; k < 8; k++) {
+    calls[k] = (stg_op_call){.op = "four"};
+    for (size_t m = 0; m < STG_MAX_CALL_VECTORS; m++) {
+      calls[k].vectors[m] = steer_bed_direction(bed, 4 * k + m, 1);
+    }
+  }
+  calls[8] = steer_scale(0.5F);
+  steer_bed_set(bed, 0, calls, 9);
+  for (int decode = 0; decode < 2; decode++) {
+    struct steer_batch *batch = steer_batch_create(bed, &(struct steer_layout){.rows = 9});
+    steer_batch_fill(batch, 7, 1);
+    steer_batch_map(batch, 0, 9, 0);
+    batch->longest = decode ? 1 : 9;
+    steer_batch_expect_ok(batch);
+    steer_batch_destroy(batch);
+  }
+  steer_bed_destroy(bed);
+}
+
 int steer_sweep_cases(CMFixtureFunction open) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_op_alone_meets_the_bound),
       cmocka_unit_test(chains_of_every_length_act_in_order),
+      cmocka_unit_test(a_chain_of_all_vectors_may_end_in_an_op_of_none),
       cmocka_unit_test(every_size_dtype_state_and_alignment_meets_the_bound),
   };
   return cmocka_run_group_tests_name("steer sweep", tests, open, steer_env_close);
