@@ -116,8 +116,8 @@ typedef struct stg_chain {
  * op or a chain longer than declared), STG_E_CAPACITY (slot, vectors or records),
  * STG_E_NOT_FOUND (vector), STG_E_CUDA, STG_E_DEVICE_LOST, STG_E_FORKED. The slot is unchanged on
  * failure. Any thread. Waits for the device only where the record pool is full of records still in
- * use, or where slots bring more than half a megabyte, which goes out at once, faster than it can be
- * sent.
+ * use, or where slots bring more than half a megabyte, faster than it can be sent: that goes out at
+ * once.
  */
 STG_API STG_NODISCARD stg_status stg_steer_slot_set(stg_steer *steer, uint32_t slot,
                                                     const stg_chain *chains, size_t n_chains,
