@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """bench show: rows of an earlier run, printed and drawn as that run did; no GPU is asked for."""
 import json
+import os
 import xml.dom.minidom
 
 import tap
-from cli import FAILED, ROOT, WRONG, Case
+from cli import DONE, FAILED, ROOT, WRONG, Case
 
 RESULTS = sorted((ROOT / "tools" / "bench" / "results").glob("*.json"))
 
@@ -151,6 +152,19 @@ class Recorded(Case):
             with self.subTest(path=path.name):
                 shown = self.succeed("bench", "show", path, "--json").json()
                 self.assertEqual(shown, json.loads(path.read_text())["rows"])
+
+    def test_every_recorded_plot_is_what_is_drawn_from_its_rows(self):
+        for path in RESULTS:
+            with self.subTest(path=path.name):
+                plot = path.with_suffix(".svg")
+                drawn = self.folder / plot.name
+                outcome = self.succeed("bench", "show", path, "--plot", drawn)
+                self.assertEqual(outcome.code, DONE)
+                place = os.path.relpath(path, ROOT)
+                self.assertTrue(
+                    plot.read_bytes() == drawn.read_bytes(),
+                    f"draw it again: steergraph bench show {place} "
+                    f"--plot {place.removesuffix('.json')}.svg")
 
 
 if __name__ == "__main__":

@@ -169,12 +169,18 @@ def main() -> int:
         text = (root / "README.md").read_text()
         missing = [line for line in NORM_LINES if line not in text]
         report(status == 0 and not missing, "renders what is over unsteered", f"{missing} in {text}")
+        (root / "tools/bench/results/n.svg").write_text("<svg/>")
+        report(table(root, "check")[0] == 1, "check fails when a plot was added", text)
+        table(root, "write")
+        text = (root / "README.md").read_text()
+        shown = "![The times of this run as bars](tools/bench/results/n.svg)\n\n" + END
+        report(shown in text, "shows the plot under the tables", text)
         for name in ("../n", "/tmp/n", "a/b", "", "..", "a\nb"):
             status, said = table(root, "record", name, *words[2:], text=json.dumps(NEW))
             report(status == 1 and "is no name of a result file" in said and said.count("\n") == 1,
                    f"refuses to record as {name!r}", said)
         files = sorted(path.name for path in root.rglob("*") if path.is_file())
-        report(files == ["README.md", "n.json"], "leaves nothing else behind", f"{files}")
+        report(files == ["README.md", "n.json", "n.svg"], "leaves nothing else behind", f"{files}")
     for name, value, expected in REFUSED:
         with tempfile.TemporaryDirectory() as folder:
             status, said = table(tree(folder, README, {"a.json": value}), "check")

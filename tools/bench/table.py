@@ -12,7 +12,8 @@ SPEC...` by older versions, which had a "kernel" and no "series", keep their own
 Of a run the README shows, per workload of the suites steer and decode, our time, the floor, how many
 times ours each PyTorch peer takes, and how many times that of the same batch unsteered ours is, where
 that was measured; what a batch takes whose vectors come by RPC; and what is said of warming up. All
-else stays in the file.
+else stays in the file. Under them it shows the run's plot, which `steergraph bench show` draws into
+a file of the same name, NAME.svg.
 """
 import argparse
 import datetime
@@ -284,6 +285,9 @@ def render(root: pathlib.Path) -> str:
     for path in sorted((root / RESULTS).glob("*.json")):
         place = path.relative_to(root).as_posix()
         blocks.append("\n".join(render_run(read_run(path.read_bytes(), place))))
+        plot = path.with_suffix(".svg")
+        if plot.is_file():
+            blocks.append(f"![The times of this run as bars]({plot.relative_to(root).as_posix()})")
     return "\n\n".join(blocks) if blocks else NOTHING
 
 
