@@ -55,7 +55,7 @@ typedef enum stg_cache_mode {
  */
 typedef struct stg_options {
   size_t struct_size; /* sizeof(stg_options) */
-  bool enabled;       /* STEERLLM_COMPILE_STEERING; for hosts, the library does not act on it */
+  bool enabled;       /* STEERLLM_COMPILE_STEERING; for hosts: see stg_enabled */
   stg_backend backend;
   int device; /* CUDA ordinal */
   stg_compile_mode compile;
@@ -83,6 +83,14 @@ STG_API void stg_options_init(stg_options *options);
  * allowed.
  */
 STG_API STG_NODISCARD stg_status stg_options_from_env(stg_options *options, stg_error *reterr);
+
+/**
+ * Whether the host is to steer through the library: false where STEERLLM_COMPILE_STEERING was
+ * unset, empty or 0, and the host then keeps its own path and opens no engine. The library itself
+ * does not act on it: what a host asks for is done. `options` as stg_options_from_env filled it;
+ * NULL, or a struct of another size, is false. Reads nothing but the struct. Any thread.
+ */
+STG_API bool stg_enabled(const stg_options *options);
 
 /**
  * Open an engine. With backend auto, the log says in one line (level info) which backend and why.
