@@ -32,6 +32,7 @@ PLANTED = [
     ("layers", "tools/bad.c", '#include "runtime/driver.h"', "no arrow leads from tools to runtime"),
     ("layers", "tools/bad.c", '#include "engine/plan.h"', "no arrow leads from tools to engine"),
     ("layers", "tools/bad.c", '#include "codegen/steer.h"', "no arrow leads from tools to codegen"),
+    ("layers", "tools/examples/bad.c", '#include "engine/offline.h"', "no arrow leads from tools/examples to engine"),
     ("layers", "engine/bad.c", "#include <cuda.h>", "engine may not include <cuda.h>"),
     ("layers", "engine/bad.c", "#  include <cuda_runtime.h>", "engine may not include <cuda_runtime.h>"),
     ("layers", "codegen/bad.c", "#include <nvrtc.h>", "codegen may not include <nvrtc.h>"),
