@@ -50,17 +50,16 @@ struct host {
   stg_steer *steer;
   stg_frame *frames[IN_FLIGHT];
   stg_stream streams[IN_FLIGHT]; /* NULL on the CPU, which does not look at them */
-  float *hidden[IN_FLIGHT];      /* [MAX_ROWS, HIDDEN] */
+  void *hidden[IN_FLIGHT];       /* float [MAX_ROWS, HIDDEN] */
   int32_t slots[REQUESTS];       /* STG_ROW_UNSTEERED for those that have none */
   bool taken[SLOTS];
 };
 
 /*
- * Tensors and streams. A real host has its own, in device memory; this one lets the driver pin host
- * memory, which the GPU reads and writes where it lies.
+ * Tensors and streams. A real host has its own, in device memory. This one has host memory, and for
+ * a GPU lets the driver pin it, which the GPU then reads and writes where it lies.
  */
 struct driver {
-  void *library; /* NULL: the CPU backend, whose tensors are host memory anyway */
   int (*init)(unsigned flags);
   int (*retain)(void **context, int device);
   int (*set_current)(void *context);
@@ -71,7 +70,28 @@ struct driver {
   int (*synchronize)(void *stream);
 };
 
-static bool driver_find(struct driver *driver) {
+static int host_alloc(void **memory, size_t bytes) {
+  *memory = malloc(bytes);
+  return *memory == NULL;
+}
+
+static int host_free(void *memory) {
+  free(memory);
+  return 0;
+}
+
+static int no_stream(void **stream, unsigned flags) {
+  (void)flags;
+  *stream = NULL;
+  return 0;
+}
+
+static int nothing_to_do(void *stream) {
+  (void)stream;
+  return 0;
+}
+
+static bool driver_find(void *library, struct driver *driver) {
   const struct {
     const char *name;
     void *function;
@@ -86,7 +106,7 @@ static bool driver_find(struct driver *driver) {
       {"cuStreamSynchronize", &driver->synchronize},
   };
   for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
-    void *symbol = dlsym(driver->library, calls[i].name);
+    void *symbol = dlsym(library, calls[i].name);
     if (symbol == NULL) {
       return false;
     }
@@ -96,42 +116,14 @@ static bool driver_find(struct driver *driver) {
 }
 
 static bool driver_open(struct driver *driver) {
-  void *context = NULL;
-  driver->library = dlopen("libcuda.so.1", RTLD_NOW);
-  return driver->library != NULL && driver_find(driver) && driver->init(0) == 0 &&
-         driver->retain(&context, 0) == 0 && driver->set_current(context) == 0;
-}
-
-static float *tensor_alloc(const struct driver *driver) {
-  const size_t bytes = sizeof(float) * MAX_ROWS * HIDDEN;
-  void *memory = NULL;
-  if (driver->library == NULL) {
-    return malloc(bytes);
+  struct driver found;
+  void *library = dlopen("libcuda.so.1", RTLD_NOW), *context = NULL;
+  if (library == NULL || !driver_find(library, &found) || found.init(0) != 0 ||
+      found.retain(&context, 0) != 0 || found.set_current(context) != 0) {
+    return false;
   }
-  return driver->alloc(&memory, bytes) == 0 ? memory : NULL;
-}
-
-/* A frame's work goes on one stream, so that batches may overlap. */
-static bool stream_create(const struct driver *driver, stg_stream *ret_stream) {
-  const unsigned non_blocking = 1;
-  return driver->library == NULL || driver->stream_create(ret_stream, non_blocking) == 0;
-}
-
-static void batch_free(const struct driver *driver, float *tensor, stg_stream stream) {
-  if (driver->library == NULL) {
-    free(tensor);
-    return;
-  }
-  if (tensor != NULL) {
-    driver->free(tensor);
-  }
-  if (stream != NULL) {
-    driver->stream_destroy(stream);
-  }
-}
-
-static bool wait_for(const struct driver *driver, stg_stream stream) {
-  return driver->library == NULL || driver->synchronize(stream) == 0;
+  *driver = found;
+  return true;
 }
 
 static void print_log(void *user, stg_log_level level, const char *text) {
@@ -162,8 +154,10 @@ static stg_status open_host(const stg_options *options, struct driver *driver, s
   }
   status = stg_steer_create(host->engine, &desc, &host->steer, err);
   for (int i = 0; i < IN_FLIGHT && status == STG_OK; i++) {
-    host->hidden[i] = tensor_alloc(driver);
-    if (host->hidden[i] == NULL || !stream_create(driver, &host->streams[i])) {
+    const size_t bytes = sizeof(float) * MAX_ROWS * HIDDEN;
+    const unsigned non_blocking = 1;
+    if (driver->alloc(&host->hidden[i], bytes) != 0 ||
+        driver->stream_create(&host->streams[i], non_blocking) != 0) {
       snprintf(err->message, sizeof err->message, "no tensor or no stream for batch %d", i);
       return STG_E_NO_MEMORY;
     }
@@ -176,7 +170,12 @@ static stg_status open_host(const stg_options *options, struct driver *driver, s
 static stg_status close_host(const struct driver *driver, struct host *host, stg_error *err) {
   for (int i = 0; i < IN_FLIGHT; i++) {
     stg_frame_destroy(host->frames[i]);
-    batch_free(driver, host->hidden[i], host->streams[i]);
+    if (host->hidden[i] != NULL) {
+      driver->free(host->hidden[i]);
+    }
+    if (host->streams[i] != NULL) {
+      driver->stream_destroy(host->streams[i]);
+    }
   }
   stg_status status = stg_steer_destroy(host->steer, err);
   return status == STG_OK ? stg_engine_destroy(host->engine, err) : status;
@@ -297,7 +296,7 @@ static void print_step(const struct host *host, int step) {
 /* A batch is read when its place is needed: until then it and the one behind it are in flight. */
 static stg_status serve(const struct driver *driver, struct host *host, stg_error *err) {
   for (int step = 0; step < STEPS + IN_FLIGHT; step++) {
-    if (step >= IN_FLIGHT && !wait_for(driver, host->streams[step % IN_FLIGHT])) {
+    if (step >= IN_FLIGHT && driver->synchronize(host->streams[step % IN_FLIGHT]) != 0) {
       snprintf(err->message, sizeof err->message, "step %d did not end well", step - IN_FLIGHT);
       return STG_E_CUDA;
     }
@@ -328,7 +327,11 @@ static void print_stats(const stg_engine *engine) {
 int main(void) {
   stg_options options;
   stg_error err = STG_ERROR_INIT;
-  struct driver driver = {0};
+  struct driver driver = {.alloc = host_alloc,
+                          .free = host_free,
+                          .stream_create = no_stream,
+                          .stream_destroy = nothing_to_do,
+                          .synchronize = nothing_to_do};
   struct host host = {0};
   stg_status status = stg_options_from_env(&options, &err);
   if (status == STG_OK && !stg_enabled(&options)) {
