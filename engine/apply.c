@@ -192,7 +192,11 @@ static stg_status apply_cuda(stg_frame *frame, const stg_apply *apply, int64_t s
     return STG_OK;
   }
   status = stg_plan_launch(engine, frame->plan, &launch, &args, reterr);
-  frame->fresh = frame->fresh && status != STG_OK;
+  if (status == STG_OK) {
+    frame->fresh = false;
+    stg_usage_launch(&engine->usage, frame->steer->decl.tier0 ? 0 : 1);
+    stg_usage_apply(&engine->usage, &frame->tally, apply->layer);
+  }
   return status;
 }
 
@@ -228,7 +232,11 @@ static stg_status apply_cpu(stg_frame *frame, const stg_apply *apply, int64_t st
       .weight = apply->weight,
       .epsilon = decl->epsilon,
   };
-  return stg_cpu_steer(&batch, reterr);
+  const stg_status status = stg_cpu_steer(&batch, reterr);
+  if (status == STG_OK) {
+    stg_usage_apply(&frame->steer->engine->usage, &frame->tally, apply->layer);
+  }
+  return status;
 }
 
 static stg_status check_tensors(const stg_frame *frame, const stg_apply *apply, int64_t stride,
