@@ -5,6 +5,7 @@
 #include "engine/cpu/steer.h"
 #include "engine/steer.h"
 #include "runtime/base/dtype.h"
+#include "runtime/nvtx.h"
 
 /* Whether the bytes [a, a+a_bytes) and [b, b+b_bytes) have some in common. */
 static bool meets(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
@@ -260,6 +261,9 @@ stg_status stg_steer_apply(stg_frame *frame, const stg_apply *apply, stg_stream 
   }
   struct stg_engine *engine = frame->steer->engine;
   atomic_fetch_add_explicit(&engine->counters.applies, 1, memory_order_relaxed);
-  return stg_engine_is_cuda(engine) ? apply_cuda(frame, apply, stride, stream, reterr)
-                                    : apply_cpu(frame, apply, stride, reterr);
+  stg_nvtx_push_layer("apply", apply->layer);
+  status = stg_engine_is_cuda(engine) ? apply_cuda(frame, apply, stride, stream, reterr)
+                                      : apply_cpu(frame, apply, stride, reterr);
+  stg_nvtx_pop();
+  return status;
 }

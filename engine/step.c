@@ -6,6 +6,7 @@
 
 #include "engine/steer.h"
 #include "runtime/base/intmath.h"
+#include "runtime/nvtx.h"
 
 /* What a host row map says of its batch: runs of equal entries are requests. */
 struct map_facts {
@@ -254,19 +255,25 @@ static stg_status locked_step(stg_frame *frame, const stg_step *step,
 stg_status stg_steer_step_held(stg_frame *frame, const stg_step *step, stg_stream stream,
                                stg_error *reterr) {
   struct plan_of_step wanted;
+  stg_nvtx_push("step");
   stg_status status = prepare(frame, step, stream, &wanted, reterr);
-  return status == STG_OK ? locked_step(frame, step, &wanted, stream, reterr) : status;
+  if (status == STG_OK) {
+    status = locked_step(frame, step, &wanted, stream, reterr);
+  }
+  stg_nvtx_pop();
+  return status;
 }
 
 stg_status stg_steer_step(stg_frame *frame, const stg_step *step, stg_stream stream,
                           stg_error *reterr) {
   struct plan_of_step wanted;
+  stg_nvtx_push("step");
   stg_status status = prepare(frame, step, stream, &wanted, reterr);
-  if (status != STG_OK) {
-    return status;
+  if (status == STG_OK) {
+    pthread_mutex_lock(&frame->steer->lock);
+    status = locked_step(frame, step, &wanted, stream, reterr);
+    pthread_mutex_unlock(&frame->steer->lock);
   }
-  pthread_mutex_lock(&frame->steer->lock);
-  status = locked_step(frame, step, &wanted, stream, reterr);
-  pthread_mutex_unlock(&frame->steer->lock);
+  stg_nvtx_pop();
   return status;
 }

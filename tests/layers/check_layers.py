@@ -38,6 +38,7 @@ VENDORS = {
     "cuda.h": {"runtime"},
     "cudaTypedefs.h": {"runtime"},
     "nvrtc.h": {"runtime"},
+    "nvtx3": {"runtime", "tests"},
     "dlfcn.h": {"runtime", "tools/bench", "tools/examples", "tests"},
     "xxhash.h": {"runtime/base"},
     "cjson/cJSON.h": {"runtime", "specs", "engine", "tools", "tests"},
@@ -58,6 +59,7 @@ def layer_of(path: str) -> str:
 def vendor_fault(layer: str, header: str) -> str:
     name = "cuda.h" if header.startswith("cuda") and header not in VENDORS else header
     name = "cjson/cJSON.h" if header == "cJSON.h" else name
+    name = "nvtx3" if header.startswith(("nvtx3/", "nvToolsExt")) else name
     if name in VENDORS and layer not in VENDORS[name]:
         return f"{layer} may not include <{header}>, only {', '.join(sorted(VENDORS[name]))} may"
     return ""

@@ -35,6 +35,7 @@ PLANTED = [
     ("layers", "tools/examples/bad.c", '#include "engine/offline.h"', "no arrow leads from tools/examples to engine"),
     ("layers", "engine/bad.c", "#include <cuda.h>", "engine may not include <cuda.h>"),
     ("layers", "engine/bad.c", "#  include <cuda_runtime.h>", "engine may not include <cuda_runtime.h>"),
+    ("layers", "engine/bad.c", "#include <nvtx3/nvToolsExt.h>", "engine may not include <nvtx3/nvToolsExt.h>"),
     ("layers", "codegen/bad.c", "#include <nvrtc.h>", "codegen may not include <nvrtc.h>"),
     ("layers", "codegen/bad.c", "#include <cJSON.h>", "codegen may not include <cJSON.h>"),
     ("layers", "specs/bad.c", '#include "json.h"', 'write "layer/file.h" from the root'),

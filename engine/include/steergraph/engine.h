@@ -94,6 +94,8 @@ STG_API bool stg_enabled(const stg_options *options);
 
 /**
  * Open an engine. With backend auto, the log says in one line (level info) which backend and why.
+ * The first engine of a process also asks for a profiler that listens through NVTX: steps, applies,
+ * slot_set, set_params and compiles are then ranges of its domain "steergraph".
  * @return STG_E_NO_DEVICE when cuda was asked for and is not to be had; STG_E_UNSUPPORTED below
  * sm_80.
  */
