@@ -22,21 +22,45 @@ void stg_row_tally_finish(struct stg_row_tally *tally) {
   *tally = (struct stg_row_tally){0};
 }
 
-static void add_rows(struct stg_row_tally *tally, const struct stg_record *record, uint32_t rows) {
-  if (record->n_chains == tally->layers) {
-    tally->everywhere += rows;
-    return;
+/* Requests mostly have chains at the same layers as others: those are counted as one. */
+#define MAX_GROUPS 8
+struct group {
+  const uint64_t *layers; /* a record's */
+  uint32_t rows;
+};
+
+/* Add rows at each layer of the mask. */
+static void spread(struct stg_row_tally *tally, const uint64_t *layers, uint32_t rows) {
+  for (size_t w = 0; w < stg_record_layer_words(tally->layers); w++) {
+    for (uint64_t left = layers[w]; left != 0; left &= left - 1) {
+      tally->rows_at[w * 64 + (size_t)__builtin_ctzll(left)] += rows;
+    }
   }
-  for (size_t i = 0; i < record->n_chains; i++) {
-    tally->rows_at[record->chains[i].layer] += rows;
+}
+
+/* Put rows to the group of their layers, to a new one, or, where there are too many, apart. */
+static void add_rows(struct stg_row_tally *tally, struct group *groups, size_t *n_groups,
+                     const uint64_t *layers, uint32_t rows) {
+  const size_t bytes = stg_record_layer_words(tally->layers) * sizeof *layers;
+  size_t g = 0;
+  while (g < *n_groups && memcmp(groups[g].layers, layers, bytes) != 0) {
+    g++;
+  }
+  if (g < *n_groups) {
+    groups[g].rows += rows;
+  } else if (g < MAX_GROUPS) {
+    groups[(*n_groups)++] = (struct group){layers, rows};
+  } else {
+    spread(tally, layers, rows);
   }
 }
 
 /* Runs of equal entries are requests mostly, so a record is looked at once for each of them. */
 void stg_row_tally_read(struct stg_row_tally *tally, const int32_t *row_map, int64_t rows,
                         struct stg_record *const *records) {
+  struct group groups[MAX_GROUPS];
+  size_t n_groups = 0;
   memset(tally->rows_at, 0, tally->layers * sizeof *tally->rows_at);
-  tally->everywhere = 0;
   tally->live = 0;
   tally->seen = true;
   for (int64_t from = 0, to; from < rows; from = to) {
@@ -46,8 +70,11 @@ void stg_row_tally_read(struct stg_row_tally *tally, const int32_t *row_map, int
     }
     tally->live += slot != STG_ROW_PADDING ? to - from : 0;
     if (slot >= 0 && records[slot] != NULL) {
-      add_rows(tally, records[slot], (uint32_t)(to - from));
+      add_rows(tally, groups, &n_groups, records[slot]->layers, (uint32_t)(to - from));
     }
+  }
+  for (size_t g = 0; g < n_groups; g++) {
+    spread(tally, groups[g].layers, groups[g].rows);
   }
 }
 
@@ -75,7 +102,7 @@ void stg_usage_apply(struct stg_usage *usage, const struct stg_row_tally *tally,
     add(&usage->rows_unseen, tally->live);
     return;
   }
-  const int64_t steered = (int64_t)tally->everywhere + tally->rows_at[layer];
+  const int64_t steered = tally->rows_at[layer];
   add(&usage->rows_steered, steered);
   add(&usage->rows_untouched, tally->live - steered);
 }

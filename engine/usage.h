@@ -31,10 +31,9 @@ struct stg_usage {
 /* What a step's row map says of every layer: how many of its rows have a chain there. */
 struct stg_row_tally {
   uint32_t layers;
-  uint32_t *rows_at;   /* [layers], on top of `everywhere` */
-  uint32_t everywhere; /* rows of records that have a chain at every layer */
-  int64_t live;        /* rows that are not padding */
-  bool seen;           /* false: the map is on the device, and `live` all that is known of it */
+  uint32_t *rows_at; /* [layers] */
+  int64_t live;      /* rows that are not padding */
+  bool seen;         /* false: the map is on the device, and `live` all that is known of it */
 };
 
 /** STG_E_NO_MEMORY. */

@@ -14,6 +14,7 @@
 #include <steergraph/steergraph.h>
 
 #include "engine/hostmem.h"
+#include "engine/usage.h"
 #include "runtime/device.h"
 #include "tests/support/host_device.h"
 
@@ -151,6 +152,43 @@ static void rows_with_and_without_a_chain_are_counted_by_layer(void **state) {
   check_rows(STG_BACKEND_CUDA);
 }
 
+/* Layer l of record r: sets that differ, of which there are more than are counted together. */
+static bool has_chain(uint32_t r, uint32_t l) {
+  return (l * 7 + r * r) % (r % 13 + 2) == 0;
+}
+
+static void layer_sets_of_many_kinds_are_told_apart(void **state) {
+  (void)state;
+  enum { MANY_LAYERS = 130, RECORDS = 20, MANY_ROWS = 200 };
+  uint64_t masks[RECORDS][3] = {{0}};
+  struct stg_record records[RECORDS] = {{0}};
+  struct stg_record *shown[RECORDS];
+  int32_t map[MANY_ROWS];
+  uint32_t expected[MANY_LAYERS] = {0};
+  struct stg_row_tally tally;
+  stg_error error = STG_ERROR_INIT;
+  for (uint32_t r = 0; r < RECORDS; r++) {
+    for (uint32_t l = 0; l < MANY_LAYERS; l++) {
+      masks[r][l / 64] |= (uint64_t)has_chain(r, l) << l % 64;
+    }
+    records[r].layers = masks[r];
+    shown[r] = r == 11 ? NULL : &records[r];
+  }
+  for (uint32_t i = 0; i < MANY_ROWS; i++) {
+    map[i] = (int32_t)(i * i / 3 % RECORDS);
+    for (uint32_t l = 0; l < MANY_LAYERS; l++) {
+      expected[l] += map[i] != 11 && has_chain((uint32_t)map[i], l);
+    }
+  }
+  ok(stg_row_tally_init(&tally, MANY_LAYERS, &error), &error);
+  for (int again = 0; again < 2; again++) {
+    stg_row_tally_read(&tally, map, MANY_ROWS, shown);
+    assert_int_equal(MANY_ROWS, tally.live);
+    assert_memory_equal(expected, tally.rows_at, sizeof expected);
+  }
+  stg_row_tally_finish(&tally);
+}
+
 static void padding_is_what_the_buckets_have_beyond(void **state) {
   (void)state;
   struct bed bed;
@@ -261,6 +299,7 @@ static void tables_on_the_cpu_hold_no_device_memory(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rows_with_and_without_a_chain_are_counted_by_layer),
+      cmocka_unit_test(layer_sets_of_many_kinds_are_told_apart),
       cmocka_unit_test(padding_is_what_the_buckets_have_beyond),
       cmocka_unit_test(a_refused_step_counts_nothing),
       cmocka_unit_test(rows_of_maps_on_the_device_are_not_looked_at),
