@@ -5,6 +5,7 @@
 #include "engine/cpu/steer.h"
 #include "engine/steer.h"
 #include "runtime/base/dtype.h"
+#include "runtime/nvtx.h"
 
 /* Whether the bytes [a, a+a_bytes) and [b, b+b_bytes) have some in common. */
 static bool meets(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
@@ -192,7 +193,11 @@ static stg_status apply_cuda(stg_frame *frame, const stg_apply *apply, int64_t s
     return STG_OK;
   }
   status = stg_plan_launch(engine, frame->plan, &launch, &args, reterr);
-  frame->fresh = frame->fresh && status != STG_OK;
+  if (status == STG_OK) {
+    frame->fresh = false;
+    stg_usage_launch(&engine->usage, frame->steer->decl.tier0 ? 0 : 1);
+    stg_usage_apply(&engine->usage, &frame->tally, apply->layer);
+  }
   return status;
 }
 
@@ -228,7 +233,11 @@ static stg_status apply_cpu(stg_frame *frame, const stg_apply *apply, int64_t st
       .weight = apply->weight,
       .epsilon = decl->epsilon,
   };
-  return stg_cpu_steer(&batch, reterr);
+  const stg_status status = stg_cpu_steer(&batch, reterr);
+  if (status == STG_OK) {
+    stg_usage_apply(&frame->steer->engine->usage, &frame->tally, apply->layer);
+  }
+  return status;
 }
 
 static stg_status check_tensors(const stg_frame *frame, const stg_apply *apply, int64_t stride,
@@ -252,6 +261,9 @@ stg_status stg_steer_apply(stg_frame *frame, const stg_apply *apply, stg_stream 
   }
   struct stg_engine *engine = frame->steer->engine;
   atomic_fetch_add_explicit(&engine->counters.applies, 1, memory_order_relaxed);
-  return stg_engine_is_cuda(engine) ? apply_cuda(frame, apply, stride, stream, reterr)
-                                    : apply_cpu(frame, apply, stride, reterr);
+  stg_nvtx_push_layer("apply", apply->layer);
+  status = stg_engine_is_cuda(engine) ? apply_cuda(frame, apply, stride, stream, reterr)
+                                      : apply_cpu(frame, apply, stride, reterr);
+  stg_nvtx_pop();
+  return status;
 }

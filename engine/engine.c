@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/nvtx.h"
 
 static stg_status check_options(const stg_options *options, stg_error *reterr) {
   if (options == NULL || options->struct_size != sizeof *options) {
@@ -147,6 +148,7 @@ stg_status stg_engine_create(const stg_options *options, stg_engine **ret_engine
   if (engine == NULL) {
     return stg_error_memory(reterr, "an engine", sizeof *engine);
   }
+  stg_nvtx_open();
   engine->log = (struct stg_log){options->log, options->log_user, options->log_level};
   engine->compile = options->compile == STG_COMPILE_NEVER ? STG_COMPILE_NEVER : STG_COMPILE_BLOCK;
   engine->launch = options->launch == STG_LAUNCH_PLAIN ? STG_LAUNCH_PLAIN : STG_LAUNCH_GRAPH;

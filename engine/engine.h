@@ -10,6 +10,7 @@
 #include <steergraph/engine.h>
 
 #include "engine/ops.h"
+#include "engine/usage.h"
 #include "engine/vectors.h"
 #include "runtime/device.h"
 #include "runtime/disk_cache.h"
@@ -40,6 +41,7 @@ struct stg_engine {
   struct stg_vector_table *vectors;
   atomic_uint steers; /* alive */
   struct stg_engine_counters counters;
+  struct stg_usage usage;
 };
 
 static inline bool stg_engine_is_cuda(const struct stg_engine *engine) {

@@ -37,6 +37,12 @@ static stg_status create_device_side(stg_frame *frame, stg_error *reterr) {
   if (status == STG_OK) {
     status = stg_stream_synchronize(device, stream, reterr);
   }
+  if (status == STG_OK) {
+    frame->held = (struct stg_held_bytes){
+        .frame = (map_words + table_words) * sizeof(int32_t),
+        .pinned = stg_staging_bytes(&frame->staging),
+    };
+  }
   return status;
 }
 
@@ -74,9 +80,13 @@ stg_status stg_frame_create(stg_steer *steer, stg_frame **ret_frame, stg_error *
                  : stg_error_memory(reterr, "a frame", steer->decl.max_slots * sizeof(void *));
   }
   if (status == STG_OK) {
+    status = stg_row_tally_init(&frame->tally, steer->decl.layers, reterr);
+  }
+  if (status == STG_OK) {
     status = stg_engine_is_cuda(steer->engine) ? create_device_side(frame, reterr)
                                                : create_host_side(frame, reterr);
   }
+  stg_usage_hold(&steer->engine->usage, &frame->held);
   pthread_mutex_lock(&steer->lock);
   if (status != STG_OK) {
     stg_frame_free(frame);
@@ -117,6 +127,8 @@ void stg_frame_free(stg_frame *frame) {
   stg_steer *steer = frame->steer;
   struct stg_device *device = steer->engine->device;
   struct stg_record_store store = stg_steer_store(steer);
+  stg_usage_let_go(&steer->engine->usage, &frame->held);
+  stg_row_tally_finish(&frame->tally);
   stg_exec_release(frame->exec);
   stg_staging_finish(&frame->staging, &store);
   for (uint32_t s = 0; frame->snapshot != NULL && s < steer->decl.max_slots; s++) {

@@ -1,6 +1,7 @@
 /*
- * offline.h: what the command line needs of the engine beyond the public API: the text behind a
- * signature, and compiling for any architecture without a device. Internal: not installed, not ABI.
+ * offline.h: what the command line needs of the engine beyond the public API: its options, the text
+ * behind a signature, and compiling for any architecture without a device. Internal: not installed,
+ * not ABI.
  */
 #ifndef STG_ENGINE_OFFLINE_H
 #define STG_ENGINE_OFFLINE_H
@@ -8,6 +9,13 @@
 #include <steergraph/steer.h>
 
 #include "runtime/base/arena.h"
+
+/**
+ * Fill options from the environment as stg_options_from_env does, but for
+ * STEERLLM_COMPILE_STEERING, which is a word to a host: whoever runs the command has asked for it
+ * already. `enabled` stays false.
+ */
+STG_NODISCARD stg_status stg_options_for_command(stg_options *options, stg_error *reterr);
 
 /* The two tiles of the steer kernel. */
 enum stg_tile { STG_TILE_DECODE, STG_TILE_PREFILL };

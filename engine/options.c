@@ -7,6 +7,7 @@
 
 #include <steergraph/engine.h>
 
+#include "engine/offline.h"
 #include "runtime/base/error.h"
 
 void stg_options_init(stg_options *options) {
@@ -73,17 +74,11 @@ static const char *default_cache_path(void) {
   return path;
 }
 
-stg_status stg_options_from_env(stg_options *options, stg_error *reterr) {
-  if (options == NULL) {
-    return stg_error_set(reterr, STG_E_INVALID, "stg_options_from_env: options is NULL");
-  }
+stg_status stg_options_for_command(stg_options *options, stg_error *reterr) {
   stg_options read;
   stg_options_init(&read);
   bool no_jit = false;
-  stg_status status = read_switch("STEERLLM_COMPILE_STEERING", &read.enabled, reterr);
-  if (status == STG_OK) {
-    status = read_switch("STEERGRAPH_NO_JIT", &no_jit, reterr);
-  }
+  stg_status status = read_switch("STEERGRAPH_NO_JIT", &no_jit, reterr);
   if (status == STG_OK) {
     status = read_log_level(&read.log_level, reterr);
   }
@@ -95,4 +90,26 @@ stg_status stg_options_from_env(stg_options *options, stg_error *reterr) {
   read.nvrtc_options = getenv("NVRTC_APPEND_FLAGS");
   *options = read;
   return STG_OK;
+}
+
+stg_status stg_options_from_env(stg_options *options, stg_error *reterr) {
+  if (options == NULL) {
+    return stg_error_set(reterr, STG_E_INVALID, "stg_options_from_env: options is NULL");
+  }
+  stg_options read;
+  bool enabled = false;
+  stg_status status = read_switch("STEERLLM_COMPILE_STEERING", &enabled, reterr);
+  if (status == STG_OK) {
+    status = stg_options_for_command(&read, reterr);
+  }
+  if (status != STG_OK) {
+    return status;
+  }
+  read.enabled = enabled;
+  *options = read;
+  return STG_OK;
+}
+
+bool stg_enabled(const stg_options *options) {
+  return options != NULL && options->struct_size == sizeof *options && options->enabled;
 }

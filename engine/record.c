@@ -299,6 +299,20 @@ static stg_status order_chains(struct stg_record *record, stg_error *reterr) {
   return STG_OK;
 }
 
+static stg_status note_layers(const struct stg_record_store *store, struct stg_record *record,
+                              stg_error *reterr) {
+  const size_t words = stg_record_layer_words(store->decl->layers);
+  record->layers = stg_arena_alloc(&record->arena, words, sizeof *record->layers);
+  if (record->layers == NULL) {
+    return stg_arena_status(&record->arena, reterr);
+  }
+  for (size_t i = 0; i < record->n_chains; i++) {
+    const uint32_t layer = record->chains[i].layer;
+    record->layers[layer / 64] |= UINT64_C(1) << layer % 64;
+  }
+  return STG_OK;
+}
+
 stg_status stg_record_create(struct stg_record_store *store, const stg_chain *chains,
                              size_t n_chains, struct stg_record **ret_record, stg_error *reterr) {
   if (n_chains > store->decl->layers) {
@@ -322,6 +336,9 @@ stg_status stg_record_create(struct stg_record_store *store, const stg_chain *ch
   }
   if (status == STG_OK) {
     status = order_chains(record, reterr);
+  }
+  if (status == STG_OK) {
+    status = note_layers(store, record, reterr);
   }
   if (status == STG_OK && store->pool != NULL) {
     status = lay_out(store, record, reterr);

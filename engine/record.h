@@ -39,6 +39,7 @@ struct stg_record {
   struct stg_arena arena;
   size_t n_chains;
   struct stg_record_chain *chains; /* by layer, ascending */
+  uint64_t *layers;                /* bit l of them all: there is a chain at layer l */
   size_t offset;                   /* device: in the pool, bytes; 0: none */
   uint32_t chain_words;            /* device: room of each layer's chain */
   size_t words;                    /* device: of all layers */
@@ -72,6 +73,10 @@ STG_NODISCARD stg_status stg_record_digest(const struct stg_record_store *store,
                                            stg_error *reterr);
 /** The chain of a layer, or NULL. */
 const struct stg_record_chain *stg_record_find(const struct stg_record *record, uint32_t layer);
+/** Words of `layers` in a record of a table that declares so many. */
+static inline size_t stg_record_layer_words(uint32_t layers) {
+  return (layers + 63u) / 64u;
+}
 /** Write the device form of a record: record->words 32-bit words, codegen/steer.h says how. */
 void stg_record_encode(const struct stg_record *record, uint32_t *ret_words);
 /** Device words that a chain of these sizes takes. */

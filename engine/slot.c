@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/steer.h"
+#include "runtime/nvtx.h"
 
 static void reclaim(stg_steer *steer, bool wait) {
   struct stg_record_store store = stg_steer_store(steer);
@@ -78,6 +79,7 @@ stg_status stg_steer_slot_set(stg_steer *steer, uint32_t slot, const stg_chain *
     return stg_error_set(reterr, STG_E_INVALID,
                          "stg_steer_slot_set: chains is NULL with a count of %zu", n_chains);
   }
+  stg_nvtx_push("slot_set");
   pthread_mutex_lock(&steer->lock);
   struct stg_record *record = NULL;
   status = stg_steer_build(steer, chains, n_chains, &record, reterr);
@@ -87,6 +89,7 @@ stg_status stg_steer_slot_set(stg_steer *steer, uint32_t slot, const stg_chain *
     stg_error_prefix(reterr, "slot %u: ", slot);
   }
   pthread_mutex_unlock(&steer->lock);
+  stg_nvtx_pop();
   return status;
 }
 
@@ -160,6 +163,7 @@ stg_status stg_steer_set_params(stg_steer *steer, uint32_t slot, uint32_t layer,
   struct stg_arena arena = {0};
   stg_chain *chains = NULL;
   struct stg_record *record = NULL;
+  stg_nvtx_push("set_params");
   pthread_mutex_lock(&steer->lock);
   const struct stg_record *old = steer->slots[slot].record;
   status = changed_chains(&arena, old, &change, &chains, reterr);
@@ -172,6 +176,7 @@ stg_status stg_steer_set_params(stg_steer *steer, uint32_t slot, uint32_t layer,
     stg_error_prefix(reterr, "slot %u: ", slot);
   }
   pthread_mutex_unlock(&steer->lock);
+  stg_nvtx_pop();
   stg_arena_finish(&arena);
   return status;
 }

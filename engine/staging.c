@@ -9,12 +9,16 @@
 /* Buffers begin at multiples of this: no two share what the device reads at once. */
 #define ALIGNMENT ((size_t)256)
 
+size_t stg_staging_bytes(const struct stg_staging *staging) {
+  return STG_STAGING_BUFFERS * stg_round_up(staging->bytes, ALIGNMENT);
+}
+
 stg_status stg_staging_init(struct stg_staging *staging, struct stg_device *device, size_t bytes,
                             size_t held_capacity, stg_error *reterr) {
   *staging = (struct stg_staging){.device = device, .bytes = bytes, .held_capacity = held_capacity};
   const size_t stride = stg_round_up(bytes, ALIGNMENT);
   stg_status status =
-      stg_pinned_alloc(device, STG_STAGING_BUFFERS * stride, &staging->memory, reterr);
+      stg_pinned_alloc(device, stg_staging_bytes(staging), &staging->memory, reterr);
   for (size_t i = 0; i < STG_STAGING_BUFFERS && status == STG_OK; i++) {
     struct stg_staging_buffer *buffer = &staging->buffers[i];
     buffer->host = (char *)staging->memory + i * stride;

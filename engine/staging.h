@@ -35,6 +35,9 @@ STG_NODISCARD stg_status stg_staging_init(struct stg_staging *staging, struct st
 /** Waits for buffers in flight, lets go of what they hold and frees them. {0} is fine. */
 void stg_staging_finish(struct stg_staging *staging, struct stg_record_store *store);
 
+/** Pinned bytes of all buffers. */
+size_t stg_staging_bytes(const struct stg_staging *staging);
+
 /** The next buffer, waiting until its last use has passed. */
 STG_NODISCARD stg_status stg_staging_acquire(struct stg_staging *staging,
                                              struct stg_record_store *store,

@@ -25,7 +25,21 @@
   X(vector_bytes)                                                                                  \
   X(vector_intern_hits)                                                                            \
   X(gram_pairs)                                                                                    \
-  X(gram_hits)
+  X(gram_hits)                                                                                     \
+  X(step_rows)                                                                                     \
+  X(step_pad_rows)                                                                                 \
+  X(step_requests)                                                                                 \
+  X(step_pad_requests)                                                                             \
+  X(rows_steered)                                                                                  \
+  X(rows_untouched)                                                                                \
+  X(rows_unseen)                                                                                   \
+  X(tier0_launches)                                                                                \
+  X(tier1_launches)                                                                                \
+  X(table_bytes)                                                                                   \
+  X(bank_bytes)                                                                                    \
+  X(frame_bytes)                                                                                   \
+  X(pinned_bytes)                                                                                  \
+  X(module_bytes)
 
 void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
   if (stats->struct_size != sizeof *stats) {
@@ -40,6 +54,7 @@ void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
   stg_disk_cache_counters(engine->disk, &disk);
   stg_vector_table_counters(engine->vectors, &vectors);
   const struct stg_engine_counters *own = &engine->counters;
+  const struct stg_usage *usage = &engine->usage;
   *stats = (stg_stats){
       .struct_size = sizeof *stats,
       .kernel_memory_hits = modules.memory_hits,
@@ -62,6 +77,20 @@ void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
       .vector_intern_hits = vectors.hits,
       .gram_pairs = vectors.gram_pairs,
       .gram_hits = vectors.gram_hits,
+      .step_rows = atomic_load(&usage->step_rows),
+      .step_pad_rows = atomic_load(&usage->step_pad_rows),
+      .step_requests = atomic_load(&usage->step_requests),
+      .step_pad_requests = atomic_load(&usage->step_pad_requests),
+      .rows_steered = atomic_load(&usage->rows_steered),
+      .rows_untouched = atomic_load(&usage->rows_untouched),
+      .rows_unseen = atomic_load(&usage->rows_unseen),
+      .tier0_launches = atomic_load(&usage->tier0_launches),
+      .tier1_launches = atomic_load(&usage->tier1_launches),
+      .table_bytes = atomic_load(&usage->table_bytes),
+      .bank_bytes = atomic_load(&usage->bank_bytes),
+      .frame_bytes = atomic_load(&usage->frame_bytes),
+      .pinned_bytes = atomic_load(&usage->pinned_bytes),
+      .module_bytes = modules.bytes,
   };
 }
 

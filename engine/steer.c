@@ -59,8 +59,20 @@ static stg_status create_device_side(stg_steer *steer, const struct stg_steer_li
   return status;
 }
 
+static void count_bytes(stg_steer *steer, const struct stg_steer_limits *limits) {
+  if (stg_engine_is_cuda(steer->engine)) {
+    steer->held = (struct stg_held_bytes){
+        .table = limits->pool_bytes,
+        .bank = steer->decl.max_vectors * limits->bank_row_bytes,
+        .pinned = stg_staging_bytes(&steer->uploads.staging) + sizeof *steer->words,
+    };
+  }
+  stg_usage_hold(&steer->engine->usage, &steer->held);
+}
+
 static void release_table(stg_steer *steer) {
   struct stg_device *device = steer->engine->device;
+  stg_usage_let_go(&steer->engine->usage, &steer->held);
   struct stg_record_store store = stg_steer_store(steer);
   for (uint32_t s = 0; steer->slots != NULL && s < steer->decl.max_slots; s++) {
     stg_record_unref(&store, steer->slots[s].record);
@@ -120,6 +132,7 @@ stg_status stg_steer_create(stg_engine *engine, const stg_steer_desc *desc, stg_
     return status;
   }
   atomic_fetch_add(&engine->steers, 1);
+  count_bytes(steer, &limits);
   *ret_steer = steer;
   return STG_OK;
 }

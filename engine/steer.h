@@ -74,6 +74,7 @@ struct stg_steer {
   struct stg_plan_table plans;
   stg_frame *frames; /* alive, linked */
   stg_frame *once;   /* made by the first stg_steer_once */
+  struct stg_held_bytes held;
 };
 
 /* A serial that no table reaches: the frame's snapshot names nothing. */
@@ -101,6 +102,8 @@ struct stg_frame {
   struct stg_event *used;           /* cuda: after the last stg_steer_once, else NULL */
   bool stepped;                     /* all of the last step is queued, so apply may follow */
   bool fresh;                       /* nothing was launched since the last step */
+  struct stg_row_tally tally;       /* of the last step */
+  struct stg_held_bytes held;
 };
 
 /** The records' store, as record.h and staging.h want it. */

@@ -6,6 +6,7 @@
 
 #include "engine/steer.h"
 #include "runtime/base/intmath.h"
+#include "runtime/nvtx.h"
 
 /* What a host row map says of its batch: runs of equal entries are requests. */
 struct map_facts {
@@ -181,6 +182,7 @@ static void keep_on_host(stg_frame *frame, const stg_step *step) {
 struct plan_of_step {
   struct stg_graph_shape shape;
   enum stg_tile tile;
+  uint32_t requests;
 };
 
 static stg_status prepare(const stg_frame *frame, const stg_step *step, stg_stream stream,
@@ -192,6 +194,7 @@ static stg_status prepare(const stg_frame *frame, const stg_step *step, stg_stre
   }
   const stg_steer *steer = frame->steer;
   const uint32_t requests = step->requests != 0 ? step->requests : facts.runs;
+  ret->requests = requests;
   const uint32_t longest = step->longest != 0 ? step->longest : facts.longest;
   status =
       stg_steer_shape(&steer->decl, step->rows, requests, longest, &ret->shape, &ret->tile, reterr);
@@ -206,6 +209,17 @@ static stg_status prepare(const stg_frame *frame, const stg_step *step, stg_stre
                       "stg_steer_step: the stream is capturing; step before the capture begins");
   }
   return status;
+}
+
+static void count(stg_frame *frame, const stg_step *step, const struct plan_of_step *wanted) {
+  struct stg_engine *engine = frame->steer->engine;
+  if (step->on_device) {
+    stg_row_tally_skip(&frame->tally, step->rows);
+  } else {
+    stg_row_tally_read(&frame->tally, step->row_map, step->rows, frame->snapshot);
+  }
+  atomic_fetch_add_explicit(&engine->counters.steps, 1, memory_order_relaxed);
+  stg_usage_step(&engine->usage, &frame->tally, wanted->requests, &wanted->shape);
 }
 
 /* The part under the table's lock. */
@@ -234,26 +248,32 @@ static stg_status locked_step(stg_frame *frame, const stg_step *step,
   frame->stream = stream;
   frame->stepped = true;
   frame->fresh = true;
-  atomic_fetch_add_explicit(&steer->engine->counters.steps, 1, memory_order_relaxed);
+  count(frame, step, wanted);
   return STG_OK;
 }
 
 stg_status stg_steer_step_held(stg_frame *frame, const stg_step *step, stg_stream stream,
                                stg_error *reterr) {
   struct plan_of_step wanted;
+  stg_nvtx_push("step");
   stg_status status = prepare(frame, step, stream, &wanted, reterr);
-  return status == STG_OK ? locked_step(frame, step, &wanted, stream, reterr) : status;
+  if (status == STG_OK) {
+    status = locked_step(frame, step, &wanted, stream, reterr);
+  }
+  stg_nvtx_pop();
+  return status;
 }
 
 stg_status stg_steer_step(stg_frame *frame, const stg_step *step, stg_stream stream,
                           stg_error *reterr) {
   struct plan_of_step wanted;
+  stg_nvtx_push("step");
   stg_status status = prepare(frame, step, stream, &wanted, reterr);
-  if (status != STG_OK) {
-    return status;
+  if (status == STG_OK) {
+    pthread_mutex_lock(&frame->steer->lock);
+    status = locked_step(frame, step, &wanted, stream, reterr);
+    pthread_mutex_unlock(&frame->steer->lock);
   }
-  pthread_mutex_lock(&frame->steer->lock);
-  status = locked_step(frame, step, &wanted, stream, reterr);
-  pthread_mutex_unlock(&frame->steer->lock);
+  stg_nvtx_pop();
   return status;
 }

@@ -13,6 +13,7 @@
 #include "runtime/clock.h"
 #include "runtime/cubin.h"
 #include "runtime/nvrtc.h"
+#include "runtime/nvtx.h"
 
 #define SOURCE_NAME "steergraph.cu" /* fixed: a name of the user's would get into the output */
 #define KEY_ONLY_PREFIX "env:"      /* an option that NVRTC reads from the environment by itself */
@@ -219,8 +220,8 @@ static stg_status create_and_compile(struct compilation *c,
   return STG_OK;
 }
 
-stg_status stg_compile(const struct stg_kernel_request *request, const struct stg_log *log,
-                       struct stg_kernel_image *ret_image, stg_error *reterr) {
+static stg_status compile_image(const struct stg_kernel_request *request, const struct stg_log *log,
+                                struct stg_kernel_image *ret_image, stg_error *reterr) {
   uint64_t start_ns = stg_clock_ns();
   struct compilation c = {0};
   struct stg_kernel_image image = {0};
@@ -250,4 +251,12 @@ stg_status stg_compile(const struct stg_kernel_request *request, const struct st
   image.compile_ms = (double)(stg_clock_ns() - start_ns) * 1e-6;
   *ret_image = image;
   return STG_OK;
+}
+
+stg_status stg_compile(const struct stg_kernel_request *request, const struct stg_log *log,
+                       struct stg_kernel_image *ret_image, stg_error *reterr) {
+  stg_nvtx_push("compile");
+  const stg_status status = compile_image(request, log, ret_image, reterr);
+  stg_nvtx_pop();
+  return status;
 }

@@ -17,6 +17,7 @@
 /* What a flight lands with. */
 struct loaded {
   struct stg_module *module;
+  size_t bytes; /* of its image */
   struct stg_cubin_info info;
 };
 
@@ -26,6 +27,7 @@ struct stg_module_cache {
   struct stg_log log;
   struct stg_flight_table *flights;
   atomic_uint_least64_t memory_hits, disk_hits, compiles, compile_ns, load_ns;
+  atomic_uint_least64_t bytes;
 };
 
 stg_status stg_module_cache_create(struct stg_device *device, struct stg_disk_cache *disk,
@@ -149,6 +151,7 @@ static stg_status load_module(struct stg_module_cache *cache, const void *cubin,
     uint64_t load_ns = stg_clock_ns() - start_ns;
     atomic_fetch_add(&cache->load_ns, load_ns);
     kernel->load_us = (double)load_ns * 1e-3;
+    kernel->bytes = size;
   }
   return status;
 }
@@ -252,7 +255,9 @@ static stg_status fly(struct stg_module_cache *cache, const struct stg_kernel_re
     return stg_error_set(reterr, status, "%s", error.message);
   }
   loaded->module = kernel->module;
+  loaded->bytes = kernel->bytes;
   loaded->info = kernel->info;
+  atomic_fetch_add(&cache->bytes, loaded->bytes);
   stg_flight_land(cache->flights, kernel->key, STG_OK, loaded, NULL);
   return STG_OK;
 }
@@ -290,6 +295,7 @@ void stg_module_cache_unref(struct stg_module_cache *cache, struct stg_key key) 
   struct loaded *last = stg_flight_drop(cache->flights, key);
   if (last != NULL) {
     stg_module_unload(cache->device, last->module);
+    atomic_fetch_sub(&cache->bytes, last->bytes);
     stg_free(last);
   }
 }
@@ -302,6 +308,7 @@ void stg_module_cache_counters(const struct stg_module_cache *cache,
       .compiles = atomic_load(&cache->compiles),
       .compile_ms = (double)atomic_load(&cache->compile_ns) * 1e-6,
       .load_us = (double)atomic_load(&cache->load_ns) * 1e-3,
+      .bytes = atomic_load(&cache->bytes),
   };
 }
 

@@ -7,12 +7,20 @@
 #include <string.h>
 #include <strings.h>
 
+#include "runtime/base/suggest.h"
 #include "specs/workload_reader.h"
 
 /* Ops whose formula takes a unit vector (specs/README.md, "As given, or unit"). */
 static bool expects_unit(const char *op) {
   return strcmp(op, "ablation") == 0 || strcmp(op, "projection_cap") == 0 ||
          strcmp(op, "swap") == 0;
+}
+
+/* Built-in ops, then the workload's own. */
+static const char *op_name(const void *user, size_t index) {
+  const struct stg_workload *workload = user;
+  const size_t n_builtin = stg_builtin_op_count();
+  return index < n_builtin ? stg_builtin_op(index)->stem : workload->ops[index - n_builtin]->name;
 }
 
 static stg_status check_op_name(struct stg_workload_reader *reader, const struct stg_json *at,
@@ -27,6 +35,12 @@ static stg_status check_op_name(struct stg_workload_reader *reader, const struct
   if (stg_op_name_is_reserved(name)) {
     return stg_json_error(reader->err, STG_E_UNSUPPORTED, at,
                           "op '%s' is not supported by this version", name);
+  }
+  const char *near = stg_suggest_find(name, op_name, reader->workload,
+                                      stg_builtin_op_count() + reader->workload->n_ops);
+  if (near != NULL) {
+    return stg_json_error(reader->err, STG_E_FORMAT, at, "unknown op '%s'; did you mean '%s'?",
+                          name, near);
   }
   return stg_json_error(reader->err, STG_E_FORMAT, at,
                         "unknown op '%.64s'; see 'steergraph ops', or name its file in \"ops\"",

@@ -9,6 +9,7 @@
 
 #include <steergraph/engine.h>
 
+#include "engine/offline.h"
 #include "runtime/base/error.h"
 #include "runtime/base/strbuf.h"
 
@@ -18,7 +19,7 @@ stg_status stg_cache_folder_find(const char *given, const char **ret_path, stg_e
     return STG_OK;
   }
   stg_options options;
-  stg_status status = stg_options_from_env(&options, reterr);
+  stg_status status = stg_options_for_command(&options, reterr);
   if (status != STG_OK) {
     return status;
   }

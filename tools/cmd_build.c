@@ -202,7 +202,7 @@ static int build_specs(char **specs, size_t n_specs, const struct stg_arch_list 
 static int check_compiling_allowed(void) {
   stg_options options;
   stg_error err = STG_ERROR_INIT;
-  stg_status status = stg_options_from_env(&options, &err);
+  stg_status status = stg_options_for_command(&options, &err);
   if (status == STG_OK && options.compile == STG_COMPILE_NEVER) {
     status = stg_error_set(&err, STG_E_INVALID,
                            "STEERGRAPH_NO_JIT=1 forbids to compile, and build compiles; unset it");

@@ -12,6 +12,7 @@
 
 #include <steergraph/version.h>
 
+#include "engine/offline.h"
 #include "tools/cache_folder.h"
 #include "tools/command.h"
 #include "tools/json_out.h"
@@ -60,7 +61,8 @@ struct variable_finding {
 
 struct diagnosis {
   struct variable_finding variables[VARIABLE_COUNT];
-  bool environment_ok;
+  bool environment_ok;     /* no variable has a wrong value */
+  bool environment_serves; /* none that this command reads has */
   struct backend_finding cpu, gpu;
   struct finding compiler;
   struct stg_trial trial;
@@ -126,7 +128,7 @@ static stg_status check_folder(const char *folder, bool *ret_writable, stg_error
 static void examine_cache(struct cache_finding *ret) {
   stg_options options;
   stg_error *problem = &ret->found.problem;
-  if (stg_options_from_env(&options, problem) != STG_OK) {
+  if (stg_options_for_command(&options, problem) != STG_OK) {
     return;
   }
   ret->path = options.cache_path;
@@ -163,8 +165,9 @@ static struct variable_finding *find_variable(struct diagnosis *d, const char *m
   return NULL;
 }
 
-/* Note what each variable is. One with a wrong value is unset for the rest of the process, so that
- * it is said once and everything else is seen with defaults. */
+/* Note what each variable is, also the one that hosts alone read. One with a wrong value is unset
+ * for the rest of the process, so that it is said once and everything else is seen with defaults.
+ */
 static void examine_environment(struct diagnosis *ret) {
   for (size_t i = 0; i < VARIABLE_COUNT; i++) {
     const char *value = getenv(variables[i]);
@@ -175,6 +178,7 @@ static void examine_environment(struct diagnosis *ret) {
   stg_options options;
   stg_error problem = STG_ERROR_INIT;
   ret->environment_ok = true;
+  ret->environment_serves = stg_options_for_command(&options, &problem) == STG_OK;
   while (stg_options_from_env(&options, &problem) != STG_OK) {
     ret->environment_ok = false;
     struct variable_finding *variable = find_variable(ret, problem.message);
@@ -371,6 +375,6 @@ int stg_cmd_doctor(int argc, char **argv) {
   for (size_t i = 0; i < VARIABLE_COUNT; i++) {
     stg_strbuf_finish(&diagnosis.variables[i].value);
   }
-  bool works = diagnosis.environment_ok && diagnosis.cpu.found.ok && diagnosis.cache.found.ok;
+  bool works = diagnosis.environment_serves && diagnosis.cpu.found.ok && diagnosis.cache.found.ok;
   return code == STG_EXIT_DONE && !works ? STG_EXIT_FAILED : code;
 }

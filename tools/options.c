@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "runtime/base/strbuf.h"
+#include "runtime/base/suggest.h"
 #include "tools/command.h"
 #include "tools/report.h"
-#include "tools/suggest.h"
 
 static const char *option_name(const void *user, size_t index) {
   return ((const struct stg_option *)user)[index].name;

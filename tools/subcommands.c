@@ -7,9 +7,9 @@
 
 #include <string.h>
 
+#include "runtime/base/suggest.h"
 #include "tools/command.h"
 #include "tools/report.h"
-#include "tools/suggest.h"
 
 static const char *name_at(const void *user, size_t index) {
   return ((const struct stg_subcommand *)user)[index].name;

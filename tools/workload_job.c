@@ -22,7 +22,7 @@
 stg_status stg_job_open_engine(const struct stg_job_options *options, stg_engine **ret_engine,
                                stg_error *reterr) {
   stg_options engine_options;
-  stg_status status = stg_options_from_env(&engine_options, reterr);
+  stg_status status = stg_options_for_command(&engine_options, reterr);
   if (status != STG_OK) {
     return status;
   }

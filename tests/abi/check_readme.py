@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Compile the C program of README.md against the library, run it, compare what it prints.
+"""Compile the C of README.md against the library, run it, compare what it prints.
 
-The first block of C in README.md is the program; the first block of text after it is its output.
+The first block of C in README.md is a program; the first block of text after it is its output. In
+the section "Embed it" each block of C is a piece of the example host, and the block of text is what
+that prints (but for its statistics).
 """
 import argparse
 import os
@@ -11,40 +13,61 @@ import subprocess
 import tempfile
 
 EXAMPLE = re.compile(r"^```c\n(.*?)^```\n.*?^```text\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
+EMBEDDING = re.compile(r"^## Embed it\n(.*?)(?=^## )", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 
 
 def run(command: list, **kwargs) -> str:
     done = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **kwargs
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kwargs
     )
     if done.returncode != 0:
         words = " ".join(map(str, command))
-        raise SystemExit(f"not ok - {words} exited {done.returncode}\n{done.stdout}")
+        raise SystemExit(f"not ok - {words} exited {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
+
+
+def output_of(source: pathlib.Path, binary: pathlib.Path, args: argparse.Namespace) -> str:
+    flags = ["-std=c17", "-Wall", "-Wextra", "-Werror"] + ["-I" + path for path in args.include]
+    run(args.cc + flags + [source, args.library, "-o", binary])
+    changes = {"LD_LIBRARY_PATH": str(args.library.parent), "STEERLLM_COMPILE_STEERING": "1"}
+    changes["STEERGRAPH_CACHE_DIR"] = str(binary.parent / "kernels")
+    return run([binary], env=os.environ | changes)
+
+
+def check_embedding(section: str, host: pathlib.Path, printed: str) -> None:
+    text = host.read_text()
+    for language, block in BLOCK.findall(section):
+        if language == "c" and block not in text:
+            raise SystemExit(f"not ok - {host} has no such lines:\n{block}")
+        if language == "text" and block != printed:
+            raise SystemExit(f"not ok - {host} prints\n{printed}and README.md says\n{block}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    for option in ("readme", "library"):
+    for option in ("readme", "library", "host"):
         parser.add_argument("--" + option, type=pathlib.Path, required=True)
     parser.add_argument("--include", nargs="+", required=True)
     parser.add_argument("--cc", nargs="+", required=True)
     args = parser.parse_args()
 
-    found = EXAMPLE.search(args.readme.read_text())
-    if found is None:
-        raise SystemExit(f"not ok - {args.readme} has no block of c with a block of text after it")
+    readme = args.readme.read_text()
+    found, embedding = EXAMPLE.search(readme), EMBEDDING.search(readme)
+    if found is None or embedding is None:
+        raise SystemExit(f"not ok - {args.readme} has no program with its output, or no 'Embed it'")
     program, expected = found.groups()
     with tempfile.TemporaryDirectory(prefix="steergraph-readme-") as folder:
         source = pathlib.Path(folder) / "example.c"
         source.write_text(program)
-        binary = source.with_suffix("")
-        flags = ["-std=c17", "-Wall", "-Wextra", "-Werror"] + ["-I" + path for path in args.include]
-        run(args.cc + flags + [source, args.library, "-o", binary])
-        printed = run([binary], env=os.environ | {"LD_LIBRARY_PATH": str(args.library.parent)})
-    if printed != expected:
-        raise SystemExit(f"not ok - the program prints\n{printed}and README.md says\n{expected}")
-    print("ok 1 - the program in README.md builds, runs and prints what it says")
+        printed = output_of(source, source.with_suffix(""), args)
+        if printed != expected:
+            raise SystemExit(f"not ok - the program prints\n{printed}and README.md says\n{expected}")
+        print("ok 1 - the program in README.md builds, runs and prints what it says")
+        served = output_of(args.host, pathlib.Path(folder) / "serve", args)
+        steps = [line for line in served.splitlines(True) if not line.startswith("stats ")]
+        check_embedding(embedding.group(1), args.host, "".join(steps))
+        print("ok 2 - the section 'Embed it' shows what the example does and prints")
 
 
 main()

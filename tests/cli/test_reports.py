@@ -275,6 +275,16 @@ class Doctor(Case):
         self.assertEqual(report["environment"]["STEERGRAPH_NO_JIT"], "yes")
         self.assertIn("'yes'", report["environment"]["problem"])
 
+    def test_the_variable_of_hosts_is_shown_and_keeps_nothing_from_running(self):
+        self.environment["STEERLLM_COMPILE_STEERING"] = "1"
+        outcome = self.succeed("doctor")
+        self.assertRegex(outcome.out, r"STEERLLM_COMPILE_STEERING +set +1\n")
+        self.environment["STEERLLM_COMPILE_STEERING"] = "2"
+        outcome = self.succeed("doctor")
+        self.assertRegex(outcome.out, r"STEERLLM_COMPILE_STEERING +wrong +'2' is neither 0 nor 1\n +remedy +unset it")
+        environment = self.succeed("doctor", "--json").json()["environment"]
+        self.assertEqual((environment["ok"], environment["STEERLLM_COMPILE_STEERING"]), (False, "2"))
+
     def test_a_cache_folder_that_cannot_be_made_is_said_and_fails(self):
         self.write("file", "no folder")
         (self.folder / "dangling").symlink_to("missing")

@@ -184,6 +184,28 @@ class WrongWords(Case):
         self.assertIn(r"\x1b[31m\x0ax", line)
 
 
+class Environment(Case):
+    def test_the_variable_of_hosts_is_not_the_commands(self):
+        path = self.write("w.json", small_workload())
+        self.environment["STEERLLM_COMPILE_STEERING"] = "2"
+        (self.folder / "kernels").mkdir()
+        for words in (
+            ("run", "--backend", "cpu", "--json", path),
+            ("explain", "--arch", "cpu", path),
+            ("ops",),
+            ("cache", "ls", "--cache", "kernels"),
+            ("bench", "padding", "--json"),
+            ("doctor",),
+        ):
+            with self.subTest(words=words):
+                self.assertNotIn("STEERLLM", self.succeed(*words).err)
+        self.environment["STEERGRAPH_CACHE_DIR"] = "kernels"
+        self.succeed("cache", "ls")
+        self.environment["STEERGRAPH_NO_JIT"] = "1"
+        line = self.refuse(FAILED, "build", "--arch", "sm_90", path)
+        self.assertIn("STEERGRAPH_NO_JIT=1 forbids to compile", line)
+
+
 class Order(Case):
     def test_options_may_stand_anywhere_and_two_dashes_end_them(self):
         self.write("--odd.json", small_workload())

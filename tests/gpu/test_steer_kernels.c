@@ -87,9 +87,18 @@ static void graphs_and_plain_launches_give_the_same_bits(void **state) {
     assert_int_equal(i == 0 ? 0 : 2, stats.plain_launches);
     assert_int_equal(0, stats.graph_fallbacks);
     assert_int_equal(12, stats.vectors_live);
+    assert_int_equal(2, stats.tier0_launches);
+    assert_int_equal(0, stats.tier1_launches);
+    /* ten runs of nine rows: padding, unsteered rows, and eight slots */
+    assert_int_equal(2 * 72, stats.rows_steered);
+    assert_int_equal(2 * 9, stats.rows_untouched);
+    assert_true(stats.table_bytes > 0 && stats.frame_bytes > 0 && stats.module_bytes > 0);
     steer_batch_destroy(batch);
     steer_bed_destroy(bed);
-    assert_int_equal(0, stats_of(engine).vectors_live);
+    const stg_stats after = stats_of(engine);
+    assert_int_equal(0, after.vectors_live);
+    assert_int_equal(0, after.table_bytes + after.bank_bytes + after.frame_bytes);
+    assert_int_equal(0, after.pinned_bytes + after.module_bytes);
     close_engine(engine);
   }
   assert_memory_equal(bits[0], bits[1], image_bytes);

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Fail on any #include that is not an arrow of the architecture: check_layers.py [ROOT]
 
-    tools -> public headers, specs, engine/oracle, the two doors of engine; bench also runtime
+    tools -> public headers, specs, engine/oracle, the two doors of engine; bench also runtime;
+             examples public headers alone
     engine -> specs, codegen, runtime
     everything -> runtime/base and the ground headers of the public API
 """
@@ -23,10 +24,11 @@ ARROWS = {
     "engine/cpu": ("codegen",),
     "engine": ("engine/oracle", "engine/cpu", "specs", "codegen", "runtime"),
     "tools": ("specs", "engine/oracle"),
+    "tools/examples": (),
     "tools/bench": ("tools", "specs", "engine/oracle", "runtime"),
     "tests": ("engine", "engine/oracle", "engine/cpu", "specs", "codegen", "runtime", "tools", "tools/bench"),
 }
-ALL_PUBLIC = {"engine", "engine/oracle", "engine/cpu", "tools", "tools/bench", "tests"}
+ALL_PUBLIC = {"engine", "engine/oracle", "engine/cpu", "tools", "tools/bench", "tools/examples", "tests"}
 GROUND_HEADERS = {"status.h", "dtype.h", "log.h", "version.h"}
 # Single internal headers that a layer may use although it may not use their layer.
 DOORS = {"tools": {"engine/hostmem.h", "engine/offline.h"}}
@@ -36,7 +38,8 @@ VENDORS = {
     "cuda.h": {"runtime"},
     "cudaTypedefs.h": {"runtime"},
     "nvrtc.h": {"runtime"},
-    "dlfcn.h": {"runtime", "tools/bench", "tests"},
+    "nvtx3": {"runtime", "tests"},
+    "dlfcn.h": {"runtime", "tools/bench", "tools/examples", "tests"},
     "xxhash.h": {"runtime/base"},
     "cjson/cJSON.h": {"runtime", "specs", "engine", "tools", "tests"},
     "cmocka.h": {"tests"},
@@ -56,6 +59,7 @@ def layer_of(path: str) -> str:
 def vendor_fault(layer: str, header: str) -> str:
     name = "cuda.h" if header.startswith("cuda") and header not in VENDORS else header
     name = "cjson/cJSON.h" if header == "cJSON.h" else name
+    name = "nvtx3" if header.startswith(("nvtx3/", "nvToolsExt")) else name
     if name in VENDORS and layer not in VENDORS[name]:
         return f"{layer} may not include <{header}>, only {', '.join(sorted(VENDORS[name]))} may"
     return ""

@@ -13,6 +13,8 @@
 
 #include <steergraph/engine.h>
 
+#include "engine/offline.h"
+
 static const char *const names[] = {
     "STEERLLM_COMPILE_STEERING",
     "STEERGRAPH_CACHE_DIR",
@@ -129,6 +131,35 @@ static void other_values_are_refused_by_name(void **state) {
   assert_int_equal(STG_E_INVALID, stg_options_from_env(NULL, &error));
 }
 
+static void hosts_ask_whether_they_are_to_steer(void **state) {
+  (void)state;
+  stg_options options = read_options();
+  assert_false(stg_enabled(&options));
+  assert_false(stg_enabled(NULL));
+  setenv("STEERLLM_COMPILE_STEERING", "1", 1);
+  options = read_options();
+  assert_true(stg_enabled(&options));
+  options.struct_size = 3;
+  assert_false(stg_enabled(&options));
+  stg_options_init(&options);
+  assert_false(stg_enabled(&options));
+}
+
+static void the_command_does_not_read_what_is_for_hosts(void **state) {
+  (void)state;
+  setenv("STEERLLM_COMPILE_STEERING", "2", 1);
+  setenv("STEERGRAPH_NO_JIT", "1", 1);
+  stg_options options;
+  stg_error error = STG_ERROR_INIT;
+  memset(&options, 0xee, sizeof options);
+  assert_int_equal(STG_OK, stg_options_for_command(&options, &error));
+  assert_false(stg_enabled(&options));
+  assert_int_equal(STG_COMPILE_NEVER, options.compile);
+  setenv("STEERGRAPH_NO_JIT", "2", 1);
+  assert_int_equal(STG_E_INVALID, stg_options_for_command(&options, &error));
+  assert_string_equal("STEERGRAPH_NO_JIT: '2' is neither 0 nor 1", error.message);
+}
+
 static void every_log_level_has_its_name(void **state) {
   (void)state;
   static const struct {
@@ -155,6 +186,8 @@ int main(void) {
       ENV_TEST(the_cache_folder_follows_the_usual_variables),
       ENV_TEST(a_home_that_is_too_long_gives_no_folder),
       ENV_TEST(other_values_are_refused_by_name),
+      ENV_TEST(hosts_ask_whether_they_are_to_steer),
+      ENV_TEST(the_command_does_not_read_what_is_for_hosts),
       ENV_TEST(every_log_level_has_its_name),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,6 +70,20 @@ static void the_text_is_json_with_every_counter(void **state) {
       "vector_intern_hits",
       "gram_pairs",
       "gram_hits",
+      "step_rows",
+      "step_pad_rows",
+      "step_requests",
+      "step_pad_requests",
+      "rows_steered",
+      "rows_untouched",
+      "rows_unseen",
+      "tier0_launches",
+      "tier1_launches",
+      "table_bytes",
+      "bank_bytes",
+      "frame_bytes",
+      "pinned_bytes",
+      "module_bytes",
   };
   struct steer_env *env = *state;
   char text[2048];

@@ -320,7 +320,10 @@ static void refuses_a_wrong_slot(void **state) {
        "w.json: slots.calm.layers.2[0]: expected an object, found \"add\""},
       {"\"op\": \"add\", ", "", "w.json: slots.calm.layers.2[0]: 'op' is missing"},
       {"\"op\": \"add\"", "\"op\": \"addd\"",
-       "w.json: slots.calm.layers.2[0].op: unknown op 'addd'; see 'steergraph ops', or name its "
+       "w.json: slots.calm.layers.2[0].op: unknown op 'addd'; did you mean 'add'?"},
+      {"\"op\": \"add\"", "\"op\": \"quantize\"",
+       "w.json: slots.calm.layers.2[0].op: unknown op 'quantize'; see 'steergraph ops', or name "
+       "its "
        "file in \"ops\""},
       {"\"scale\": 2", "\"scale\": null",
        "w.json: slots.calm.layers.2[0].scale: expected the name of a vector, or a number, found "

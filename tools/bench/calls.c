@@ -4,6 +4,7 @@
 #include "tools/bench/calls.h"
 
 #include "engine/hostmem.h"
+#include "engine/offline.h"
 #include "runtime/clock.h"
 #include "runtime/device.h"
 #include "tools/bench/suite.h"
@@ -87,7 +88,7 @@ stg_status stg_bench_call(const struct stg_bench_calls *calls, bool apply_only, 
 
 stg_status stg_bench_engine_open(stg_backend backend, stg_engine **ret_engine, stg_error *reterr) {
   stg_options options;
-  stg_status status = stg_options_from_env(&options, reterr);
+  stg_status status = stg_options_for_command(&options, reterr);
   if (status != STG_OK) {
     return status;
   }

@@ -55,7 +55,7 @@ typedef enum stg_cache_mode {
  */
 typedef struct stg_options {
   size_t struct_size; /* sizeof(stg_options) */
-  bool enabled;       /* STEERLLM_COMPILE_STEERING; for hosts, the library does not act on it */
+  bool enabled;       /* STEERLLM_COMPILE_STEERING; for hosts: see stg_enabled */
   stg_backend backend;
   int device; /* CUDA ordinal */
   stg_compile_mode compile;
@@ -85,7 +85,17 @@ STG_API void stg_options_init(stg_options *options);
 STG_API STG_NODISCARD stg_status stg_options_from_env(stg_options *options, stg_error *reterr);
 
 /**
+ * Whether the host is to steer through the library: false where STEERLLM_COMPILE_STEERING was
+ * unset, empty or 0, and the host then keeps its own path and opens no engine. The library itself
+ * does not act on it: what a host asks for is done. `options` as stg_options_from_env filled it;
+ * NULL, or a struct of another size, is false. Reads nothing but the struct. Any thread.
+ */
+STG_API bool stg_enabled(const stg_options *options);
+
+/**
  * Open an engine. With backend auto, the log says in one line (level info) which backend and why.
+ * The first engine of a process also asks for a profiler that listens through NVTX: steps, applies,
+ * slot_set, set_params and compiles are then ranges of its domain "steergraph".
  * @return STG_E_NO_DEVICE when cuda was asked for and is not to be had; STG_E_UNSUPPORTED below
  * sm_80.
  */
@@ -119,7 +129,7 @@ STG_API STG_NODISCARD stg_status stg_op_register(stg_engine *engine, const char 
                                                  const char *json, size_t json_bytes,
                                                  stg_error *reterr);
 
-/* Counters since the engine was created. */
+/* Counters since the engine was created, and what it holds now. */
 typedef struct stg_stats {
   size_t struct_size; /* in: sizeof(stg_stats) */
   uint64_t kernel_memory_hits, kernel_disk_hits, kernel_compiles;
@@ -128,6 +138,21 @@ typedef struct stg_stats {
   uint64_t graphs_created, graph_updates, graph_launches, plain_launches, graph_fallbacks;
   uint64_t steps, applies;
   uint64_t vectors_live, vector_bytes, vector_intern_hits, gram_pairs, gram_hits;
+  /* Sums over steps: rows that are not padding, and how many rows their buckets have beyond; and
+   * the same of requests. */
+  uint64_t step_rows, step_pad_rows;
+  uint64_t step_requests, step_pad_requests;
+  /* Sums over applies, but for those that a host captured, whose replays are not seen: rows with a
+   * chain at the layer; live rows without one; rows of row maps on the device, which are not looked
+   * at. */
+  uint64_t rows_steered, rows_untouched, rows_unseen;
+  /* Launches of our own by the tier of the kernel (stg_plan_info), captures again left out. */
+  uint64_t tier0_launches, tier1_launches;
+  /* Device memory held now, 0 on the CPU: records and vectors of tables; row maps of frames; the
+   * images of loaded kernels. Pinned is host memory that the device reads and writes. */
+  uint64_t table_bytes, bank_bytes, frame_bytes;
+  uint64_t pinned_bytes;
+  uint64_t module_bytes;
 } stg_stats;
 /** Fills nothing when struct_size is not that of this version: the caller's struct is another. */
 STG_API void stg_engine_stats(const stg_engine *engine, stg_stats *stats);

@@ -1,10 +1,10 @@
 /*
  * suggest.c: edit distance over short words.
  *
- * Words longer than the table are never suggested: a subcommand or an option is short, and whoever
- * typed a long word did not mistype a short one. Knows no option and no subcommand.
+ * Words longer than the table are never suggested: a subcommand, an option or an op is short, and
+ * whoever typed a long word did not mistype a short one. Knows no option, no subcommand and no op.
  */
-#include "tools/suggest.h"
+#include "runtime/base/suggest.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /*
  * suggest.h: "did you mean": the nearest of some words to a mistyped one.
  */
-#ifndef STG_TOOLS_SUGGEST_H
-#define STG_TOOLS_SUGGEST_H
+#ifndef STG_RUNTIME_BASE_SUGGEST_H
+#define STG_RUNTIME_BASE_SUGGEST_H
 
 #include <stddef.h>
 
