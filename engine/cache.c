@@ -1,5 +1,5 @@
 /*
- * cache.c: a cache folder as its inspector sees it: no device, no CUDA installed.
+ * cache.c: cache folders and packs as their inspector sees them: no device, no CUDA installed.
  *
  * Lists the files when opened, reads and verifies one when it is asked for, and keeps what it read
  * so that text can be borrowed. Must not know how entries are laid out.

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/base/alloc.h"
 
@@ -87,6 +88,14 @@ static stg_status choose_backend(struct stg_engine *engine, const stg_options *o
   return status;
 }
 
+/* The pack below all layers: the one that is named, else the installed one if it is there. */
+static const char *lowest_pack(const stg_options *options) {
+  if (options->pack_path != NULL) {
+    return options->pack_path[0] != '\0' ? options->pack_path : NULL;
+  }
+  return access(STG_INSTALLED_PACK, F_OK) == 0 ? STG_INSTALLED_PACK : NULL;
+}
+
 static stg_status open_cache(struct stg_engine *engine, const stg_options *options,
                              stg_error *reterr) {
   static const enum stg_disk_mode modes[] = {
@@ -98,7 +107,8 @@ static stg_status open_cache(struct stg_engine *engine, const stg_options *optio
   const bool has_path = options->cache_path != NULL && options->cache_path[0] != '\0';
   const struct stg_disk_options disk = {
       .path_list = options->cache_path,
-      .mode = has_path ? modes[options->cache_mode] : STG_DISK_OFF,
+      .pack_path = lowest_pack(options),
+      .mode = modes[options->cache_mode],
       .trust = options->cache_trust,
       .log = engine->log,
   };
