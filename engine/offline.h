@@ -73,14 +73,19 @@ struct stg_offline_pack;
 STG_NODISCARD stg_status stg_offline_pack_create(struct stg_offline_pack **ret_pack,
                                                  stg_error *reterr);
 void stg_offline_pack_destroy(struct stg_offline_pack *pack);
+/* Where a kernel came from. */
+struct stg_offline_built {
+  bool compiled;
+  double compile_ms; /* 0 when it was there */
+};
 /**
  * Add the kernel for `arch`: from the engine's cache where it is there, else compiled with NVRTC,
  * and then stored in the cache too where the engine has a folder. No device.
  */
 STG_NODISCARD stg_status stg_offline_pack_add(struct stg_offline_pack *pack, stg_engine *engine,
                                               const stg_steer_desc *desc, enum stg_tile tile,
-                                              const char *arch, bool *ret_compiled,
-                                              double *ret_compile_ms, stg_error *reterr);
+                                              const char *arch, struct stg_offline_built *ret_built,
+                                              stg_error *reterr);
 /** Write the file, all or nothing. STG_E_IO. */
 STG_NODISCARD stg_status stg_offline_pack_save(const struct stg_offline_pack *pack,
                                                const char *path, size_t *ret_size,

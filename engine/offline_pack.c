@@ -81,23 +81,21 @@ void stg_offline_pack_destroy(struct stg_offline_pack *pack) {
 
 stg_status stg_offline_pack_add(struct stg_offline_pack *pack, stg_engine *engine,
                                 const stg_steer_desc *desc, enum stg_tile tile, const char *arch,
-                                bool *ret_compiled, double *ret_compile_ms, stg_error *reterr) {
+                                struct stg_offline_built *ret_built, stg_error *reterr) {
   struct resolved resolved;
   struct stg_strbuf bytes = {0};
-  bool compiled = false;
-  double compile_ms = 0;
+  struct stg_offline_built built = {0};
   stg_status status = resolve(engine, desc, tile, arch, &resolved, reterr);
   if (status != STG_OK) {
     return status;
   }
-  status = stg_module_entry(engine->disk, &resolved.kernel.request, &engine->log, &bytes, &compiled,
-                            &compile_ms, reterr);
+  status = stg_module_entry(engine->disk, &resolved.kernel.request, &engine->log, &bytes,
+                            &built.compiled, &built.compile_ms, reterr);
   if (status == STG_OK) {
     status = stg_pack_writer_add(pack->writer, bytes.data, bytes.len, reterr);
   }
   if (status == STG_OK) {
-    *ret_compiled = compiled;
-    *ret_compile_ms = compile_ms;
+    *ret_built = built;
   }
   stg_strbuf_finish(&bytes);
   resolved_finish(&resolved);

@@ -207,7 +207,7 @@ static stg_status check_index(const struct stg_pack *pack, stg_error *reterr) {
 
 stg_status stg_pack_open(const char *path, bool trust, struct stg_pack **ret_pack,
                          stg_error *reterr) {
-  struct stat info;
+  struct stat info = {0};
   unsigned char header[STG_PACK_HEADER_BYTES] = {0};
   int fd = -1;
   stg_status status = open_file(path, trust, &fd, &info, reterr);

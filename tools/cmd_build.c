@@ -162,14 +162,17 @@ static stg_status save_pack(struct build *build, stg_error *reterr) {
 static stg_status compile_one(const struct build *build, struct build_item *item,
                               stg_error *reterr) {
   struct stg_interrupt_hold hold;
+  struct stg_offline_built built = {0};
   stg_interrupt_hold(&hold);
   stg_status status =
       build->pack != NULL
           ? stg_offline_pack_add(build->pack, item->job->engine, &item->job->desc, item->tile,
-                                 item->arch, &item->compiled, &item->compile_ms, reterr)
+                                 item->arch, &built, reterr)
           : stg_offline_build(item->job->engine, &item->job->desc, item->tile, item->arch,
-                              &item->compiled, &item->compile_ms, reterr);
+                              &built.compiled, &built.compile_ms, reterr);
   stg_interrupt_release(&hold);
+  item->compiled = built.compiled;
+  item->compile_ms = built.compile_ms;
   if (status != STG_OK) {
     stg_error_prefix(reterr, "%s: %s %s: ", item->spec, item->arch, stg_tile_name(item->tile));
   }

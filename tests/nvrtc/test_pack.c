@@ -44,14 +44,13 @@ static void make_pack(const char *path) {
   size_t size = 0;
   assert_int_equal(stg_offline_pack_create(&pack, NULL), STG_OK);
   for (int tile = 0; tile < STG_TILE_COUNT; tile++) {
-    bool compiled = false;
-    double ms = 0;
+    struct stg_offline_built built = {0};
     stg_error err = STG_ERROR_INIT;
-    if (stg_offline_pack_add(pack, engine, &desc, (enum stg_tile)tile, "sm_90", &compiled, &ms,
-                             &err) != STG_OK) {
+    if (stg_offline_pack_add(pack, engine, &desc, (enum stg_tile)tile, "sm_90", &built, &err) !=
+        STG_OK) {
       fail_msg("%s", err.message);
     }
-    assert_true(compiled && ms > 0);
+    assert_true(built.compiled && built.compile_ms > 0);
   }
   assert_int_equal(stg_offline_pack_save(pack, path, &size, NULL), STG_OK);
   assert_true(size > 1000);
