@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "engine/offline.h"
 #include "runtime/base/alloc.h"
 
 static stg_status check_options(const stg_options *options, stg_error *reterr) {
@@ -93,7 +93,7 @@ static const char *lowest_pack(const stg_options *options) {
   if (options->pack_path != NULL) {
     return options->pack_path[0] != '\0' ? options->pack_path : NULL;
   }
-  return access(STG_INSTALLED_PACK, F_OK) == 0 ? STG_INSTALLED_PACK : NULL;
+  return stg_installed_pack();
 }
 
 static stg_status open_cache(struct stg_engine *engine, const stg_options *options,

@@ -68,6 +68,12 @@ STG_NODISCARD stg_status stg_offline_build(stg_engine *engine, const stg_steer_d
                                            enum stg_tile tile, const char *arch, bool *ret_compiled,
                                            double *ret_compile_ms, stg_error *reterr);
 
+/**
+ * The pack that engines read below their cache folders unless told otherwise: where it was
+ * installed, or NULL when it was not.
+ */
+const char *stg_installed_pack(void);
+
 /* A pack in the making. One thread at a time. */
 struct stg_offline_pack;
 STG_NODISCARD stg_status stg_offline_pack_create(struct stg_offline_pack **ret_pack,

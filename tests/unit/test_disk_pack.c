@@ -3,6 +3,7 @@
  */
 #include "runtime/disk_cache.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -322,6 +323,48 @@ static void finds_each_of_thousands(void **state) {
   stg_disk_cache_close(cache);
 }
 
+#define THREADS 8
+#define LOOKS 50
+
+/* One thread's part; `found` is what it found each time. */
+struct looker {
+  struct stg_disk_cache *cache;
+  size_t found;
+};
+
+static void *look(void *user) {
+  struct looker *looker = user;
+  struct stg_kernel_request request = fixture_request();
+  for (int i = 0; i < LOOKS; i++) {
+    struct stg_disk_hit hit = {0};
+    looker->found += stg_disk_cache_find(looker->cache, &request, NULL, &hit, NULL) == STG_OK;
+    stg_disk_hit_finish(&hit);
+  }
+  return NULL;
+}
+
+static void serves_many_threads_at_once(void **state) {
+  struct stg_kernel_request request = fixture_request();
+  struct stg_disk_counters counters;
+  struct log_lines lines = {0};
+  pthread_t threads[THREADS];
+  struct looker lookers[THREADS];
+  pack_of_one(temp_path(state, "a.sgp"), &request, "nvrtc-13.0.88");
+  struct stg_disk_cache *cache =
+      open_above(temp_path(state, "a.sgp"), NULL, STG_DISK_READ_WRITE, &lines);
+  for (size_t i = 0; i < THREADS; i++) {
+    lookers[i] = (struct looker){.cache = cache};
+    assert_int_equal(pthread_create(&threads[i], NULL, look, &lookers[i]), 0);
+  }
+  for (size_t i = 0; i < THREADS; i++) {
+    assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(lookers[i].found, LOOKS);
+  }
+  stg_disk_cache_counters(cache, &counters);
+  assert_int_equal(counters.pack_hits, THREADS * LOOKS);
+  stg_disk_cache_close(cache);
+}
+
 int main(void) {
 #define IN_FOLDER(test)                                                                            \
   cmocka_unit_test_setup_teardown(test, temp_folder_setup, temp_folder_teardown)
@@ -338,6 +381,7 @@ int main(void) {
       IN_FOLDER(refuses_such_a_pack_when_strict),
       IN_FOLDER(walks_packs_inside_and_beside_folders),
       IN_FOLDER(finds_each_of_thousands),
+      IN_FOLDER(serves_many_threads_at_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
