@@ -1,5 +1,5 @@
 /*
- * cache.c: a cache folder as its inspector sees it: no device, no CUDA installed.
+ * cache.c: cache folders and packs as their inspector sees them: no device, no CUDA installed.
  *
  * Lists the files when opened, reads and verifies one when it is asked for, and keeps what it read
  * so that text can be borrowed. Must not know how entries are laid out.
@@ -68,7 +68,7 @@ stg_status stg_cache_open(const char *path_list, stg_cache **ret_cache, stg_erro
     return stg_error_set(reterr, STG_E_INVALID, "no cache folder is given");
   }
   struct stg_disk_options options = {
-      .path_list = path_list, .mode = STG_DISK_READ_ONLY, .trust = true};
+      .path_list = path_list, .mode = STG_DISK_READ_ONLY, .trust = true, .strict = true};
   stg_cache *cache = stg_calloc(1, sizeof *cache);
   if (cache == NULL) {
     return stg_error_memory(reterr, "a cache", sizeof *cache);
@@ -111,7 +111,7 @@ static stg_status read_item(stg_cache *cache, struct item *item, stg_error *rete
   if (hit == NULL) {
     return stg_error_memory(reterr, "a cache entry", sizeof *hit);
   }
-  stg_status status = stg_disk_cache_read(item->path, hit, &error);
+  stg_status status = stg_disk_cache_read(cache->disk, item->path, hit, &error);
   if (status == STG_E_NO_MEMORY) {
     return stg_error_set(reterr, status, "%s", error.message);
   }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/offline.h"
 #include "runtime/base/alloc.h"
 #include "runtime/nvtx.h"
 
@@ -88,6 +89,14 @@ static stg_status choose_backend(struct stg_engine *engine, const stg_options *o
   return status;
 }
 
+/* The pack below all layers: the one that is named, else the installed one if it is there. */
+static const char *lowest_pack(const stg_options *options) {
+  if (options->pack_path != NULL) {
+    return options->pack_path[0] != '\0' ? options->pack_path : NULL;
+  }
+  return stg_installed_pack();
+}
+
 static stg_status open_cache(struct stg_engine *engine, const stg_options *options,
                              stg_error *reterr) {
   static const enum stg_disk_mode modes[] = {
@@ -99,7 +108,8 @@ static stg_status open_cache(struct stg_engine *engine, const stg_options *optio
   const bool has_path = options->cache_path != NULL && options->cache_path[0] != '\0';
   const struct stg_disk_options disk = {
       .path_list = options->cache_path,
-      .mode = has_path ? modes[options->cache_mode] : STG_DISK_OFF,
+      .pack_path = lowest_pack(options),
+      .mode = modes[options->cache_mode],
       .trust = options->cache_trust,
       .log = engine->log,
   };

@@ -1,5 +1,5 @@
 /*
- * offline.c: the texts behind a signature, and compiling for any architecture. No device.
+ * offline.c: the texts behind a signature, and ops for listings. No device; no compiler either.
  */
 #include "engine/offline.h"
 
@@ -136,29 +136,6 @@ stg_status stg_explain_chain(stg_engine *engine, const char *const *ops, size_t 
   if (status == STG_OK) {
     *ret_text = copy;
   }
-  return status;
-}
-
-stg_status stg_offline_build(stg_engine *engine, const stg_steer_desc *desc, enum stg_tile tile,
-                             const char *arch, bool *ret_compiled, double *ret_compile_ms,
-                             stg_error *reterr) {
-  struct stg_steer_decl decl;
-  struct stg_steer_kernel kernel;
-  if (strcmp(arch, "cpu") == 0) {
-    return stg_error_set(reterr, STG_E_INVALID,
-                         "arch: 'cpu' has nothing to compile; give sm_80, sm_90, ...");
-  }
-  stg_status status = stg_steer_decl_init(desc, engine->ops, &decl, reterr);
-  if (status != STG_OK) {
-    return status;
-  }
-  status = stg_steer_kernel_init(&decl, tile, arch, engine->nvrtc_options, &kernel, reterr);
-  if (status == STG_OK) {
-    status = stg_module_build(engine->disk, &kernel.request, &engine->log, ret_compiled,
-                              ret_compile_ms, reterr);
-    stg_steer_kernel_finish(&kernel);
-  }
-  stg_steer_decl_finish(&decl);
   return status;
 }
 

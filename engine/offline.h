@@ -76,6 +76,35 @@ STG_NODISCARD stg_status stg_offline_build(stg_engine *engine, const stg_steer_d
                                            enum stg_tile tile, const char *arch, bool *ret_compiled,
                                            double *ret_compile_ms, stg_error *reterr);
 
+/**
+ * The pack that engines read below their cache folders unless told otherwise: where it was
+ * installed, or NULL when it was not.
+ */
+const char *stg_installed_pack(void);
+
+/* A pack in the making. One thread at a time. */
+struct stg_offline_pack;
+STG_NODISCARD stg_status stg_offline_pack_create(struct stg_offline_pack **ret_pack,
+                                                 stg_error *reterr);
+void stg_offline_pack_destroy(struct stg_offline_pack *pack);
+/* Where a kernel came from. */
+struct stg_offline_built {
+  bool compiled;
+  double compile_ms; /* 0 when it was there */
+};
+/**
+ * Add the kernel for `arch`: from the engine's cache where it is there, else compiled with NVRTC,
+ * and then stored in the cache too where the engine has a folder. No device.
+ */
+STG_NODISCARD stg_status stg_offline_pack_add(struct stg_offline_pack *pack, stg_engine *engine,
+                                              const stg_steer_desc *desc, enum stg_tile tile,
+                                              const char *arch, struct stg_offline_built *ret_built,
+                                              stg_error *reterr);
+/** Write the file, all or nothing. STG_E_IO. */
+STG_NODISCARD stg_status stg_offline_pack_save(const struct stg_offline_pack *pack,
+                                               const char *path, size_t *ret_size,
+                                               stg_error *reterr);
+
 /* One op as the engine knows it, for listings. Text is borrowed from the engine. */
 struct stg_op_info {
   const char *name;

@@ -14,6 +14,7 @@
   X(cache_stores)                                                                                  \
   X(cache_store_failures)                                                                          \
   X(cache_quarantined)                                                                             \
+  X(cache_pack_hits)                                                                               \
   X(graphs_created)                                                                                \
   X(graph_updates)                                                                                 \
   X(graph_launches)                                                                                \
@@ -65,6 +66,7 @@ void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
       .cache_stores = disk.stores,
       .cache_store_failures = disk.store_failures,
       .cache_quarantined = disk.quarantined,
+      .cache_pack_hits = disk.pack_hits,
       .graphs_created = atomic_load(&own->graphs_created),
       .graph_updates = atomic_load(&own->graph_updates),
       .graph_launches = atomic_load(&own->graph_launches),

@@ -2,8 +2,8 @@
  * disk_cache.c: open the layers of a cache, store an entry, set a bad one aside.
  *
  * Nothing that the disk does is an error for who asked for a kernel: it costs a compile. Finding is
- * disk_find.c, folders and names are disk_layer.c, bytes are entry.c. Must not know what a kernel
- * is for.
+ * disk_find.c, folders and names are disk_layer.c, packs disk_pack.c, bytes entry.c. Must not know
+ * what a kernel is for.
  */
 #include "runtime/disk_cache_private.h"
 
@@ -12,6 +12,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
+#include "runtime/pack.h"
 
 #define MAX_CWD_BYTES 4096
 
@@ -30,18 +31,31 @@ static char *absolute(const char *path, size_t len) {
   return absolute_path;
 }
 
-/* Open one folder of the list. One that is not there, or cannot be looked at, stays in the list: it
- * may come to be later. */
-static stg_status open_layer(struct stg_disk_cache *cache, const char *path, size_t len, bool trust,
-                             stg_error *reterr) {
-  struct stg_disk_layer *layer = &cache->layers[cache->n_layers];
+/* Add a pack, which stays out of the list when it cannot be used. Takes `path`. */
+static stg_status add_pack(struct stg_disk_cache *cache, const struct stg_disk_options *options,
+                           char *path, stg_error *reterr) {
+  struct stg_pack *pack = NULL;
   stg_error error = STG_ERROR_INIT;
-  layer->trust = trust;
-  layer->root = absolute(path, len);
-  if (layer->root == NULL) {
-    return stg_error_memory(reterr, "a cache folder's path", len);
+  stg_status status = stg_pack_open(path, options->trust, &pack, &error);
+  if (status == STG_OK) {
+    cache->layers[cache->n_layers++] = (struct stg_disk_layer){.root = path, .pack = pack};
+    return STG_OK;
   }
-  cache->n_layers++;
+  stg_free(path);
+  if (status == STG_E_NO_MEMORY || options->strict) {
+    return stg_error_set(reterr, status, "%s", error.message);
+  }
+  stg_log_printf(&cache->log, STG_LOG_WARN, "%s; passed over", error.message);
+  return STG_OK;
+}
+
+/* Add a folder. One that is not there, or cannot be looked at, stays in the list: it may come to be
+ * later. Takes `path`. */
+static stg_status add_folder(struct stg_disk_cache *cache, const struct stg_disk_options *options,
+                             char *path, stg_error *reterr) {
+  struct stg_disk_layer *layer = &cache->layers[cache->n_layers++];
+  stg_error error = STG_ERROR_INIT;
+  *layer = (struct stg_disk_layer){.root = path, .trust = options->trust};
   stg_status status = stg_disk_layer_check(layer, &error);
   if (status == STG_E_INVALID) {
     return stg_error_set(reterr, status, "%s", error.message);
@@ -52,9 +66,32 @@ static stg_status open_layer(struct stg_disk_cache *cache, const char *path, siz
   return STG_OK;
 }
 
-static stg_status open_layers(struct stg_disk_cache *cache, const char *list, bool trust,
+/* Open one element of the list, `len` bytes of it; `is_last` of those that are not empty. */
+static stg_status open_element(struct stg_disk_cache *cache, const struct stg_disk_options *options,
+                               const char *element, size_t len, bool is_last, stg_error *reterr) {
+  char *path = absolute(element, len);
+  if (path == NULL) {
+    return stg_error_memory(reterr, "a cache folder's path", len);
+  }
+  if (!stg_pack_is_file(path)) {
+    return add_folder(cache, options, path, reterr);
+  }
+  if (is_last && cache->mode != STG_DISK_READ_ONLY) {
+    stg_status status = stg_error_set(reterr, STG_E_INVALID,
+                                      "cache folder '%s' is not a folder, and the last of a list "
+                                      "is written to; put a folder after a pack, as in PACK:FOLDER",
+                                      path);
+    stg_free(path);
+    return status;
+  }
+  return add_pack(cache, options, path, reterr);
+}
+
+static stg_status open_layers(struct stg_disk_cache *cache, const struct stg_disk_options *options,
                               stg_error *reterr) {
-  size_t capacity = 1;
+  const char *list = options->path_list != NULL ? options->path_list : "";
+  size_t capacity = 2; /* the list's last element, and the pack below all */
+  stg_status status = STG_OK;
   for (const char *c = list; *c != '\0'; c++) {
     capacity += *c == ':';
   }
@@ -62,26 +99,29 @@ static stg_status open_layers(struct stg_disk_cache *cache, const char *list, bo
   if (cache->layers == NULL) {
     return stg_error_memory(reterr, "cache layers", capacity * sizeof *cache->layers);
   }
-  while (*list != '\0') {
+  if (options->pack_path != NULL) {
+    char *path = absolute(options->pack_path, strlen(options->pack_path));
+    status = path != NULL ? add_pack(cache, options, path, reterr)
+                          : stg_error_memory(reterr, "a pack's path", strlen(options->pack_path));
+  }
+  while (*list != '\0' && status == STG_OK) {
     size_t len = strcspn(list, ":");
+    const char *rest = list + len;
     if (len > 0) {
-      stg_status status = open_layer(cache, list, len, trust, reterr);
-      if (status != STG_OK) {
-        return status;
-      }
+      status = open_element(cache, options, list, len, rest[strspn(rest, ":")] == '\0', reterr);
     }
-    list += len + (list[len] == ':');
+    list = rest + (*rest == ':');
   }
-  if (cache->n_layers > 0) {
-    cache->layers[cache->n_layers - 1].writable = cache->mode != STG_DISK_READ_ONLY;
+  if (status == STG_OK && cache->n_layers > 0) {
+    struct stg_disk_layer *last = &cache->layers[cache->n_layers - 1];
+    last->writable = last->pack == NULL && cache->mode != STG_DISK_READ_ONLY;
   }
-  return STG_OK;
+  return status;
 }
 
 stg_status stg_disk_cache_open_with(const struct stg_disk_options *options,
                                     const struct stg_disk_io *io, struct stg_disk_cache **ret_cache,
                                     stg_error *reterr) {
-  bool off = options->mode == STG_DISK_OFF || options->path_list == NULL;
   struct stg_disk_cache *cache = stg_calloc(1, sizeof *cache);
   if (cache == NULL) {
     return stg_error_memory(reterr, "a disk cache", sizeof *cache);
@@ -90,7 +130,7 @@ stg_status stg_disk_cache_open_with(const struct stg_disk_options *options,
   cache->log = options->log;
   cache->io = *io;
   cache->lock_wait_ms = options->lock_wait_ms;
-  stg_status status = open_layers(cache, off ? "" : options->path_list, options->trust, reterr);
+  stg_status status = options->mode == STG_DISK_OFF ? STG_OK : open_layers(cache, options, reterr);
   if (status != STG_OK) {
     stg_disk_cache_close(cache);
     return status;
@@ -110,6 +150,7 @@ void stg_disk_cache_close(struct stg_disk_cache *cache) {
     return;
   }
   for (size_t i = 0; i < cache->n_layers; i++) {
+    stg_pack_close(cache->layers[i].pack);
     stg_free(cache->layers[i].root);
   }
   stg_free(cache->layers);
@@ -123,21 +164,26 @@ void stg_disk_hit_finish(struct stg_disk_hit *hit) {
   *hit = (struct stg_disk_hit){0};
 }
 
-static const struct stg_disk_layer *layer_of(const struct stg_disk_cache *cache, const char *path) {
+const struct stg_disk_layer *stg_disk_layer_of(const struct stg_disk_cache *cache,
+                                               const char *path) {
+  const struct stg_disk_layer *found = NULL;
   for (size_t i = 0; i < cache->n_layers; i++) {
-    if (stg_disk_layer_holds(&cache->layers[i], path)) {
-      return &cache->layers[i];
+    const struct stg_disk_layer *layer = &cache->layers[i];
+    if (stg_disk_layer_holds(layer, path) &&
+        (found == NULL || strlen(layer->root) > strlen(found->root))) {
+      found = layer;
     }
   }
-  return NULL;
+  return found;
 }
 
 void stg_disk_set_aside(struct stg_disk_cache *cache, const char *path, const char *why) {
-  const struct stg_disk_layer *layer = layer_of(cache, path);
+  const struct stg_disk_layer *layer = stg_disk_layer_of(cache, path);
   stg_error error = STG_ERROR_INIT;
   if (layer == NULL || !layer->writable) {
     stg_log_printf(&cache->log, STG_LOG_WARN,
-                   "cache entry '%s' is bad: %s; left in its read-only folder", path, why);
+                   "cache entry '%s' is bad: %s; left in its read-only %s", path, why,
+                   layer != NULL && layer->pack != NULL ? "pack" : "folder");
     return;
   }
   if (stg_disk_layer_quarantine(layer, &cache->io, path, &error) != STG_OK) {
@@ -157,9 +203,13 @@ void stg_disk_cache_reject(struct stg_disk_cache *cache, const struct stg_disk_h
 
 stg_status stg_disk_cache_quarantine(struct stg_disk_cache *cache, const char *path,
                                      stg_error *reterr) {
-  const struct stg_disk_layer *layer = layer_of(cache, path);
+  const struct stg_disk_layer *layer = stg_disk_layer_of(cache, path);
   if (layer == NULL) {
     return stg_error_set(reterr, STG_E_INVALID, "'%s' is in no folder of this cache", path);
+  }
+  if (layer->pack != NULL) {
+    return stg_error_set(reterr, STG_E_UNSUPPORTED,
+                         "'%s' is in a pack, which is never written to; make the pack again", path);
   }
   stg_status status = stg_disk_layer_quarantine(layer, &cache->io, path, reterr);
   if (status == STG_OK) {
@@ -181,7 +231,7 @@ static stg_status store(struct stg_disk_cache *cache, const struct stg_disk_laye
                         const struct stg_kernel_image *image, stg_error *reterr) {
   struct stg_strbuf bytes = {0};
   struct stg_key key = {0};
-  if (!stg_disk_compiler_is_plain(image->compiler)) {
+  if (!stg_compiler_is_plain(image->compiler)) {
     return stg_error_set(reterr, STG_E_INVALID, "compiler '%s' cannot be part of a file name",
                          image->compiler);
   }
@@ -245,5 +295,6 @@ void stg_disk_cache_counters(const struct stg_disk_cache *cache, struct stg_disk
                                     .misses = atomic_load(&cache->misses),
                                     .stores = atomic_load(&cache->stores),
                                     .store_failures = atomic_load(&cache->store_failures),
-                                    .quarantined = atomic_load(&cache->quarantined)};
+                                    .quarantined = atomic_load(&cache->quarantined),
+                                    .pack_hits = atomic_load(&cache->pack_hits)};
 }

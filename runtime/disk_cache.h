@@ -3,8 +3,9 @@
  *
  * A path list "RO:RO:RW" layers read-only folders under a writable one; each layer holds
  *   CACHEDIR.TAG  v1/ab/<32 hex>-<compiler>.sgc  v1/tmp/  v1/lock/ab  v1/quarantine/
- * Writes go to the last layer. Any failure to store only logs: correctness never depends on the
- * disk. Any thread.
+ * An element that is a regular file is a pack (pack.h), which is read and never written.
+ * Writes go to the last layer, which is a folder. Any failure to store only logs: correctness never
+ * depends on the disk. Any thread.
  */
 #ifndef STG_RUNTIME_DISK_CACHE_H
 #define STG_RUNTIME_DISK_CACHE_H
@@ -22,9 +23,11 @@ enum stg_disk_mode {
 };
 
 struct stg_disk_options {
-  const char *path_list; /* NULL or "": as STG_DISK_OFF */
+  const char *path_list; /* NULL or "": no folder; nothing is stored */
+  const char *pack_path; /* a pack below all of them; NULL: none */
   enum stg_disk_mode mode;
-  bool trust; /* accept folders that others own or can write */
+  bool trust;  /* accept folders and packs that others own or can write */
+  bool strict; /* a pack that cannot be used is an error, and not one warning */
   struct stg_log log;
   uint32_t lock_wait_ms; /* longest wait for who compiles the same kernel; 0: 30 s */
 };
@@ -32,7 +35,9 @@ struct stg_disk_options {
 /**
  * Open the layers; folders are made on the first store or lock. A layer that is owned by neither
  * the effective user nor root, or that group or others can write, is refused with STG_E_INVALID
- * unless `trust`. Relative paths are resolved here, so that a later chdir changes nothing.
+ * unless `trust`. A pack is opened once; one that is owned or writable so, or is torn or of another
+ * format, is left out with one warning, or refused when `strict`. STG_E_INVALID when the element to
+ * write to is a file. Relative paths are resolved here, so that a later chdir changes nothing.
  */
 STG_NODISCARD stg_status stg_disk_cache_open(const struct stg_disk_options *options,
                                              struct stg_disk_cache **ret_cache, stg_error *reterr);
@@ -42,8 +47,10 @@ void stg_disk_cache_close(struct stg_disk_cache *cache);
 struct stg_disk_hit {
   struct stg_entry entry;
   struct stg_arena arena;
-  char *bytes; /* stg_free */
-  char *path;  /* stg_free */
+  char *bytes; /* stg_free; those of its .sgc file */
+  size_t size;
+  char *path; /* stg_free; of an entry in a pack "PACK/NAME.sgc", which is no file */
+  bool from_pack;
 };
 void stg_disk_hit_finish(struct stg_disk_hit *hit);
 
@@ -69,7 +76,8 @@ void stg_disk_cache_reject(struct stg_disk_cache *cache, const struct stg_disk_h
                            const char *why);
 /**
  * Move one file of the walk to its layer's quarantine folder, whatever the mode. STG_E_INVALID when
- * it is in no layer, STG_E_IO when it cannot be moved; one that is gone already is success.
+ * it is in no layer, STG_E_UNSUPPORTED when it is in a pack, STG_E_IO when it cannot be moved; one
+ * that is gone already is success.
  */
 STG_NODISCARD stg_status stg_disk_cache_quarantine(struct stg_disk_cache *cache, const char *path,
                                                    stg_error *reterr);
@@ -89,24 +97,24 @@ STG_NODISCARD stg_status stg_disk_cache_probe(struct stg_disk_cache *cache,
                                               const struct stg_kernel_request *request,
                                               stg_error *reterr);
 
-/* One file of a cache, as the inspector walks it. */
+/* One entry of a cache, as the inspector walks it. */
 struct stg_disk_item {
-  const char *path;
-  const char *layer; /* folder it is in */
+  const char *path;  /* of an entry in a pack as in a hit */
+  const char *layer; /* folder or pack it is in */
   uint64_t size_bytes;
-  int64_t mtime_unix;
+  int64_t mtime_unix; /* of the file, or of the pack */
 };
 typedef stg_status (*stg_disk_visit)(void *user, const struct stg_disk_item *item,
                                      stg_error *reterr);
-/** Visit every *.sgc file of every layer in path order; stops at the first failure of `visit`. */
+/** Visit every entry of every layer in path order; stops at the first failure of `visit`. */
 STG_NODISCARD stg_status stg_disk_cache_walk(struct stg_disk_cache *cache, stg_disk_visit visit,
                                              void *user, stg_error *reterr);
 /**
- * Read and decode one file of the walk. STG_E_CORRUPT or STG_E_UNSUPPORTED when it is bad (also
+ * Read and decode one entry of the walk. STG_E_CORRUPT or STG_E_UNSUPPORTED when it is bad (also
  * when its name is not that of its key and compiler), STG_E_NOT_FOUND when it is gone.
  */
-STG_NODISCARD stg_status stg_disk_cache_read(const char *path, struct stg_disk_hit *ret_hit,
-                                             stg_error *reterr);
+STG_NODISCARD stg_status stg_disk_cache_read(const struct stg_disk_cache *cache, const char *path,
+                                             struct stg_disk_hit *ret_hit, stg_error *reterr);
 
 /** Order of compilers by version, numerically: "nvrtc-12.9.7" < "nvrtc-12.10.1" < "nvrtc-13.0.0".
  */
@@ -115,6 +123,7 @@ int stg_disk_compare_compilers(const char *a, const char *b);
 /* Counters since open; any thread. */
 struct stg_disk_counters {
   uint64_t hits, misses, stores, store_failures, quarantined;
+  uint64_t pack_hits; /* of the hits */
 };
 void stg_disk_cache_counters(const struct stg_disk_cache *cache, struct stg_disk_counters *ret);
 

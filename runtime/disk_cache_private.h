@@ -13,7 +13,7 @@
 
 /* Immutable after open but for the counters. */
 struct stg_disk_cache {
-  struct stg_disk_layer *layers; /* the last one is written to */
+  struct stg_disk_layer *layers; /* the last one is written to, if it is writable */
   size_t n_layers;
   enum stg_disk_mode mode;
   struct stg_log log;
@@ -21,7 +21,7 @@ struct stg_disk_cache {
   uint32_t lock_wait_ms;    /* 0: the default */
   atomic_bool lock_failed;  /* said once */
   atomic_bool store_failed; /* the first failure is a warning, later ones are not */
-  atomic_uint_least64_t hits, misses, stores, store_failures, quarantined;
+  atomic_uint_least64_t hits, misses, stores, store_failures, quarantined, pack_hits;
 };
 
 /** stg_disk_cache_open with other steps. */
@@ -29,6 +29,10 @@ STG_NODISCARD stg_status stg_disk_cache_open_with(const struct stg_disk_options 
                                                   const struct stg_disk_io *io,
                                                   struct stg_disk_cache **ret_cache,
                                                   stg_error *reterr);
+
+/** The layer that a path of its lies in, the innermost where one lies in another; or NULL. */
+const struct stg_disk_layer *stg_disk_layer_of(const struct stg_disk_cache *cache,
+                                               const char *path);
 
 /** Move a bad entry out of the way, if its layer may be written, with one warning that says why. */
 void stg_disk_set_aside(struct stg_disk_cache *cache, const char *path, const char *why);

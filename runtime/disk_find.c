@@ -1,5 +1,5 @@
 /*
- * disk_find.c: find a request's entry among layers and compilers; read one file; walk all of them.
+ * disk_find.c: find a request's entry among layers and compilers; read one; walk all of them.
  *
  * A file that is bad, gone or unreadable is passed over: the next candidate may do, and otherwise
  * it is a miss. Must not know how entries get to disk.
@@ -11,6 +11,8 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
 #include "runtime/disk_cache_private.h"
+#include "runtime/disk_pack.h"
+#include "runtime/pack.h"
 
 int stg_disk_compare_compilers(const char *a, const char *b) {
   static const char digits[] = "0123456789";
@@ -97,21 +99,31 @@ static stg_status check_name(const char *path, const struct stg_entry *entry, st
   return status;
 }
 
-stg_status stg_disk_cache_read(const char *path, struct stg_disk_hit *ret_hit, stg_error *reterr) {
-  struct stg_disk_hit hit = {0};
-  size_t size = 0;
-  stg_status status = stg_file_read(path, STG_ENTRY_MAX_BYTES, &hit.bytes, &size, reterr);
-  if (status == STG_E_INVALID) {
-    stg_error_set(reterr, STG_E_CORRUPT, "over %llu bytes",
-                  (unsigned long long)STG_ENTRY_MAX_BYTES);
-    return STG_E_CORRUPT;
+/* The bytes of a file, or those that a pack has under its name. */
+static stg_status read_bytes(const struct stg_disk_layer *layer, const char *path, char **ret_bytes,
+                             size_t *ret_size, stg_error *reterr) {
+  if (layer != NULL && layer->pack != NULL) {
+    return stg_disk_pack_read(layer, path, ret_bytes, ret_size, reterr);
   }
+  stg_status status = stg_file_read(path, STG_ENTRY_MAX_BYTES, ret_bytes, ret_size, reterr);
+  if (status == STG_E_INVALID) {
+    return stg_error_set(reterr, STG_E_CORRUPT, "over %llu bytes",
+                         (unsigned long long)STG_ENTRY_MAX_BYTES);
+  }
+  return status;
+}
+
+stg_status stg_disk_cache_read(const struct stg_disk_cache *cache, const char *path,
+                               struct stg_disk_hit *ret_hit, stg_error *reterr) {
+  const struct stg_disk_layer *layer = stg_disk_layer_of(cache, path);
+  struct stg_disk_hit hit = {.from_pack = layer != NULL && layer->pack != NULL};
+  stg_status status = read_bytes(layer, path, &hit.bytes, &hit.size, reterr);
   if (status == STG_OK) {
     hit.path = stg_strdup(path);
     status = hit.path == NULL ? stg_error_memory(reterr, "a path", strlen(path)) : STG_OK;
   }
   if (status == STG_OK) {
-    status = stg_entry_decode(hit.bytes, size, &hit.arena, &hit.entry, reterr);
+    status = stg_entry_decode(hit.bytes, hit.size, &hit.arena, &hit.entry, reterr);
   }
   if (status == STG_OK) {
     status = check_name(path, &hit.entry, reterr);
@@ -138,7 +150,7 @@ static stg_status take_first(struct stg_disk_cache *cache, const struct stg_disk
   for (size_t i = 0; i < files->count; i++) {
     const char *path = files->items[i].path;
     stg_error error = STG_ERROR_INIT;
-    stg_status status = stg_disk_cache_read(path, ret_hit, &error);
+    stg_status status = stg_disk_cache_read(cache, path, ret_hit, &error);
     if (status == STG_OK && is_of(ret_hit, material)) {
       return STG_OK;
     }
@@ -195,6 +207,7 @@ stg_status stg_disk_cache_find(struct stg_disk_cache *cache,
                                stg_error *reterr) {
   stg_status status = find_from(cache, 0, request, preferred_compiler, ret_hit, reterr);
   atomic_fetch_add(status == STG_OK ? &cache->hits : &cache->misses, 1u);
+  atomic_fetch_add(&cache->pack_hits, status == STG_OK && ret_hit->from_pack);
   return status;
 }
 
@@ -215,7 +228,15 @@ static int compare_paths(const void *a, const void *b) {
 
 static stg_status visit_file(const struct stg_disk_file *file, stg_disk_visit visit, void *user,
                              stg_error *reterr) {
+  const struct stg_pack *pack = file->layer->pack;
   struct stat info;
+  if (pack != NULL) {
+    struct stg_disk_item entry = {.path = file->path,
+                                  .layer = file->layer->root,
+                                  .size_bytes = file->size_bytes,
+                                  .mtime_unix = stg_pack_mtime_unix(pack)};
+    return visit(user, &entry, reterr);
+  }
   if (stat(file->path, &info) != 0 || !S_ISREG(info.st_mode)) {
     return STG_OK; /* gone since it was listed, or nothing of ours */
   }

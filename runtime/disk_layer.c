@@ -1,7 +1,8 @@
 /*
  * disk_layer.c: where the files of one cache folder are, and whether it may be trusted.
  *
- * Reading only; publishing and quarantine are in disk_publish.c. Must not know what is in an entry.
+ * Reading only; a pack is disk_pack.c, publishing and quarantine are in disk_publish.c. Must not
+ * know what is in an entry.
  */
 #include "runtime/disk_layer.h"
 
@@ -10,11 +11,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
 #include "runtime/base/intmath.h"
+#include "runtime/disk_pack.h"
+#include "runtime/owner.h"
 
 static stg_status check_folder(const char *path, stg_error *reterr) {
   struct stat info;
@@ -32,23 +34,14 @@ static stg_status check_folder(const char *path, stg_error *reterr) {
   if (!S_ISDIR(info.st_mode)) {
     return stg_error_set(reterr, STG_E_INVALID, "cache folder '%s' is not a folder", path);
   }
-  if (info.st_uid != geteuid() && info.st_uid != 0) {
-    return stg_error_set(reterr, STG_E_INVALID,
-                         "cache folder '%s' is owned by user %u, not by user %u or root; use "
-                         "another folder, or trust it explicitly",
-                         path, (unsigned)info.st_uid, (unsigned)geteuid());
-  }
-  if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    return stg_error_set(reterr, STG_E_INVALID,
-                         "cache folder '%s' has mode %04o, so that others can write it; chmod "
-                         "go-w it, or trust it explicitly",
-                         path, (unsigned)(info.st_mode & 07777));
-  }
-  return STG_OK;
+  return stg_owner_check(&info, "folder", path, reterr);
 }
 
 stg_status stg_disk_layer_check(const struct stg_disk_layer *layer, stg_error *reterr) {
   struct stat info;
+  if (layer->pack != NULL) {
+    return STG_OK; /* it was checked when it was opened */
+  }
   if (layer->trust && stat(layer->root, &info) == 0 && S_ISDIR(info.st_mode)) {
     return STG_OK;
   }
@@ -70,12 +63,6 @@ bool stg_disk_layer_holds(const struct stg_disk_layer *layer, const char *path) 
   return strncmp(path, layer->root, len) == 0 && path[len] == '/';
 }
 
-bool stg_disk_compiler_is_plain(const char *compiler) {
-  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_+";
-  size_t len = strlen(compiler);
-  return len > 0 && strspn(compiler, plain) == len;
-}
-
 char *stg_disk_file_name(struct stg_key key, const char *compiler) {
   char hex[STG_KEY_HEX_CHARS + 1];
   struct stg_strbuf name = {0};
@@ -89,7 +76,7 @@ void stg_disk_files_finish(struct stg_disk_files *files) {
   *files = (struct stg_disk_files){0};
 }
 
-static bool push(struct stg_disk_files *files, struct stg_disk_file file) {
+bool stg_disk_files_push(struct stg_disk_files *files, struct stg_disk_file file) {
   if (files->count == files->capacity) {
     size_t capacity = files->capacity == 0 ? 16 : 2 * files->capacity;
     size_t bytes = 0;
@@ -161,7 +148,7 @@ static stg_status list_shard(const struct listing *listing, const char *shard, s
     struct stg_disk_file file = {.layer = listing->layer, .compiler = compiler};
     file.path = path == NULL ? NULL : stg_arena_strdup(listing->arena, path);
     stg_free(path);
-    if (file.path == NULL || !push(listing->files, file)) {
+    if (file.path == NULL || !stg_disk_files_push(listing->files, file)) {
       status = stg_error_memory(reterr, "a list of cache files", strlen(shard));
     }
   }
@@ -199,6 +186,9 @@ stg_status stg_disk_layer_list(const struct stg_disk_layer *layer, const struct 
                                stg_error *reterr) {
   char hex[STG_KEY_HEX_CHARS + 1] = "";
   struct stg_strbuf path = {0};
+  if (layer->pack != NULL) {
+    return stg_disk_pack_list(layer, key, arena, files, reterr);
+  }
   struct listing listing = {.layer = layer, .prefix = hex, .arena = arena, .files = files};
   if (key != NULL) {
     stg_key_hex(*key, hex);

@@ -1,5 +1,5 @@
 /*
- * disk_layer.h: one folder of a layered cache: its names, its owner, its files.
+ * disk_layer.h: one layer of a cache: a folder with its names, its owner, its files; or a pack.
  *
  *   CACHEDIR.TAG  v1/ab/<32 hex>-<compiler>.sgc  v1/tmp/  v1/lock/ab  v1/quarantine/
  *
@@ -9,6 +9,7 @@
 #define STG_RUNTIME_DISK_LAYER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "runtime/base/arena.h"
 #include "runtime/base/key.h"
@@ -17,17 +18,21 @@
 #define STG_DISK_SUFFIX ".sgc"
 #define STG_DISK_SHARD_CHARS 2 /* hex digits of the key in a folder's or a lock's name */
 
+struct stg_pack;
+
 struct stg_disk_layer {
   char *root; /* absolute, no slash at the end */
   bool writable;
   bool trust;
+  struct stg_pack *pack; /* NULL: a folder. Nothing but list and holds is for a pack */
 };
 
-/* A file found in a layer; text in the arena it was listed into. */
+/* A file found in a layer; text in the arena it was listed into, or the pack's. */
 struct stg_disk_file {
   const char *path;
   const char *compiler; /* as its name says */
   const struct stg_disk_layer *layer;
+  uint64_t size_bytes; /* in a pack; a file's is asked for when it is visited */
 };
 
 /* A growing list of files. {0} is a valid empty list; finish frees it. */
@@ -37,6 +42,8 @@ struct stg_disk_files {
   size_t capacity;
 };
 void stg_disk_files_finish(struct stg_disk_files *files);
+/** Append; false when out of memory. */
+bool stg_disk_files_push(struct stg_disk_files *files, struct stg_disk_file file);
 
 /**
  * Whether the folder is there and may be used: STG_E_NOT_FOUND when it (or its v1/) does not exist,
@@ -72,7 +79,5 @@ bool stg_disk_layer_holds(const struct stg_disk_layer *layer, const char *path);
 
 /** The file name of an entry, "<32 hex>-<compiler>.sgc"; stg_free, NULL when out of memory. */
 char *stg_disk_file_name(struct stg_key key, const char *compiler);
-/** Whether text can be the compiler part of a file name: letters, digits, '.', '-', '_', '+'. */
-bool stg_disk_compiler_is_plain(const char *compiler);
 
 #endif

@@ -80,6 +80,9 @@ bool stg_disk_lock_take(struct stg_disk_cache *cache, struct stg_key key,
     return false;
   }
   const struct stg_disk_layer *layer = &cache->layers[cache->n_layers - 1];
+  if (!layer->writable) { /* a pack alone: there is nothing to store in */
+    return false;
+  }
   stg_key_hex(key, hex);
   hex[STG_DISK_SHARD_CHARS] = '\0';
   char *folder = stg_path_join(layer->root, "v1/lock");

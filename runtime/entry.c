@@ -12,11 +12,10 @@
 
 #include <steergraph/version.h>
 
-#include "runtime/base/intmath.h"
+#include "runtime/base/bytes.h"
 #include "runtime/entry_meta.h"
 
 #define MAGIC "STGCACHE"
-#define KEY_BYTES 16
 #define FOOTER_BYTES 16
 
 /* Offsets in the header. */
@@ -29,27 +28,6 @@ struct part {
   const char *data;
   size_t size;
 };
-
-static uint64_t load_le(const unsigned char *p, size_t width) {
-  uint64_t value = 0;
-  for (size_t i = width; i-- > 0;) {
-    value = value << 8 | p[i];
-  }
-  return value;
-}
-
-static void append_le(struct stg_strbuf *out, uint64_t value, size_t width) {
-  for (size_t i = 0; i < width; i++) {
-    stg_strbuf_char(out, (char)(value >> (8 * i) & 0xffu));
-  }
-}
-
-static void key_bytes(struct stg_key key, unsigned char ret[KEY_BYTES]) {
-  for (size_t i = 0; i < 8; i++) {
-    ret[i] = (unsigned char)(key.high >> (56 - 8 * i));
-    ret[8 + i] = (unsigned char)(key.low >> (56 - 8 * i));
-  }
-}
 
 static stg_status check_arch(const char *arch, uint32_t sm, stg_error *reterr) {
   uint32_t wanted = 0;
@@ -83,19 +61,19 @@ static stg_status write_parts(const struct stg_kernel_request *request,
 }
 
 static void assemble(const struct stg_strbuf *parts, const size_t *sizes, struct stg_strbuf *out) {
-  unsigned char bytes[KEY_BYTES];
+  unsigned char bytes[STG_KEY_BYTES];
   size_t begin = out->len;
   stg_strbuf_str(out, MAGIC);
-  append_le(out, STG_ENTRY_FORMAT, 4);
-  append_le(out, 0, 4);
-  key_bytes(stg_key_of(parts->data, sizes[MATERIAL]), bytes);
+  stg_le_append(out, STG_ENTRY_FORMAT, 4);
+  stg_le_append(out, 0, 4);
+  stg_key_store(stg_key_of(parts->data, sizes[MATERIAL]), bytes);
   stg_strbuf_mem(out, bytes, sizeof bytes);
   for (size_t i = 0; i < N_PARTS; i++) {
-    append_le(out, sizes[i], 8);
+    stg_le_append(out, sizes[i], 8);
   }
   stg_strbuf_mem(out, parts->data, parts->len);
   if (!out->failed) {
-    key_bytes(stg_key_of(out->data + begin, out->len - begin), bytes);
+    stg_key_store(stg_key_of(out->data + begin, out->len - begin), bytes);
     stg_strbuf_mem(out, bytes, sizeof bytes);
   }
 }
@@ -140,7 +118,7 @@ static stg_status split(const unsigned char *bytes, size_t size, struct part *re
   if (memcmp(bytes, MAGIC, sizeof MAGIC - 1) != 0) {
     return stg_error_set(reterr, STG_E_CORRUPT, "no cache entry: wrong magic");
   }
-  unsigned version = (unsigned)load_le(bytes + AT_VERSION, 4);
+  unsigned version = (unsigned)stg_le_load(bytes + AT_VERSION, 4);
   if (version != STG_ENTRY_FORMAT) {
     return stg_error_set(reterr, STG_E_UNSUPPORTED, "entry format %u, this version reads %d",
                          version, STG_ENTRY_FORMAT);
@@ -148,7 +126,7 @@ static stg_status split(const unsigned char *bytes, size_t size, struct part *re
   size_t offset = HEADER_BYTES;
   size_t room = size - HEADER_BYTES - FOOTER_BYTES;
   for (size_t i = 0; i < N_PARTS; i++) {
-    uint64_t part_size = load_le(bytes + AT_SIZES + 8 * i, 8);
+    uint64_t part_size = stg_le_load(bytes + AT_SIZES + 8 * i, 8);
     if (part_size > room) {
       return stg_error_set(reterr, STG_E_CORRUPT, "part %zu of %llu bytes does not fit in %zu", i,
                            (unsigned long long)part_size, size);
@@ -166,18 +144,18 @@ static stg_status split(const unsigned char *bytes, size_t size, struct part *re
 
 static stg_status check_sums(const unsigned char *bytes, size_t size, const struct part *parts,
                              stg_error *reterr) {
-  unsigned char expected[KEY_BYTES];
-  key_bytes(stg_key_of(bytes, size - FOOTER_BYTES), expected);
+  unsigned char expected[STG_KEY_BYTES];
+  stg_key_store(stg_key_of(bytes, size - FOOTER_BYTES), expected);
   if (memcmp(expected, bytes + size - FOOTER_BYTES, FOOTER_BYTES) != 0) {
     return stg_error_set(reterr, STG_E_CORRUPT, "checksum does not match its bytes");
   }
-  key_bytes(stg_key_of(parts[MATERIAL].data, parts[MATERIAL].size), expected);
-  if (memcmp(expected, bytes + AT_KEY, KEY_BYTES) != 0) {
+  stg_key_store(stg_key_of(parts[MATERIAL].data, parts[MATERIAL].size), expected);
+  if (memcmp(expected, bytes + AT_KEY, STG_KEY_BYTES) != 0) {
     return stg_error_set(reterr, STG_E_CORRUPT, "key does not match its material");
   }
-  if (load_le(bytes + AT_FLAGS, 4) != 0) {
+  if (stg_le_load(bytes + AT_FLAGS, 4) != 0) {
     return stg_error_set(reterr, STG_E_CORRUPT, "unknown flags 0x%x",
-                         (unsigned)load_le(bytes + AT_FLAGS, 4));
+                         (unsigned)stg_le_load(bytes + AT_FLAGS, 4));
   }
   return STG_OK;
 }

@@ -6,6 +6,8 @@
  */
 #include "runtime/kernel.h"
 
+#include <string.h>
+
 #include "runtime/base/alloc.h"
 
 const char *const stg_fixed_options[STG_FIXED_OPTION_COUNT] = {
@@ -39,6 +41,12 @@ stg_status stg_kernel_request_key(const struct stg_kernel_request *request, stru
   }
   stg_strbuf_finish(&material);
   return status;
+}
+
+bool stg_compiler_is_plain(const char *compiler) {
+  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_+";
+  size_t len = strlen(compiler);
+  return len > 0 && strspn(compiler, plain) == len;
 }
 
 void stg_kernel_image_finish(struct stg_kernel_image *image) {

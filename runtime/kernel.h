@@ -4,6 +4,7 @@
 #ifndef STG_RUNTIME_KERNEL_H
 #define STG_RUNTIME_KERNEL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -47,6 +48,9 @@ void stg_kernel_material(const struct stg_kernel_request *request, struct stg_st
 /** The request key: XXH3-128 of the material. STG_E_NO_MEMORY only. */
 STG_NODISCARD stg_status stg_kernel_request_key(const struct stg_kernel_request *request,
                                                 struct stg_key *ret_key, stg_error *reterr);
+
+/** Whether text can name a compiler in a file name: letters, digits, '.', '-', '_', '+'. */
+bool stg_compiler_is_plain(const char *compiler);
 
 /* A compiled kernel. `cubin` is owned (stg_free). */
 struct stg_kernel_image {

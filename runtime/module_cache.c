@@ -333,3 +333,25 @@ stg_status stg_module_build(struct stg_disk_cache *disk, const struct stg_kernel
   made_finish(&made);
   return status;
 }
+
+stg_status stg_module_entry(struct stg_disk_cache *disk, const struct stg_kernel_request *request,
+                            const struct stg_log *log, struct stg_strbuf *ret_bytes,
+                            bool *ret_compiled, double *ret_compile_ms, stg_error *reterr) {
+  struct made made = {0};
+  stg_status status = find_entry(disk, stg_disk_cache_find, request, log, &made, reterr);
+  if (status == STG_OK && !made.found) {
+    status = compile_once(disk, request, log, &made, reterr);
+  }
+  if (status == STG_OK && made.found) {
+    stg_strbuf_mem(ret_bytes, made.hit.bytes, made.hit.size);
+    status = stg_strbuf_status(ret_bytes, reterr);
+  } else if (status == STG_OK) {
+    status = stg_entry_encode(request, &made.image, ret_bytes, reterr);
+  }
+  if (status == STG_OK) {
+    *ret_compiled = !made.found;
+    *ret_compile_ms = made.image.compile_ms;
+  }
+  made_finish(&made);
+  return status;
+}

@@ -63,5 +63,14 @@ STG_NODISCARD stg_status stg_module_build(struct stg_disk_cache *disk,
                                           const struct stg_kernel_request *request,
                                           const struct stg_log *log, bool *ret_compiled,
                                           double *ret_compile_ms, stg_error *reterr);
+/**
+ * Append the bytes of the request's .sgc file, from `disk` or else compiled. What is compiled is
+ * stored as well, where the disk stores anything; that it cannot be is logged and no failure.
+ */
+STG_NODISCARD stg_status stg_module_entry(struct stg_disk_cache *disk,
+                                          const struct stg_kernel_request *request,
+                                          const struct stg_log *log, struct stg_strbuf *ret_bytes,
+                                          bool *ret_compiled, double *ret_compile_ms,
+                                          stg_error *reterr);
 
 #endif

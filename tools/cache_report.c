@@ -208,7 +208,7 @@ static size_t count_bad(const stg_cache_entry *entries, size_t count) {
   return bad;
 }
 
-void stg_cache_verify_json(const stg_cache_entry *entries, size_t count, bool repaired,
+void stg_cache_verify_json(const stg_cache_entry *entries, size_t count, bool repair, size_t n_left,
                            struct stg_strbuf *out) {
   struct stg_json_out json = {0};
   size_t n_bad = count_bad(entries, count);
@@ -225,12 +225,12 @@ void stg_cache_verify_json(const stg_cache_entry *entries, size_t count, bool re
     }
   }
   stg_json_out_close(&json, ']');
-  stg_json_out_bool(&json, "repaired", repaired);
+  stg_json_out_bool(&json, "repaired", repair && n_left == 0);
   stg_json_out_close(&json, '}');
   *out = json.text;
 }
 
-void stg_cache_verify_text(const stg_cache_entry *entries, size_t count, bool repaired,
+void stg_cache_verify_text(const stg_cache_entry *entries, size_t count, bool repair, size_t n_left,
                            struct stg_strbuf *out) {
   size_t n_bad = count_bad(entries, count);
   for (size_t i = 0; i < count; i++) {
@@ -238,6 +238,12 @@ void stg_cache_verify_text(const stg_cache_entry *entries, size_t count, bool re
       stg_strbuf_printf(out, "bad: %s: %s\n", entries[i].path, entries[i].problem);
     }
   }
-  stg_strbuf_printf(out, "%zu entries: %zu good, %zu bad%s\n", count, count - n_bad, n_bad,
-                    n_bad > 0 && repaired ? ", moved to quarantine" : "");
+  stg_strbuf_printf(out, "%zu entries: %zu good, %zu bad", count, count - n_bad, n_bad);
+  if (repair && n_left > 0) {
+    stg_strbuf_printf(out, ", %zu moved to quarantine, %zu left in packs: make those again",
+                      n_bad - n_left, n_left);
+  } else if (repair && n_bad > 0) {
+    stg_strbuf_str(out, ", moved to quarantine");
+  }
+  stg_strbuf_str(out, "\n");
 }

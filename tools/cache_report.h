@@ -14,10 +14,11 @@ void stg_cache_list_text(const stg_cache_entry *entries, size_t count, struct st
 void stg_cache_show_json(const stg_cache_entry *entry, bool with_source, struct stg_strbuf *out);
 void stg_cache_show_text(const stg_cache_entry *entry, bool with_source, struct stg_strbuf *out);
 
-/** Of all entries verified, the bad ones; `repaired`: they were moved to quarantine. */
-void stg_cache_verify_json(const stg_cache_entry *entries, size_t count, bool repaired,
+/** Of all entries verified, the bad ones; with `repair` all but `n_left` were moved to quarantine.
+ */
+void stg_cache_verify_json(const stg_cache_entry *entries, size_t count, bool repair, size_t n_left,
                            struct stg_strbuf *out);
-void stg_cache_verify_text(const stg_cache_entry *entries, size_t count, bool repaired,
+void stg_cache_verify_text(const stg_cache_entry *entries, size_t count, bool repair, size_t n_left,
                            struct stg_strbuf *out);
 
 #endif

@@ -1,13 +1,16 @@
 /*
- * cmd_build.c: `steergraph build`: compile the kernels of workloads into a cache folder.
+ * cmd_build.c: `steergraph build`: compile the kernels of workloads into a cache folder or a pack.
  *
  * No device is used, so an image can be built anywhere. Everything that can be wrong with the words
  * and the workloads is found before the first kernel is compiled.
  */
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "engine/offline.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/file.h"
 #include "runtime/base/interrupt.h"
 #include "tools/arch.h"
 #include "tools/command.h"
@@ -36,9 +39,13 @@ struct build {
   size_t n_items;
   size_t n_compiled;
   double compile_ms;
+  const char *pack_path; /* NULL: into a cache folder */
+  struct stg_offline_pack *pack;
+  size_t pack_bytes;
 };
 
 static void build_finish(struct build *build) {
+  stg_offline_pack_destroy(build->pack);
   for (size_t i = 0; i < build->n_jobs; i++) {
     stg_job_close(&build->jobs[i]);
   }
@@ -111,16 +118,72 @@ static stg_status check_known(const struct stg_arch_list *archs, stg_error *rete
   return STG_OK;
 }
 
+/* What a pack can be seen to fail for, before the first kernel is compiled. */
+static stg_status check_pack_path(const char *path, stg_error *reterr) {
+  struct stat facts;
+  if (stat(path, &facts) == 0 && !S_ISREG(facts.st_mode)) {
+    return stg_error_set(reterr, STG_E_IO, "--pack: cannot write '%s': it is there and no file",
+                         path);
+  }
+  char *folder = stg_path_folder(path);
+  if (folder == NULL) {
+    return stg_error_memory(reterr, "a path", strlen(path));
+  }
+  stg_status status = STG_OK;
+  if (stat(folder, &facts) != 0 || !S_ISDIR(facts.st_mode) || access(folder, W_OK | X_OK) != 0) {
+    status = stg_error_set(reterr, STG_E_IO,
+                           "--pack: cannot write '%s': '%s' is no folder that can be written", path,
+                           folder);
+  }
+  stg_free(folder);
+  return status;
+}
+
+static stg_status open_pack(struct build *build, stg_error *reterr) {
+  if (build->pack_path == NULL) {
+    return STG_OK;
+  }
+  stg_status status = check_pack_path(build->pack_path, reterr);
+  return status == STG_OK ? stg_offline_pack_create(&build->pack, reterr) : status;
+}
+
+static stg_status save_pack(struct build *build, stg_error *reterr) {
+  struct stg_interrupt_hold hold;
+  if (build->pack == NULL) {
+    return STG_OK;
+  }
+  stg_interrupt_hold(&hold);
+  stg_status status =
+      stg_offline_pack_save(build->pack, build->pack_path, &build->pack_bytes, reterr);
+  stg_interrupt_release(&hold);
+  return status;
+}
+
+static stg_status compile_one(const struct build *build, struct build_item *item,
+                              stg_error *reterr) {
+  struct stg_interrupt_hold hold;
+  struct stg_offline_built built = {0};
+  stg_interrupt_hold(&hold);
+  stg_status status =
+      build->pack != NULL
+          ? stg_offline_pack_add(build->pack, item->job->engine, &item->job->desc, item->tile,
+                                 item->arch, &built, reterr)
+          : stg_offline_build(item->job->engine, &item->job->desc, item->tile, item->arch,
+                              &built.compiled, &built.compile_ms, reterr);
+  stg_interrupt_release(&hold);
+  item->compiled = built.compiled;
+  item->compile_ms = built.compile_ms;
+  if (status != STG_OK) {
+    stg_error_prefix(reterr, "%s: %s %s: ", item->spec, item->arch, stg_tile_name(item->tile));
+  }
+  return status;
+}
+
 static stg_status compile_all(struct build *build, stg_error *reterr) {
   for (size_t i = 0; i < build->n_items; i++) {
     struct build_item *item = &build->items[i];
-    struct stg_interrupt_hold hold;
-    stg_interrupt_hold(&hold);
-    stg_status status = stg_offline_build(item->job->engine, &item->job->desc, item->tile,
-                                          item->arch, &item->compiled, &item->compile_ms, reterr);
-    stg_interrupt_release(&hold);
+    stg_status status = compile_one(build, item, reterr);
     if (status != STG_OK) {
-      stg_error_prefix(reterr, "%s: %s %s: ", item->spec, item->arch, stg_tile_name(item->tile));
       return status;
     }
     build->n_compiled += item->compiled;
@@ -156,6 +219,8 @@ static void report_json(const struct build *build, struct stg_strbuf *out) {
   stg_json_out_count(&json, "compiled", build->n_compiled);
   stg_json_out_count(&json, "already_there", build->n_items - build->n_compiled);
   stg_json_out_number(&json, "compile_ms", build->compile_ms);
+  stg_json_out_text(&json, "pack", build->pack_path);
+  stg_json_out_count(&json, "pack_bytes", build->pack_bytes);
   stg_json_out_close(&json, '}');
   *out = json.text;
 }
@@ -173,19 +238,28 @@ static void report_text(const struct build *build, struct stg_strbuf *out) {
   stg_strbuf_printf(out, "%zu kernels: %zu compiled in %.0f ms, %zu already there\n",
                     build->n_items, build->n_compiled, build->compile_ms,
                     build->n_items - build->n_compiled);
+  if (build->pack_path != NULL) {
+    stg_strbuf_printf(out, "%s: a pack of %zu bytes\n", build->pack_path, build->pack_bytes);
+  }
 }
 
 static int build_specs(char **specs, size_t n_specs, const struct stg_arch_list *archs,
-                       const struct stg_job_options *options, bool as_json) {
-  struct build build = {0};
+                       const struct stg_job_options *options, const char *pack_path, bool as_json) {
+  struct build build = {.pack_path = pack_path};
   struct stg_strbuf text = {0};
   stg_error err = STG_ERROR_INIT;
   stg_status status = plan(&build, specs, n_specs, archs, options, &err);
+  if (status == STG_OK) {
+    status = open_pack(&build, &err);
+  }
   if (status == STG_OK) {
     status = check_known(archs, &err);
   }
   if (status == STG_OK) {
     status = compile_all(&build, &err);
+  }
+  if (status == STG_OK) {
+    status = save_pack(&build, &err);
   }
   if (status == STG_OK && as_json) {
     report_json(&build, &text);
@@ -211,13 +285,16 @@ static int check_compiling_allowed(void) {
 }
 
 int stg_cmd_build(int argc, char **argv) {
-  struct stg_job_options job = {.backend = STG_BACKEND_CPU};
+  /* an installed pack is of this machine, and no part of what is built for others */
+  struct stg_job_options job = {.backend = STG_BACKEND_CPU, .pack_path = ""};
   const char *arch = NULL;
   const char *declare = NULL;
+  const char *pack = NULL;
   bool json = false;
   const struct stg_option table[] = {
       {"--arch", "LIST", "architectures, such as sm_80,sm_90 (required)", &arch, NULL},
       {"--cache", "FOLDERS", "cache folders, RO:RO:RW", &job.cache_path, NULL},
+      {"--pack", "FILE", "write one file, a pack, instead of a folder's", &pack, NULL},
       {"--declare", "all|used", "ops that the kernels are built for (default all)", &declare, NULL},
       {"--json", NULL, "print one JSON object", NULL, &json},
       {"--allow-outside", NULL, "let paths of the specs leave their folders", NULL,
@@ -226,9 +303,10 @@ int stg_cmd_build(int argc, char **argv) {
   const struct stg_grammar grammar = {
       .name = "build",
       .words = "SPEC...",
-      .summary = "Compile the kernels of workloads into a cache folder. Needs NVRTC, no GPU.",
+      .summary = "Compile the kernels of workloads into a cache folder or a pack. Needs NVRTC, no "
+                 "GPU.",
       .details = "A machine with a GPU of one of the architectures then finds them there and loads "
-                 "no compiler.",
+                 "no compiler. With --pack, cache folders are used only where --cache names them.",
       .min_words = 1,
       .max_words = 4096,
       .options = table,
@@ -254,6 +332,9 @@ int stg_cmd_build(int argc, char **argv) {
   if (code != STG_EXIT_DONE) {
     return code;
   }
+  if (pack != NULL && job.cache_path == NULL) {
+    job.cache_path = "";
+  }
   job.declare_used = declare != NULL && strcmp(declare, "used") == 0;
-  return build_specs(argv + 1, n_words, &archs, &job, json);
+  return build_specs(argv + 1, n_words, &archs, &job, pack, json);
 }

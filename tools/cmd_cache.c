@@ -136,25 +136,37 @@ static stg_status show(stg_cache *cache, const struct cache_options *options,
   return status;
 }
 
+/* Move a bad entry away. One in a pack is left there: its pack has to be made again. */
+static stg_status repair(stg_cache *cache, const char *path, bool *ret_moved, stg_error *reterr) {
+  stg_error err = STG_ERROR_INIT;
+  stg_status status = stg_cache_quarantine(cache, path, &err);
+  *ret_moved = status == STG_OK;
+  if (status == STG_OK || status == STG_E_UNSUPPORTED) {
+    return STG_OK;
+  }
+  return stg_error_set(reterr, status, "%s", err.message);
+}
+
 static stg_status verify(stg_cache *cache, const struct cache_options *options, bool *ret_good,
                          struct stg_strbuf *ret_text, stg_error *reterr) {
   stg_cache_entry *entries = NULL;
   size_t count = 0;
-  size_t n_bad = 0;
+  size_t n_left = 0;
   stg_status status = read_all(cache, &entries, &count, reterr);
   for (size_t i = 0; i < count && status == STG_OK; i++) {
     if (!entries[i].ok) {
-      n_bad++;
-      status = options->repair ? stg_cache_quarantine(cache, entries[i].path, reterr) : STG_OK;
+      bool moved = false;
+      status = options->repair ? repair(cache, entries[i].path, &moved, reterr) : STG_OK;
+      n_left += !moved;
     }
   }
   if (status == STG_OK && options->json) {
-    stg_cache_verify_json(entries, count, options->repair, ret_text);
+    stg_cache_verify_json(entries, count, options->repair, n_left, ret_text);
   } else if (status == STG_OK) {
-    stg_cache_verify_text(entries, count, options->repair, ret_text);
+    stg_cache_verify_text(entries, count, options->repair, n_left, ret_text);
   }
   stg_free(entries);
-  *ret_good = n_bad == 0 || options->repair;
+  *ret_good = n_left == 0;
   return status;
 }
 
@@ -247,7 +259,8 @@ static int cache_verify(int argc, char **argv) {
   struct cache_options options = {0};
   const struct stg_option table[] = {
       {"--cache", "FOLDERS", "cache folders, RO:RO:RW", &options.folder, NULL},
-      {"--repair", NULL, "move bad entries to the quarantine folder", NULL, &options.repair},
+      {"--repair", NULL, "move bad entries of folders to the quarantine folder", NULL,
+       &options.repair},
       {"--json", NULL, "print one JSON object", NULL, &options.json},
   };
   const struct stg_grammar grammar = {

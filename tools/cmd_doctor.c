@@ -52,6 +52,12 @@ struct cache_finding {
   bool writable;
 };
 
+struct pack_finding {
+  struct finding found;
+  const char *path; /* NULL: none is installed */
+  size_t entries;
+};
+
 /* A variable as the process got it. The text is owned. */
 struct variable_finding {
   struct finding found;
@@ -67,6 +73,7 @@ struct diagnosis {
   struct finding compiler;
   struct stg_trial trial;
   struct cache_finding cache;
+  struct pack_finding pack;
 };
 
 static void copy_text(char *to, size_t capacity, const char *from) {
@@ -154,6 +161,15 @@ static void examine_cache(struct cache_finding *ret) {
   stg_job_close_engine(engine);
 }
 
+static void examine_pack(struct pack_finding *ret) {
+  stg_cache *cache = NULL;
+  ret->path = stg_installed_pack();
+  ret->found.ok =
+      ret->path == NULL || stg_cache_open(ret->path, &cache, &ret->found.problem) == STG_OK;
+  ret->entries = stg_cache_count(cache);
+  stg_cache_close(cache);
+}
+
 /* The variable that a message "NAME: ..." is about, or NULL. */
 static struct variable_finding *find_variable(struct diagnosis *d, const char *message) {
   for (size_t i = 0; i < VARIABLE_COUNT; i++) {
@@ -197,6 +213,7 @@ static void examine(struct diagnosis *ret) {
   ret->compiler.ok = stg_trial_compile(ret->gpu.found.ok ? ret->gpu.arch : TRIAL_ARCH, &ret->trial,
                                        &ret->compiler.problem) == STG_OK;
   examine_cache(&ret->cache);
+  examine_pack(&ret->pack);
 }
 
 static void json_problem(struct stg_json_out *json, const struct finding *finding) {
@@ -242,6 +259,12 @@ static void report_json(const struct diagnosis *d, struct stg_strbuf *out) {
   stg_json_out_count(&json, "entries", d->cache.entries);
   stg_json_out_count(&json, "bad", d->cache.bad);
   json_problem(&json, &d->cache.found);
+  stg_json_out_close(&json, '}');
+  stg_json_out_open(&json, "pack", '{');
+  stg_json_out_bool(&json, "ok", d->pack.found.ok);
+  stg_json_out_text(&json, "path", d->pack.path);
+  stg_json_out_count(&json, "entries", d->pack.entries);
+  json_problem(&json, &d->pack.found);
   stg_json_out_close(&json, '}');
   stg_json_out_open(&json, "environment", '{');
   stg_json_out_bool(&json, "ok", d->environment_ok);
@@ -303,6 +326,20 @@ static void add_cache(struct stg_table *table, const struct cache_finding *cache
   }
 }
 
+static void add_pack(struct stg_table *table, const struct pack_finding *pack) {
+  if (!pack->found.ok) {
+    add_problem(table, "pack", &pack->found, "install it again: nothing else is missing");
+    return;
+  }
+  stg_table_cell(table, "pack");
+  stg_table_cell(table, pack->path == NULL ? "none" : "ok");
+  if (pack->path == NULL) {
+    stg_table_cell(table, "no kernels were installed with the library (-Dtier0_pack=true)");
+  } else {
+    stg_table_printf(table, "%s, %zu entries", pack->path, pack->entries);
+  }
+}
+
 static void add_variable(struct stg_table *table, const char *name,
                          const struct variable_finding *variable) {
   stg_table_cell(table, name);
@@ -333,6 +370,7 @@ static void report_text(const struct diagnosis *d, struct stg_strbuf *out) {
                 "install NVRTC 12 or 13, or use kernels that were built elsewhere");
   }
   add_cache(&table, &d->cache);
+  add_pack(&table, &d->pack);
   for (size_t i = 0; i < VARIABLE_COUNT; i++) {
     add_variable(&table, variables[i], &d->variables[i]);
   }

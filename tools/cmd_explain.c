@@ -171,7 +171,7 @@ static int explain_workload(const struct explain_options *options) {
 }
 
 int stg_cmd_explain(int argc, char **argv) {
-  struct explain_options options = {0};
+  struct explain_options options = {.job.cache_read_only = true};
   const char *declare = NULL;
   const struct stg_option table[] = {
       {"--arch", "ARCH", "architecture: sm_80, sm_90, ..., or cpu (default: the GPU here)",

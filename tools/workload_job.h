@@ -16,6 +16,8 @@ struct stg_job_options {
   stg_backend backend;
   stg_launch_mode launch;
   const char *cache_path; /* NULL: from the environment */
+  const char *pack_path;  /* NULL: the installed one, where there is one; "": none */
+  bool cache_read_only;   /* nothing will be stored */
   bool allow_outside;     /* paths of the workload may leave its folder */
   bool declare_used;      /* declare the ops in use instead of all ops there are */
 };

@@ -87,6 +87,22 @@ int stg_key_compare(struct stg_key a, struct stg_key b) {
   return (a.low > b.low) - (a.low < b.low);
 }
 
+void stg_key_store(struct stg_key key, unsigned char ret_bytes[STG_KEY_BYTES]) {
+  for (unsigned i = 0; i < 8; i++) {
+    ret_bytes[i] = (unsigned char)(key.high >> (56 - 8 * i));
+    ret_bytes[8 + i] = (unsigned char)(key.low >> (56 - 8 * i));
+  }
+}
+
+struct stg_key stg_key_load(const unsigned char bytes[STG_KEY_BYTES]) {
+  struct stg_key key = {0};
+  for (unsigned i = 0; i < 8; i++) {
+    key.high = key.high << 8 | bytes[i];
+    key.low = key.low << 8 | bytes[8 + i];
+  }
+  return key;
+}
+
 void stg_key_hex(struct stg_key key, char ret_hex[STG_KEY_HEX_CHARS + 1]) {
   static const char digits[] = "0123456789abcdef";
   for (unsigned i = 0; i < 16; i++) {

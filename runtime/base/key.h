@@ -12,6 +12,7 @@
 #include "runtime/base/strbuf.h"
 
 #define STG_KEY_HEX_CHARS 32
+#define STG_KEY_BYTES 16 /* in a file */
 
 struct stg_key {
   uint64_t high;
@@ -44,6 +45,9 @@ bool stg_material_next(const void *material, size_t len, size_t *cursor,
 struct stg_key stg_key_of(const void *data, size_t len);
 bool stg_key_equal(struct stg_key a, struct stg_key b);
 int stg_key_compare(struct stg_key a, struct stg_key b);
+/** As a file has it: 16 bytes, in the order of the hex digits. */
+void stg_key_store(struct stg_key key, unsigned char ret_bytes[STG_KEY_BYTES]);
+struct stg_key stg_key_load(const unsigned char bytes[STG_KEY_BYTES]);
 /** 32 lower-case hex digits, high half first, and a NUL. */
 void stg_key_hex(struct stg_key key, char ret_hex[STG_KEY_HEX_CHARS + 1]);
 /** Parse exactly 32 lower-case hex digits. */

@@ -237,7 +237,7 @@ class Doctor(Case):
     def test_it_reports_every_part(self):
         outcome = self.succeed("doctor", "--json")
         report = outcome.json()
-        self.assertEqual(list(report), ["version", "cpu", "gpu", "compiler", "cache", "environment"])
+        self.assertEqual(list(report), ["version", "cpu", "gpu", "compiler", "cache", "pack", "environment"])
         self.assertIs(report["cpu"]["ok"], True)
         for part in ("gpu", "compiler", "cache"):
             self.assertEqual(report[part]["ok"], report[part]["problem"] is None)

@@ -1,8 +1,8 @@
 #!/bin/sh
-# run.sh SECONDS [FUZZER]: fuzz the spec reader and the op language.
+# run.sh SECONDS [FUZZER]: fuzz the spec reader and the op language, or the reader of packs.
 #
-# Without FUZZER, sets up and builds it in build-fuzz (clang, ASan, UBSan). Seeds are the specs of
-# the source tree; what is found stays in the folder of FUZZER, in corpus/ and as crash-* files.
+# Without FUZZER, sets up and builds fuzz_spec in build-fuzz (clang, ASan, UBSan). Seeds are files of
+# the source tree; what is found stays in the folder of FUZZER, in corpus-NAME/ and as crash-* files.
 set -eu
 
 if [ $# -lt 1 ] || [ $# -gt 2 ]; then
@@ -23,13 +23,29 @@ else
   fuzzer=$root/build-fuzz/tests/fuzz/fuzz_spec
 fi
 
+name=$(basename "$fuzzer")
 work=$(dirname "$fuzzer")
-mkdir -p "$work/corpus" "$work/seeds"
-for spec in specs/*.json specs/bad/*.json specs/ops/*.json specs/user/*.json; do
-  cp "$spec" "$work/seeds/$(echo "$spec" | tr / _)"
+seeds=$work/seeds-$name
+mkdir -p "$work/corpus-$name" "$seeds"
+case $name in
+fuzz_spec)
+  files="specs/*.json specs/bad/*.json specs/ops/*.json specs/user/*.json"
+  dict=spec.dict
+  ;;
+fuzz_pack)
+  files="tests/data/packs/*.sgp tests/fuzz/packs/*.sgp"
+  dict=pack.dict
+  ;;
+*)
+  echo "run.sh: no seeds for '$name'" >&2
+  exit 2
+  ;;
+esac
+for seed in $files; do
+  cp "$seed" "$seeds/$(echo "$seed" | tr / _)"
 done
 
 # what one input may cost: 10 s, 1 GiB in all, 512 MiB in one allocation
 exec "$fuzzer" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=512 \
-  -max_len=65536 -dict=tests/fuzz/spec.dict -artifact_prefix="$work/" -print_final_stats=1 \
-  "$work/corpus" "$work/seeds"
+  -max_len=65536 -dict="tests/fuzz/$dict" -artifact_prefix="$work/" -print_final_stats=1 \
+  "$work/corpus-$name" "$seeds"

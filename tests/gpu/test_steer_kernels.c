@@ -21,6 +21,7 @@ static stg_engine *engine_with(const char *cache_path, stg_compile_mode compile,
   stg_options_init(&options);
   options.backend = STG_BACKEND_CUDA;
   options.cache_path = cache_path;
+  options.pack_path = "";
   options.compile = compile;
   options.launch = launch;
   return steer_engine(&options);

@@ -307,6 +307,7 @@ static void what_is_alive_cannot_be_pulled_from_under_it(void **state) {
   stg_options_init(&options);
   options.backend = env->cuda ? STG_BACKEND_CUDA : STG_BACKEND_CPU;
   options.cache_path = env->cache_path;
+  options.pack_path = "";
   stg_engine *engine = steer_engine(&options);
   const stg_steer_desc desc = {.hidden_size = HIDDEN, .dtype = STG_BF16};
   struct steer_bed *bed = steer_bed_on(env, engine, &desc);

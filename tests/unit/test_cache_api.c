@@ -17,7 +17,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/disk_cache.h"
-#include "tests/support/kernel_fixture.h"
+#include "tests/support/pack_fixture.h"
 #include "tests/support/temp_folder.h"
 
 /* Store the request's kernel as made by `compiler`; the source tells keys apart. */
@@ -99,6 +99,36 @@ static void lists_all_layers_in_path_order(void **state) {
   assert_int_equal(stg_cache_get(cache, 1, &second, NULL), STG_OK);
   assert_true(strcmp(first.path, second.path) < 0);
   stg_cache_close(cache);
+}
+
+static void lists_the_entries_of_a_pack_among_those_of_folders(void **state) {
+  char list[512];
+  struct stg_kernel_request request = fixture_request();
+  stg_cache_entry entry;
+  stg_error err = STG_ERROR_INIT;
+  request.source = "// 1\n";
+  pack_of_one(temp_path(state, "a.sgp"), &request, "nvrtc-13.0.88");
+  fill(temp_path(state, "b"), "// 2\n", "nvrtc-13.0.88");
+  snprintf(list, sizeof list, "%s:%s", temp_path(state, "b"), temp_path(state, "a.sgp"));
+  stg_cache *cache = open_cache(list);
+  assert_int_equal(stg_cache_count(cache), 2);
+  assert_int_equal(stg_cache_get(cache, 0, &entry, NULL), STG_OK);
+  assert_true(entry.ok);
+  assert_non_null(strstr(entry.path, "/a.sgp/"));
+  assert_string_equal(entry.source, "// prelude\n// 1\n");
+  assert_int_equal(stg_cache_find(cache, entry.key, &entry, NULL), STG_OK);
+  assert_int_equal(stg_cache_quarantine(cache, entry.path, &err), STG_E_UNSUPPORTED);
+  assert_non_null(strstr(err.message, "make the pack again"));
+  stg_cache_close(cache);
+}
+
+static void refuses_a_file_that_is_no_pack(void **state) {
+  stg_cache *cache = NULL;
+  stg_error err = STG_ERROR_INIT;
+  pack_put(temp_path(state, "a.sgp"), "x", 1);
+  assert_int_equal(stg_cache_open(temp_path(state, "a.sgp"), &cache, &err), STG_E_CORRUPT);
+  assert_non_null(strstr(err.message, "/a.sgp': 1 bytes, a pack has at least 64"));
+  assert_null(cache);
 }
 
 static void shows_a_bad_entry_and_leaves_it_until_told(void **state) {
@@ -241,6 +271,8 @@ int main(void) {
       IN_FOLDER(shows_every_field_of_an_entry),
       IN_FOLDER(has_no_entries_where_there_is_no_folder),
       IN_FOLDER(lists_all_layers_in_path_order),
+      IN_FOLDER(lists_the_entries_of_a_pack_among_those_of_folders),
+      IN_FOLDER(refuses_a_file_that_is_no_pack),
       IN_FOLDER(shows_a_bad_entry_and_leaves_it_until_told),
       IN_FOLDER(says_that_an_entry_is_gone),
       IN_FOLDER(finds_by_the_beginning_of_a_key),

@@ -58,6 +58,7 @@ static void the_text_is_json_with_every_counter(void **state) {
       "cache_stores",
       "cache_store_failures",
       "cache_quarantined",
+      "cache_pack_hits",
       "graphs_created",
       "graph_updates",
       "graph_launches",

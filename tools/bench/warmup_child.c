@@ -34,7 +34,8 @@ static void describe_step(struct child *child) {
 }
 
 static stg_status open_context(struct child *child, const char *cache, stg_error *reterr) {
-  const struct stg_job_options options = {.backend = STG_BACKEND_CUDA, .cache_path = cache};
+  const struct stg_job_options options = {
+      .backend = STG_BACKEND_CUDA, .cache_path = cache, .pack_path = ""};
   const uint64_t from = stg_clock_ns();
   stg_status status = stg_job_open_engine(&options, &child->calls.engine, reterr);
   child->facts.context_ms = ms_since(from);

@@ -1,5 +1,5 @@
 /*
- * cache.h: open a cache folder offline: no device, no CUDA installed.
+ * cache.h: open a cache folder or a pack offline: no device, no CUDA installed.
  */
 #ifndef STEERGRAPH_CACHE_H
 #define STEERGRAPH_CACHE_H
@@ -19,7 +19,7 @@ typedef struct stg_cache stg_cache; /* one thread at a time */
 
 /* One entry. Text is borrowed from the cache until it is closed; all of it is NUL-terminated. */
 typedef struct stg_cache_entry {
-  const char *path;
+  const char *path; /* of an entry in a pack "PACK/NAME.sgc", which is no file */
   char key[33];
   bool ok; /* false: `problem` says why, and only path and sizes are set */
   const char *problem;
@@ -40,9 +40,11 @@ typedef struct stg_cache_entry {
 
 /**
  * Open a path list "RO:RW" (as STEERGRAPH_CACHE_DIR) for reading. A folder that does not exist has
- * no entries. Entries are listed now and read when they are asked for. Any folder may be inspected,
- * also one that an engine would refuse because others can write it.
- * @return STG_E_INVALID for an empty list, STG_E_IO for a folder that cannot be listed.
+ * no entries; an element that is a regular file is a pack, and may stand alone. Entries are listed
+ * now and read when they are asked for. Any folder and pack may be inspected, also one that an
+ * engine would refuse because others can write it.
+ * @return STG_E_INVALID for an empty list, STG_E_IO for a folder that cannot be listed,
+ * STG_E_CORRUPT or STG_E_UNSUPPORTED for a pack that is none of this version.
  */
 STG_API STG_NODISCARD stg_status stg_cache_open(const char *path_list, stg_cache **ret_cache,
                                                 stg_error *reterr);
@@ -58,7 +60,10 @@ STG_API STG_NODISCARD stg_status stg_cache_get(stg_cache *cache, size_t index,
  */
 STG_API STG_NODISCARD stg_status stg_cache_find(stg_cache *cache, const char *key_prefix,
                                                 stg_cache_entry *ret_entry, stg_error *reterr);
-/** Move an entry to its layer's quarantine folder; STG_E_INVALID when `path` is in no layer. */
+/**
+ * Move an entry to its layer's quarantine folder.
+ * @return STG_E_INVALID when `path` is in no layer, STG_E_UNSUPPORTED when it is in a pack.
+ */
 STG_API STG_NODISCARD stg_status stg_cache_quarantine(stg_cache *cache, const char *path,
                                                       stg_error *reterr);
 

@@ -46,7 +46,7 @@ typedef enum stg_cache_mode {
   STG_CACHE_DEFAULT = 0, /* read and write */
   STG_CACHE_READ_ONLY = 1,
   STG_CACHE_REFRESH = 2, /* compile again and overwrite */
-  STG_CACHE_OFF = 3      /* memory only */
+  STG_CACHE_OFF = 3      /* memory only, and no pack */
 } stg_cache_mode;
 
 /*
@@ -60,9 +60,11 @@ typedef struct stg_options {
   int device; /* CUDA ordinal */
   stg_compile_mode compile;
   stg_launch_mode launch;
-  const char *cache_path; /* "RO:RO:RW" list of folders; NULL or "": memory only */
+  const char *cache_path; /* "RO:RO:RW" list of folders, packs among RO; NULL or "": memory only */
+  const char *pack_path;  /* a pack below all of cache_path, also where that is empty; NULL: the
+                             installed one, where there is one; "": none */
   stg_cache_mode cache_mode;
-  bool cache_trust; /* accept cache folders that others own or can write */
+  bool cache_trust; /* accept cache folders and packs that others own or can write */
   const char
       *nvrtc_options; /* NVRTC_APPEND_FLAGS as it stands in the environment: part of every key */
   stg_log_fn log;
@@ -96,8 +98,10 @@ STG_API bool stg_enabled(const stg_options *options);
  * Open an engine. With backend auto, the log says in one line (level info) which backend and why.
  * The first engine of a process also asks for a profiler that listens through NVTX: steps, applies,
  * slot_set, set_params and compiles are then ranges of its domain "steergraph".
- * @return STG_E_NO_DEVICE when cuda was asked for and is not to be had; STG_E_UNSUPPORTED below
- * sm_80.
+ * A pack that cannot be used costs one warning.
+ * @return STG_E_INVALID for a cache folder that others own or can write, and for a pack as the last
+ * element of cache_path, which is written to; STG_E_NO_DEVICE when cuda was asked for and is not to
+ * be had; STG_E_UNSUPPORTED below sm_80.
  */
 STG_API STG_NODISCARD stg_status stg_engine_create(const stg_options *options,
                                                    stg_engine **ret_engine, stg_error *reterr);
@@ -135,6 +139,7 @@ typedef struct stg_stats {
   uint64_t kernel_memory_hits, kernel_disk_hits, kernel_compiles;
   double compile_ms, load_us;
   uint64_t cache_stores, cache_store_failures, cache_quarantined;
+  uint64_t cache_pack_hits; /* kernels that were found in a pack */
   uint64_t graphs_created, graph_updates, graph_launches, plain_launches, graph_fallbacks;
   uint64_t steps, applies;
   uint64_t vectors_live, vector_bytes, vector_intern_hits, gram_pairs, gram_hits;
