@@ -40,7 +40,7 @@ class Handle:
                 raise _errors.ClosedError(f"the {parent.what} is closed")
 
     def owned_by(self, owner):
-        """Close when `owner` is collected, or at the end of the process: children before parents."""
+        """Close when `owner` is collected or the process ends: children before parents."""
         return weakref.finalize(owner, self.close_quietly)
 
     @property

@@ -36,8 +36,8 @@ def attach(model, frame, layers=None, *, in_place=True):
     """Steer the outputs of layers of `model` through `frame`; returns an Attachment.
 
     model     a model of transformers, or a sequence of modules
-    layers    which: {index in the model: layer of the table}, or indices that both share. None: all,
-              where the table declares as many. A stage of a pipeline names its own.
+    layers    which: {index in the model: layer of the table}, or indices that both share. None:
+              all, where the table declares as many. A stage of a pipeline names its own.
     in_place  False: each hook hands on a new tensor
 
     A layer returns a tensor, or a tuple that begins with it. For a table of the state

@@ -11,6 +11,11 @@ from . import _errors
 from .torch_op import add_rmsnorm_
 
 
+def _check_table(frame):
+    if frame.steering.epilogue != "add_rmsnorm":
+        raise _errors.InvalidError("a norm needs a table with epilogue 'add_rmsnorm'")
+
+
 class SteeredRMSNorm(torch.nn.Module):
     """In the place of a model's own norm module.
 
@@ -21,8 +26,7 @@ class SteeredRMSNorm(torch.nn.Module):
 
     def __init__(self, weight, frame, layer):
         super().__init__()
-        if frame.steering.epilogue != "add_rmsnorm":
-            raise _errors.InvalidError("a norm needs a table with epilogue 'add_rmsnorm'")
+        _check_table(frame)
         if tuple(weight.shape) != (frame.steering.hidden_size,):
             raise _errors.InvalidError(
                 f"the norm's weight has shape {tuple(weight.shape)}, the table's hidden_size is "
@@ -35,6 +39,7 @@ class SteeredRMSNorm(torch.nn.Module):
     @classmethod
     def from_module(cls, norm, frame, layer):
         """Take over the weight of a norm whose epsilon is the table's."""
+        _check_table(frame)
         epsilon = next(
             (getattr(norm, name) for name in ("variance_epsilon", "eps") if hasattr(norm, name)),
             None,

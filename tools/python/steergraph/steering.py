@@ -135,7 +135,10 @@ class Steering:
                 _abi.call("stg_steer_slot_set", address, _slot(slot), built.array, built.count)
 
     def clear(self, slot):
-        """Empty a slot: its rows are not steered from the next step on."""
+        """Empty a slot: its rows are not steered from the next step on.
+
+        A frame holds what its last step named: that is free once the frame has stepped again.
+        """
         with self.handle as address:
             _abi.call("stg_steer_slot_clear", address, _slot(slot))
 

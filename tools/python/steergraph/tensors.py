@@ -49,6 +49,8 @@ def rows_of(tensor, what):
     if not shape:
         raise _errors.InvalidError(f"{what} has no dimension; give [rows, hidden_size]")
     width = shape[-1]
+    if 0 in shape[:-1]:
+        return Rows(pointer, dtype, 0, width, width, device, writable, tensor)
     if width > 1 and strides[-1] != 1:
         raise _errors.InvalidError(
             f"{what} is not contiguous: elements of a row are {strides[-1]} apart"
@@ -60,8 +62,6 @@ def rows_of(tensor, what):
 def _run_of_rows(shape, strides, what):
     """How many rows, and the one distance between them."""
     width, rows, row_stride, next_stride = shape[-1], 1, shape[-1], None
-    if 0 in shape[:-1]:
-        return 0, width
     for extent, stride in zip(reversed(shape[:-1]), reversed(strides[:-1])):
         if extent == 1:
             continue

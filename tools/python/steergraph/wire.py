@@ -137,7 +137,7 @@ class _Table(Steering):
         )
 
     def takes(self, needs, limited=True):
-        """Whether it is as large as needed, or as large as can be: the library then says why not."""
+        """Whether it is as large as needed, or as large as can be: then the library refuses."""
         limits = (_MAX_ROWS, _MAX_SLOTS, _MAX_VECTORS, _MAX_CHAIN)
         wanted = map(min, needs, limits) if limited else needs
         return all(size >= need for size, need in zip(self.sizes, wanted))
@@ -171,8 +171,8 @@ def _is_f32(vector):
     return str(getattr(vector, "dtype", "")).endswith("float32")
 
 
-_defaults = {}
-_defaults_lock = threading.Lock()
+_engines = {}  # by device, for calls that name none
+_engines_lock = threading.Lock()
 
 
 def apply_per_request_steering(hidden, seq_lens, request_layer_specs, *, engine=None):
@@ -180,15 +180,19 @@ def apply_per_request_steering(hidden, seq_lens, request_layer_specs, *, engine=
 
     Without an engine, one per device is opened from the environment and kept by the process.
     """
-    first = hidden[0] if isinstance(hidden, (tuple, list)) else hidden
-    device = tensors.rows_of(first, "hidden").device if engine is None else engine
-    with _defaults_lock:
-        wire = _defaults.get(device)
-        if wire is None or wire.engine.closed:
-            wire = _defaults[device] = Wire(_open(device) if engine is None else engine)
+    if engine is None:
+        first = hidden[0] if isinstance(hidden, (tuple, list)) else hidden
+        engine = _engine_of(tensors.rows_of(first, "hidden").device)
+    wire = vars(engine).get("_wire")
+    if wire is None:
+        wire = vars(engine).setdefault("_wire", Wire(engine))  # lives as long as the engine
     return wire.apply(hidden, seq_lens, request_layer_specs)
 
 
-def _open(device):
-    kind, _, ordinal = device.partition(":")
-    return Engine(kind, int(ordinal or 0))
+def _engine_of(device):
+    with _engines_lock:
+        engine = _engines.get(device)
+        if engine is None or engine.closed:
+            kind, _, ordinal = device.partition(":")
+            engine = _engines[device] = Engine(kind, int(ordinal or 0))
+    return engine
