@@ -33,6 +33,7 @@ class Switch(unittest.TestCase):
 
     def test_is_off_unless_it_is_1(self):
         self.assertIs(self.enabled(None), False)
+        self.assertIs(self.enabled(""), False)
         self.assertIs(self.enabled("0"), False)
         self.assertIs(self.enabled("1"), True)
 

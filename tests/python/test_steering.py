@@ -218,7 +218,8 @@ class Batches(Case):
         table = self.table("f32", hidden=2)
         v = np.float32([0, 1])
         rows = np.zeros((6, 2), np.float32)
-        found = table.once(rows, [1, 2, 0, 1], [[("add", v, 4)], None, [("add", v, 9)], [("add", v)]])
+        chains = [[("add", v, 4)], None, [("add", v, 9)], [("add", v)]]
+        found = table.once(rows, [1, 2, 0, 1], chains)
         self.assertIs(found, rows)
         self.assertEqual(rows[:, 1].tolist(), [4, 0, 0, 1, 0, 0])
         kind, text = refusal(table.once, rows, [3, 4], [None, None])

@@ -1,4 +1,4 @@
-"""Applies inside torch.cuda.graph: replays follow steps, slots change between, sizes share a frame."""
+"""Applies inside torch.cuda.graph: replays follow steps and slots, sizes share a frame."""
 import threading
 import unittest
 

@@ -124,7 +124,9 @@ class Llama(unittest.TestCase):
         return {
             0: {1: chain(("add", [v[0]], {"scale": 4.0}))},
             2: {
-                0: chain(("projection_cap", [v[1]], {"max": -1.0}), ("add", [v[2]], {"scale": 2.0})),
+                0: chain(
+                    ("projection_cap", [v[1]], {"max": -1.0}), ("add", [v[2]], {"scale": 2.0})
+                ),
                 2: chain(("ablation", [v[3]], {"scale": -1.0})),
             },
             3: {3: chain(("add_keep_norm", [v[4]], {"scale": 6.0}), ("swap", [v[4], v[5]], {}))},

@@ -31,8 +31,18 @@ def op(name, *vectors, **params):
     return Op(name, vectors, params)
 
 
+class Prepared:
+    """A chain for many calls, of Vectors that its maker keeps open."""
+
+    def __init__(self, engine, ops):
+        with Chains(engine, 1) as built:
+            self.calls = built.calls_of(ops)
+        self.pointer = ctypes.cast(self.calls, ctypes.POINTER(_abi.OpCall))
+        self.count = len(ops)
+
+
 class Chains:
-    """Chains for one call. Arrays given as vectors are interned until `close`."""
+    """Chains for one call. Arrays given as vectors are interned until the end of the block."""
 
     def __init__(self, engine, count):
         self._engine = engine
@@ -48,17 +58,25 @@ class Chains:
         self._kept.close()
 
     def add(self, layer, ops):
-        """Append the chain of a layer: any iterable of Op, or of (name, vectors, params)."""
-        ops = list(ops)
+        """Append the chain of a layer: Prepared, or Ops or tuples (name, vectors, params)."""
+        chain = self.array[self.count]
+        chain.layer = _number(layer, "layer")
+        if isinstance(ops, Prepared):
+            chain.ops, chain.n_ops = ops.pointer, ops.count
+            self._objects.append(ops)
+        else:
+            ops = list(ops)
+            calls = self.calls_of(ops)
+            chain.ops = ctypes.cast(calls, ctypes.POINTER(_abi.OpCall))
+            chain.n_ops = len(ops)
+            self._objects.append(calls)
+        self.count += 1
+
+    def calls_of(self, ops):
         calls = (_abi.OpCall * max(len(ops), 1))()
         for call, item in zip(calls, ops):
             self._fill(call, *item)
-        self._objects.append(calls)
-        chain = self.array[self.count]
-        chain.layer = _number(layer, "layer")
-        chain.ops = ctypes.cast(calls, ctypes.POINTER(_abi.OpCall))
-        chain.n_ops = len(ops)
-        self.count += 1
+        return calls
 
     def _fill(self, call, name, vectors=(), params=()):
         if not isinstance(name, str):

@@ -3,6 +3,7 @@
 Nothing is copied or converted: what does not fit is refused, with what it is and what is wanted.
 Imports neither numpy nor torch; a tensor of theirs means that its module is there already.
 """
+import functools
 import sys
 from typing import Any, NamedTuple
 
@@ -82,15 +83,26 @@ def _run_of_rows(shape, strides, what):
 def _of_torch(tensor, what):
     import torch
 
-    if tensor.layout != torch.strided:
+    if tensor.layout is not torch.strided:
         raise _errors.InvalidError(f"{what} is {tensor.layout}, not strided")
-    dtype = _TORCH_DTYPES.get(str(tensor.dtype))
+    dtype = _word(tensor.dtype)
     if dtype is None:
         raise _errors.InvalidError(f"{what} is {tensor.dtype}; give bfloat16, float16 or float32")
-    device = tensor.device
-    if device.type not in ("cpu", "cuda"):
-        raise _errors.InvalidError(f"{what} is on {device}; give memory of the CPU or of CUDA")
-    return tensor.data_ptr(), dtype, tensor.stride(), str(device), True
+    device = _word(tensor.device)
+    if device is None:
+        raise _errors.InvalidError(
+            f"{what} is on {tensor.device}; give memory of the CPU or of CUDA"
+        )
+    return tensor.data_ptr(), dtype, tensor.stride(), device, True
+
+
+@functools.lru_cache(maxsize=64)
+def _word(of_torch):
+    """What we call a type or a device of torch; None for one that we do not take."""
+    text = str(of_torch)
+    if text in _TORCH_DTYPES:
+        return _TORCH_DTYPES[text]
+    return text if text.partition(":")[0] in ("cpu", "cuda") else None
 
 
 def _of_numpy(tensor, what):

@@ -11,12 +11,13 @@ which waits for the device. Not for use while a stream captures.
 import threading
 import weakref
 
-from . import _errors, tensors
+from . import _errors, chains, tensors
 from .engine import Engine, Vector
 from .steering import Steering
 
 _NAMES = {"add": "add", "cap": "projection_cap", "projection_cap": "projection_cap"}
 _NAMES["ablation"] = "ablation"
+_MAX_PREPARED = 4096
 _MAX_ROWS, _MAX_SLOTS, _MAX_VECTORS, _MAX_CHAIN = 4194304, 65536, 65536, 16
 
 
@@ -27,6 +28,7 @@ class Wire:
         self.engine = engine
         self._lock = threading.Lock()
         self._tables = {}
+        self._prepared = {}  # (name, id of a Vector, params) of each op: the chain
         self._vectors = {}  # of a tensor: (weak reference, its contents' version, Vector)
 
     def apply(self, hidden, seq_lens, request_layer_specs, *, stream=None):
@@ -44,13 +46,14 @@ class Wire:
             [(name, self._known(vector, wide), params) for name, vector, params in chain]
             for chain in requests
         ]
+        built = [self._prepare(ops) for ops in requests]
         state = "hidden" if residual is None else "hidden+residual"
         kind = (rows.width, rows.dtype, state, "f32" if wide else rows.dtype)
         needs = (rows.rows, sum(map(bool, requests)), len(ops), max(map(len, requests), default=0))
         while True:
             table = self._table(kind, needs)
             try:
-                table.once(delta, seq_lens, requests, residual=residual, stream=stream)
+                table.once(delta, seq_lens, built, residual=residual, stream=stream)
                 return hidden
             except _errors.ClosedError:
                 if self.engine.closed:
@@ -64,9 +67,25 @@ class Wire:
     def close(self):
         """Close the tables and drop the vectors; the engine is left open."""
         with self._lock:
-            tables, self._tables, self._vectors = self._tables, {}, {}
+            tables, self._tables = self._tables, {}
+            self._vectors, self._prepared = {}, {}
         for table in tables.values():
             table.close()
+
+    def _prepare(self, ops):
+        """A chain of Vectors as a call before made it; arrays are interned by the call itself."""
+        if not all(isinstance(vector, Vector) for _, vector, _ in ops):
+            return ops
+        key = tuple(
+            (name, vector.id, tuple(params) if isinstance(params, list) else params)
+            for name, vector, params in ops
+        )
+        found = self._prepared.get(key)
+        if found is None:
+            if len(self._prepared) >= _MAX_PREPARED:
+                self._prepared = {}
+            found = self._prepared[key] = chains.Prepared(self.engine, ops)
+        return found
 
     def _table(self, kind, needs):
         """A table of a kind that is large enough: the one there is, or a larger one."""
