@@ -9,7 +9,7 @@
 set -eu
 
 build_packages='gcc libc6-dev libcjson-dev libcmocka-dev libxxhash-dev meson ninja-build pkg-config python3'
-test_packages='binutils g++ locales'
+test_packages='binutils g++ locales python3-numpy'
 
 say() {
   printf 'setup: %s\n' "$*"

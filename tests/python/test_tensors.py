@@ -1,0 +1,184 @@
+"""Tensors that an apply takes, and those that it refuses: nothing is copied, nothing converted."""
+import unittest
+
+import support  # noqa: F401
+import tap
+from support import np, refusal, steergraph, stored
+
+HIDDEN, ROWS = 4, 6
+
+
+class Tensors(unittest.TestCase):
+    def setUp(self):
+        self.engine = steergraph.Engine("cpu")
+        self.addCleanup(self.engine.close)
+        self.table, self.frame = self.made("f32")
+
+    def made(self, dtype, **declared):
+        table = steergraph.Steering(self.engine, HIDDEN, dtype=dtype, **declared)
+        table.set(0, {0: [("add", stored([0, 1, 0, 0], dtype), 2)]})
+        frame = table.frame()
+        frame.step([0] * ROWS)
+        return table, frame
+
+    def rows(self, *shape):
+        return np.zeros(shape or (ROWS, HIDDEN), np.float32)
+
+    def refuses(self, text, *arguments, kind=steergraph.InvalidError, **named):
+        self.assertEqual(refusal(self.frame.apply, 0, *arguments, **named), (kind, text))
+
+    def steered(self, rows):
+        return rows[..., 1] == 2
+
+    def test_every_type_is_steered_in_its_own_memory(self):
+        for dtype in ("f32", "f16", "bf16"):
+            with self.subTest(dtype):
+                _, frame = self.made(dtype)
+                rows = stored(self.rows(), dtype)
+                self.assertIs(frame.apply(0, rows), rows)
+                self.assertTrue((support.exact(rows)[:, 1] == 2).all())
+
+    def test_leading_dimensions_are_rows(self):
+        rows = self.rows(2, 3, HIDDEN)
+        self.frame.apply(0, rows)
+        self.assertTrue(self.steered(rows).all())
+
+    def test_rows_may_be_apart(self):
+        wide = self.rows(ROWS, HIDDEN + 3)
+        self.frame.apply(0, wide[:, 1 : 1 + HIDDEN])
+        self.assertTrue((wide[:, 2] == 2).all())
+        self.assertEqual(wide.sum(), 2 * ROWS)
+
+    def test_more_rows_than_the_step_are_left_alone(self):
+        rows = self.rows(ROWS + 2, HIDDEN)
+        self.frame.apply(0, rows)
+        self.assertEqual(self.steered(rows).tolist(), [True] * ROWS + [False] * 2)
+
+    def test_fewer_rows_than_the_step_are_refused(self):
+        self.refuses("hidden has 5 rows, the frame's step has 6", self.rows(5, HIDDEN))
+
+    def test_one_row_may_be_one_dimension(self):
+        self.frame.step([0])
+        row = self.rows(HIDDEN)
+        self.frame.apply(0, row)
+        self.assertEqual(row.tolist(), [0, 2, 0, 0])
+
+    def test_no_rows_are_fine(self):
+        self.frame.step([])
+        self.frame.apply(0, self.rows(0, HIDDEN))
+
+    def test_refuses_other_types(self):
+        self.refuses(
+            "hidden is float64; give float32, float16, or bf16 as uint16",
+            self.rows().astype(np.float64),
+        )
+        self.refuses(
+            "hidden is int32; give float32, float16, or bf16 as uint16",
+            self.rows().astype(np.int32),
+        )
+        self.refuses("hidden is f16, the table takes f32", self.rows().astype(np.float16))
+        swapped = self.rows().astype(np.dtype(np.float32).newbyteorder())
+        self.assertIs(refusal(self.frame.apply, 0, swapped)[0], steergraph.InvalidError)
+        self.refuses(
+            "hidden is list, not a numpy array or a torch tensor", [[0.0] * 4], kind=TypeError
+        )
+
+    def test_refuses_other_widths(self):
+        self.refuses(
+            "hidden has rows of 5 elements, the table's hidden_size is 4", self.rows(ROWS, 5)
+        )
+        self.refuses("hidden has no dimension; give [rows, hidden_size]", np.float32(1)[...])
+
+    def test_refuses_what_is_not_contiguous(self):
+        self.refuses(
+            "hidden is not contiguous: elements of a row are 2 apart",
+            self.rows(ROWS, 2 * HIDDEN)[:, ::2],
+        )
+        self.refuses(
+            "hidden is not contiguous: elements of a row are 6 apart", self.rows(HIDDEN, ROWS).T
+        )
+        self.refuses(
+            "hidden is not contiguous: shape (2, 3, 4) with strides (16, 4, 1) is not one run of "
+            "rows",
+            self.rows(2, 4, HIDDEN)[:, :3],
+        )
+        self.refuses("hidden: rows of 4 elements are -4 apart", self.rows()[::-1])
+        self.refuses(
+            "hidden: rows of 4 elements are 0 apart",
+            np.lib.stride_tricks.as_strided(self.rows(), (ROWS, HIDDEN), (0, 4)),
+        )
+
+    def test_refuses_what_may_not_be_written(self):
+        rows = self.rows()
+        rows.flags.writeable = False
+        self.refuses("hidden is read-only", rows)
+        out = self.rows()
+        self.frame.apply(0, rows, out=out)
+        self.assertTrue(self.steered(out).all() and not self.steered(rows).any())
+        self.refuses("out is read-only", self.rows(), out=rows)
+
+    def test_other_tensors_must_match_hidden(self):
+        self.refuses("out has 7 rows, hidden has 6", self.rows(), out=self.rows(7, HIDDEN))
+        self.refuses(
+            "rows of out are 7 elements apart, those of hidden 4",
+            self.rows(),
+            out=self.rows(ROWS, 7)[:, :HIDDEN],
+        )
+        self.refuses(
+            "out is f16, the table takes f32", self.rows(), out=self.rows().astype(np.float16)
+        )
+        self.refuses(
+            "stg_steer_apply: residual is given, but the table's state is hidden",
+            self.rows(),
+            residual=self.rows(),
+        )
+        both = self.rows(ROWS + 1, HIDDEN)
+        kind, text = refusal(self.frame.apply, 0, both[:-1], out=both[1:])
+        self.assertIs(kind, steergraph.InvalidError)
+        self.assertIn("overlap in part", text)
+
+    def test_a_norms_weight_is_one_row(self):
+        table, self.frame = self.made(
+            "f32", state="hidden+residual", epilogue="add_rmsnorm", epsilon=1e-5
+        )
+        self.refuses(
+            "weight has 2 rows; give one",
+            self.rows(), residual=self.rows(), weight=self.rows(2, HIDDEN),
+        )
+        residual = self.rows()
+        residual.flags.writeable = False
+        self.refuses(
+            "residual is read-only",
+            self.rows(), residual=residual, weight=np.ones(HIDDEN, np.float32),
+        )
+
+    def test_row_maps(self):
+        for entries in ([0, -1, -2], (0, -1, -2), np.int32([0, -1, -2])):
+            self.frame.step(entries)
+            rows = self.frame.apply(0, self.rows(3, HIDDEN))
+            self.assertEqual(self.steered(rows).tolist(), [True, False, False])
+        self.frame.step(np.int32([0, 0, 0]), rows=1)
+        self.assertEqual(self.frame.rows, 1)
+        for bad, text in (
+            (np.int64([0]), "row_map is int64; give int32"),
+            (np.int32([[0]]), "row_map is not one contiguous dimension"),
+            (np.int32([0, 0, 0])[::2], "row_map is not one contiguous dimension"),
+            ([2**31], "row_map has an entry that is no int32"),
+        ):
+            found = refusal(self.frame.step, bad)
+            self.assertEqual(found, (steergraph.InvalidError, text))
+        found = refusal(self.frame.step, [0], rows=2)
+        self.assertEqual(found, (steergraph.InvalidError, "rows is 2, row_map has 1"))
+        self.assertEqual(self.frame.rows, 1)  # a refused step changes nothing
+
+    def test_dtypes_by_many_names(self):
+        for name, word in (
+            ("bf16", "bf16"), (np.float32, "f32"), (np.dtype("float16"), "f16"), ("float32", "f32")
+        ):
+            self.assertEqual(steergraph.Steering(self.engine, 4, dtype=name).dtype, word)
+        kind, text = refusal(steergraph.Steering, self.engine, 4, dtype="int8")
+        self.assertEqual(kind, steergraph.InvalidError)
+        self.assertIn("'int8'", text)
+
+
+tap.main()

@@ -1,0 +1,85 @@
+"""Per-request edits of hidden states: ctypes bridge to libsteergraph.
+
+    import steergraph
+
+    engine = steergraph.Engine()
+    table = steergraph.Steering(engine, hidden_size=4096, layers=32, dtype="bf16")
+    table.set(0, {12: [steergraph.op("add", direction, scale=4.0)]})
+    frame = table.frame()
+    frame.step(row_map)           # per scheduling step
+    frame.apply(12, hidden)       # per layer
+
+Imports neither numpy nor torch. With torch: steergraph.torch_op (ops for torch.compile),
+steergraph.norm (RMSNorm modules), steergraph.attach (hooks on a model). Windows by position and
+probes are not there yet.
+"""
+from ._abi import LibraryError, load
+from ._errors import (
+    BadSlotError,
+    BusyError,
+    CapacityError,
+    CapturingError,
+    ClosedError,
+    CompileError,
+    CorruptError,
+    CudaError,
+    DeviceLostError,
+    ForkedError,
+    FormatError,
+    InvalidError,
+    IoError,
+    NoDeviceError,
+    NoMemoryError,
+    NonFiniteError,
+    NotDeclaredError,
+    NotFoundError,
+    NotWarmError,
+    PendingError,
+    SteergraphError,
+    UnsupportedError,
+)
+from .chains import Op, op
+from .engine import Engine, Vector, enabled, version
+from .steering import PADDING, UNSTEERED, DeviceReport, Frame, PlanInfo, Steering
+from .wire import Wire, apply_per_request_steering
+
+__all__ = [
+    "BadSlotError",
+    "BusyError",
+    "CapacityError",
+    "CapturingError",
+    "ClosedError",
+    "CompileError",
+    "CorruptError",
+    "CudaError",
+    "DeviceLostError",
+    "DeviceReport",
+    "Engine",
+    "ForkedError",
+    "FormatError",
+    "Frame",
+    "InvalidError",
+    "IoError",
+    "LibraryError",
+    "NoDeviceError",
+    "NoMemoryError",
+    "NonFiniteError",
+    "NotDeclaredError",
+    "NotFoundError",
+    "NotWarmError",
+    "Op",
+    "PADDING",
+    "PendingError",
+    "PlanInfo",
+    "Steering",
+    "SteergraphError",
+    "UNSTEERED",
+    "UnsupportedError",
+    "Vector",
+    "Wire",
+    "apply_per_request_steering",
+    "enabled",
+    "load",
+    "op",
+    "version",
+]

@@ -1,0 +1,103 @@
+"""One object of the library: who uses it, and when it is destroyed.
+
+Closing in any order is safe. An object that is open counts as a user of itself, a call in another
+thread as one more, and every child as one of its parent. close() closes the children first and lets
+nothing new begin; whoever is the last to use the object destroys it, and then its parent if that
+waits for it. Knows nothing of what the objects are for.
+"""
+import os
+import threading
+import weakref
+
+from . import _errors
+
+# Reentrant: the garbage collector may run a finalizer while this thread holds it.
+_lock = threading.RLock()
+
+
+class Handle:
+    """`with handle as pointer` keeps the object alive meanwhile; ClosedError when it is closed."""
+
+    def __init__(self, what, pointer, destroy, parent=None):
+        self.what = what
+        self.pointer = pointer
+        self._destroy = destroy
+        self._parent = parent
+        self._children = weakref.WeakSet()
+        self._users = 1
+        self._closed = False
+        self._process = os.getpid()
+        if parent is not None:
+            with _lock:
+                if parent._closed:
+                    closed = True
+                else:
+                    closed = False
+                    parent._users += 1
+                    parent._children.add(self)
+            if closed:
+                destroy(pointer)
+                raise _errors.ClosedError(f"the {parent.what} is closed")
+
+    def owned_by(self, owner):
+        """Close when `owner` is collected or the process ends: children before parents."""
+        return weakref.finalize(owner, self.close_quietly)
+
+    @property
+    def closed(self):
+        return self._closed
+
+    def __enter__(self):
+        with _lock:
+            if self._closed:
+                raise _errors.ClosedError(f"the {self.what} is closed")
+            self._users += 1
+        return self.pointer
+
+    def __exit__(self, *_):
+        try:
+            self._drop()
+        except _errors.SteergraphError:
+            pass  # of a destruction that another thread's close() left to this call
+
+    def close(self):
+        with _lock:
+            if self._closed:
+                return
+            self._closed = True
+            children = list(self._children)
+        failures = []
+        for child in children:
+            try:
+                child.close()
+            except _errors.SteergraphError as error:
+                failures.append(error)
+        try:
+            self._drop()
+        except _errors.SteergraphError as error:
+            failures.append(error)
+        if failures:
+            raise failures[0]
+
+    def close_quietly(self):
+        try:
+            self.close()
+        except _errors.SteergraphError:
+            pass  # nobody is there to be told
+
+    def _drop(self):
+        """One user less. What nobody uses any more is destroyed, and is one user of its parent."""
+        node, failure = self, None
+        while node is not None:
+            with _lock:
+                node._users -= 1
+                if node._users > 0:
+                    break
+            try:
+                if node._process == os.getpid():  # what a parent process made is the parent's
+                    node._destroy(node.pointer)
+            except _errors.SteergraphError as error:
+                failure = failure or error
+            node = node._parent
+        if failure is not None:
+            raise failure

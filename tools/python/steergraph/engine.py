@@ -1,0 +1,233 @@
+"""An engine on one device or on the CPU, its vectors, and the switch of the environment.
+
+An Engine is safe from any thread; calls release the GIL. Several devices: several engines.
+"""
+import contextlib
+import ctypes
+import json
+import logging
+
+from . import _abi, _errors, chains, tensors
+from ._handle import Handle
+
+_LEVELS = {
+    "error": logging.ERROR,
+    "warn": logging.WARNING,
+    "info": logging.INFO,
+    "debug": logging.DEBUG,
+}
+_logger = logging.getLogger("steergraph")
+
+
+def enabled():
+    """Whether STEERLLM_COMPILE_STEERING asks for steergraph: 1 yes; unset, empty or 0 no.
+
+    Any other value is an InvalidError. For hosts to ask; an Engine does not.
+    """
+    options = _options(environment=True)
+    ask = getattr(_abi.library(), "stg_enabled", None)
+    return bool(ask(ctypes.byref(options)) if ask is not None else options.enabled)
+
+
+def version():
+    """The version of the library, "major.minor.patch"."""
+    return _abi.library().stg_version().decode()
+
+
+def _options(environment):
+    options = _abi.Options()
+    if environment:
+        _abi.call("stg_options_from_env", ctypes.byref(options))
+    else:
+        _abi.library().stg_options_init(ctypes.byref(options))
+    return options
+
+
+def _log_to_logging(level, message):
+    _logger.log(_LEVELS.get(level, logging.INFO), "%s", message)
+
+
+class Vector:
+    """An interned vector. Equal bytes of equal type are one; slots hold their own reference.
+
+    Any thread. Closed with its engine, or when it is collected.
+    """
+
+    def __init__(self, engine, data, dtype=None):
+        pointer, code, length, kept = tensors.vector_of(data, dtype)
+        number = ctypes.c_uint64()
+        with engine.handle as address:
+            _abi.call(
+                "stg_vector_intern", address, code, pointer, length, ctypes.byref(number)
+            )
+        del kept  # read during the call alone
+
+        def release(value, parent=engine.handle):
+            _abi.call("stg_vector_release", parent.pointer, value)
+
+        self.engine = engine
+        self.length = length
+        self.dtype = _abi.word_of(_abi.DTYPE, code)
+        self.handle = Handle("vector", number.value, release, engine.handle)
+        self.handle.owned_by(self)
+
+    @property
+    def id(self):
+        return self.handle.pointer
+
+    def close(self):
+        """Drop the reference. A second time does nothing."""
+        self.handle.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Engine:
+    """Open an engine. Options not given are those of the environment, or with environment=False
+    the library's defaults.
+
+    backend       "auto", "cuda" or "cpu"
+    device        CUDA ordinal
+    compile       when a kernel that no cache has is compiled: "block", "never"
+    launch        "graph" or "plain"
+    cache         folders, "RO:RO:RW"; "": memory only
+    cache_mode    "read_only", "refresh" or "off"
+    cache_trust   accept folders that others own or can write
+    log           function of (level, message), called from any thread, must not call the engine;
+                  None: the logger "steergraph" of logging
+    log_level     "off", "error", "warn", "info" or "debug"
+
+    close() closes everything that was made from the engine; so does the end of a `with` block.
+    """
+
+    def __init__(
+        self,
+        backend="auto",
+        device=0,
+        *,
+        compile=None,
+        launch=None,
+        cache=None,
+        cache_mode=None,
+        cache_trust=False,
+        log=None,
+        log_level=None,
+        environment=True,
+    ):
+        options = _options(environment)
+        options.backend = _abi.pick(_abi.BACKEND, backend, "backend")
+        options.device = device
+        words = (
+            ("compile", _abi.COMPILE_MODE, compile),
+            ("launch", _abi.LAUNCH_MODE, launch),
+            ("cache_mode", _abi.CACHE_MODE, cache_mode),
+            ("log_level", _abi.LOG_LEVEL, log_level),
+        )
+        for field, table, word in words:
+            if word is not None:
+                setattr(options, field, _abi.pick(table, word, field))
+        if cache is not None:
+            options.cache_path = str(cache).encode()
+        options.cache_trust = cache_trust
+        say = log if log is not None else _log_to_logging
+        callback = _abi.LOG_FUNCTION(
+            lambda _, level, message: say(
+                _abi.word_of(_abi.LOG_LEVEL, level), message.decode(errors="replace")
+            )
+        )
+        options.log = callback
+        pointer = ctypes.c_void_p()
+        _abi.call("stg_engine_create", ctypes.byref(options), ctypes.byref(pointer))
+
+        def destroy(address, callback=callback):  # the callback lives as long as the engine
+            _abi.call("stg_engine_destroy", address)
+
+        self.handle = Handle("engine", pointer.value, destroy)
+        self.handle.owned_by(self)
+        self._params = dict(chains.BUILTIN_PARAMS)
+        self._read_info()
+        # the device whose tensors the engine takes, as torch writes it
+        self.device = "cpu" if self.backend == "cpu" else f"cuda:{device}"
+
+    def _read_info(self):
+        info = _abi.new(_abi.EngineInfo)
+        with self.handle as address:
+            _abi.library().stg_engine_get_info(address, ctypes.byref(info))
+            if info.backend == 0:
+                raise _errors.InvalidError(
+                    f"stg_engine_info of library {version()} is not that of this package"
+                )
+            self.backend = _abi.word_of(_abi.BACKEND, info.backend)
+            self.reason = info.reason.decode(errors="replace")
+            self.device_name = info.device.decode(errors="replace")
+            self.arch = info.arch.decode()
+            self.driver_version = info.driver_version
+
+    @property
+    def closed(self):
+        return self.handle.closed
+
+    def close(self):
+        """Close the engine and all that was made from it. A second time does nothing.
+
+        Calls of other threads that have begun come to their end first.
+        """
+        self.handle.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def vector(self, data, dtype=None):
+        """Intern a vector: a numpy array or a torch tensor of one dimension.
+
+        Read now, applied as it is, never normalised. uint16 of numpy is bf16. A tensor on a device
+        is copied to the host first, which waits for the device.
+        """
+        return Vector(self, data, dtype)
+
+    @contextlib.contextmanager
+    def as_vector(self, vector):
+        """The id of a Vector of this engine, or of an array that is interned meanwhile."""
+        if isinstance(vector, Vector):
+            if vector.engine is not self:
+                raise _errors.InvalidError("a vector belongs to another engine")
+            with vector.handle as number:
+                yield number
+        else:
+            with Vector(self, vector) as interned:
+                yield interned.id
+
+    def register_op(self, definition, name="<python>"):
+        """Register an op: the text of its JSON definition, or the definition as a dict.
+
+        `name` stands for the file in messages.
+        """
+        text = definition if isinstance(definition, str) else json.dumps(definition)
+        raw = text.encode()
+        with self.handle as address:
+            _abi.call("stg_op_register", address, str(name).encode(), raw, len(raw))
+        read = json.loads(text)
+        self._params[read["op"]] = tuple(read.get("params", ()))
+
+    def params_of_op(self, name):
+        """The names of an op's parameters in their order; None for an op that is not known."""
+        return self._params.get(name)
+
+    def stats(self):
+        """Counters since the engine was created, as a dict."""
+        with self.handle as address:
+            ask = _abi.library().stg_engine_stats_json
+            room = ctypes.create_string_buffer(ask(address, None, 0) + 256)
+            ask(address, room, len(room))
+        return json.loads(room.value)
+
+    def __repr__(self):
+        state = "closed" if self.closed else self.reason
+        return f"<steergraph.Engine {self.device}: {state}>"

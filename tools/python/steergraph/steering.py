@@ -1,0 +1,381 @@
+"""Steer tables and frames: chains in slots, row maps, applies.
+
+Steering: any thread. Frame: one call at a time, which its own lock sees to; which call comes first,
+and on which stream, is the host's to order. Calls release the GIL.
+"""
+import ctypes
+import threading
+import weakref
+from typing import NamedTuple
+
+from . import _abi, _errors, chains, tensors
+from ._handle import Handle
+
+UNSTEERED = _abi.ROW_UNSTEERED
+PADDING = _abi.ROW_PADDING
+
+# Frames by number, for ops of torch, which take no objects.
+frames = weakref.WeakValueDictionary()
+_next_frame = iter(range(1, 2**62)).__next__
+
+
+class DeviceReport(NamedTuple):
+    """What the device saw since the last report; zeros on the CPU."""
+
+    bad_slot_rows: int
+    bad_slot: int
+    non_finite_rows: int
+
+
+class Steering:
+    """A steer table: everything that may ever be asked is declared here; kernels come with it.
+
+    hidden_size   elements of a row
+    layers        of the host that chains may name
+    dtype         of hidden states: "bf16", "f16" or "f32", or torch's and numpy's names for them
+    bank_dtype    of vectors on the device: None for dtype, or "f32"
+    state         what an op sees of a row: "hidden" or "hidden+residual"
+    max_rows, max_slots, max_vectors, max_chain   capacities; 0 for the library's default
+    ops           names that chains may use; None for all built-in ones
+    row_buckets, batch_buckets   ascending sizes; None for the default series
+    epilogue      None or "add_rmsnorm", which needs epsilon and the state "hidden+residual"
+
+    close() closes its frames too. It waits for what is in flight; graphs that were captured must
+    not be replayed afterwards.
+    """
+
+    def __init__(
+        self,
+        engine,
+        hidden_size,
+        *,
+        layers=1,
+        dtype="bf16",
+        bank_dtype=None,
+        state="hidden",
+        max_rows=0,
+        max_slots=0,
+        max_vectors=0,
+        max_chain=0,
+        ops=None,
+        row_buckets=None,
+        batch_buckets=None,
+        epilogue=None,
+        epsilon=0.0,
+    ):
+        self.engine = engine
+        self.hidden_size = hidden_size
+        self.layers = layers
+        self.dtype = tensors.dtype_word(dtype)
+        self.state = state
+        self.max_rows = max_rows or 2048
+        self.epilogue = epilogue
+        self.epsilon = epsilon
+        desc = _abi.new(
+            _abi.SteerDesc,
+            hidden_size=hidden_size,
+            layers=layers,
+            dtype=_abi.DTYPE[self.dtype],
+            bank_dtype=_abi.DTYPE[tensors.dtype_word(bank_dtype) if bank_dtype else "none"],
+            state=_abi.pick(_abi.STATE, state, "state"),
+            max_rows=max_rows,
+            max_slots=max_slots,
+            max_vectors=max_vectors,
+            max_chain=max_chain,
+            epilogue=_abi.pick(_abi.EPILOGUE, epilogue or "none", "epilogue"),
+            epsilon=epsilon,
+        )
+        if ops is not None:
+            names = [name.encode() for name in ops]
+            desc.ops = (ctypes.c_char_p * max(len(names), 1))(*names)
+            desc.n_ops = len(names)
+        for field, sizes in (("row_buckets", row_buckets), ("batch_buckets", batch_buckets)):
+            if sizes is not None:
+                setattr(desc, field, (ctypes.c_int64 * max(len(sizes), 1))(*sizes))
+                setattr(desc, "n_" + field, len(sizes))
+        pointer = ctypes.c_void_p()
+        size = ctypes.c_size_t()
+        with engine.handle as address:
+            _abi.call("stg_steer_bytes", address, ctypes.byref(desc), ctypes.byref(size))
+            _abi.call("stg_steer_create", address, ctypes.byref(desc), ctypes.byref(pointer))
+        self.device_bytes = size.value  # of records and the vector bank; frames come on top
+
+        def destroy(address):
+            _abi.call("stg_steer_destroy", address)
+
+        self.handle = Handle("steer table", pointer.value, destroy, engine.handle)
+        self.handle.owned_by(self)
+
+    @property
+    def closed(self):
+        return self.handle.closed
+
+    def close(self):
+        """Close the table and its frames. A second time does nothing."""
+        self.handle.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def set(self, slot, by_layer):
+        """Put chains into a slot, replacing what it held: {layer: [op, ...]}.
+
+        An op is `op(name, *vectors, **params)`, or a tuple (name, vectors, params). A vector is a
+        Vector, or an array that is interned now. Visible from the next step of a frame on; the slot
+        is unchanged when this fails. Does not wait for the device, also while a stream captures,
+        unless a vector is on the device.
+        """
+        with chains.Chains(self.engine, len(by_layer)) as built:
+            for layer, ops in by_layer.items():
+                built.add(layer, ops)
+            with self.handle as address:
+                _abi.call("stg_steer_slot_set", address, _slot(slot), built.array, built.count)
+
+    def clear(self, slot):
+        """Empty a slot: its rows are not steered from the next step on.
+
+        A frame holds what its last step named: that is free once the frame has stepped again.
+        """
+        with self.handle as address:
+            _abi.call("stg_steer_slot_clear", address, _slot(slot))
+
+    def set_params(self, slot, layer, op_index, params):
+        """Change parameters of one op of a slot, given in the op's order; None keeps a value."""
+        values, given = chains.params_of(self.engine, str(op_index), list(params))
+        array = (ctypes.c_float * _abi.MAX_CALL_PARAMS)(*values)
+        with self.handle as address:
+            _abi.call(
+                "stg_steer_set_params", address, _slot(slot), layer, op_index, array, given
+            )
+
+    def digest(self, slot):
+        """16 bytes that say what the slot does: part of the key of a host's prefix cache."""
+        digest = (ctypes.c_ubyte * 16)()
+        with self.handle as address:
+            _abi.call("stg_steer_digest", address, _slot(slot), digest)
+        return bytes(digest)
+
+    def frame(self):
+        """A row map of its own, for one stream."""
+        return Frame(self)
+
+    def once(
+        self,
+        hidden,
+        lengths,
+        chains_of_requests,
+        *,
+        layer=0,
+        residual=None,
+        out=None,
+        weight=None,
+        stream=None,
+    ):
+        """Steer a batch given by lengths, a chain per request or None: no slots to manage.
+
+        Rows of requests lie one after the other; rows past their sum are padding. Returns what was
+        written: `out`, or `hidden`.
+        """
+        rows, apply = self.describe(layer, hidden, residual, out, weight)
+        lengths = [int(length) for length in lengths]
+        ops_of = [() if ops is None else ops for ops in chains_of_requests]
+        if len(ops_of) != len(lengths):
+            raise _errors.InvalidError(f"{len(lengths)} lengths, but {len(ops_of)} chains")
+        with chains.Chains(self.engine, len(ops_of)) as built:
+            for ops in ops_of:
+                built.add(layer, ops)
+            once = _abi.new(
+                _abi.Once,
+                apply=apply,
+                rows=rows,
+                n_requests=len(lengths),
+                lengths=(ctypes.c_int64 * max(len(lengths), 1))(*lengths),
+                chains=ctypes.cast(built.array, ctypes.POINTER(_abi.Chain)),
+            )
+            where = tensors.stream_of(self.engine.device, stream)
+            with self.handle as address:
+                _abi.call("stg_steer_once", address, ctypes.byref(once), where)
+        return hidden if out is None else out
+
+    def device_status(self, stream=None):
+        """What the device reported since the last report. Waits for the stream."""
+        report = _abi.new(_abi.DeviceReport)
+        where = tensors.stream_of(self.engine.device, stream)
+        with self.handle as address:
+            _abi.call("stg_device_status", address, where, ctypes.byref(report))
+        return DeviceReport(report.bad_slot_rows, report.bad_slot, report.non_finite_rows)
+
+    def describe(self, layer, hidden, residual, out, weight):
+        """(rows, stg_apply) of tensors that have been checked. Addresses only: the caller keeps
+        the tensors."""
+        own = {"dtype": self.dtype, "width": self.hidden_size, "device": self.engine.device}
+        first = tensors.rows_of(hidden, "hidden")
+        tensors.check(first, "hidden", **own)
+        apply = _abi.new(
+            _abi.Apply, layer=_slot(layer), hidden=first.pointer, row_stride=first.row_stride
+        )
+        if out is None:
+            tensors.check_written(first, "hidden")
+        for what, tensor in (("out", out), ("residual", residual)):
+            if tensor is None:
+                continue
+            other = tensors.rows_of(tensor, what)
+            tensors.check(other, what, **own)
+            if other.rows != first.rows:
+                raise _errors.InvalidError(
+                    f"{what} has {other.rows} rows, hidden has {first.rows}"
+                )
+            if other.row_stride != first.row_stride and first.rows > 1:
+                raise _errors.InvalidError(
+                    f"rows of {what} are {other.row_stride} elements apart, those of hidden "
+                    f"{first.row_stride}"
+                )
+            if what == "out" or self.epilogue:
+                tensors.check_written(other, what)
+            setattr(apply, what, other.pointer)
+        if weight is not None:
+            row = tensors.rows_of(weight, "weight")
+            tensors.check(row, "weight", **own)
+            if row.rows != 1:
+                raise _errors.InvalidError(f"weight has {row.rows} rows; give one")
+            apply.weight = row.pointer
+        return first.rows, apply
+
+    def __repr__(self):
+        state = "closed" if self.closed else self.state
+        return f"<steergraph.Steering {self.layers} x {self.hidden_size} {self.dtype}: {state}>"
+
+
+class PlanInfo(NamedTuple):
+    """The plan that serves a frame since its last step."""
+
+    signature: str
+    kernel_key: str
+    graph_key: str
+    source: str
+    tier: int
+    compile_ms: float
+    tile_rows: int
+    threads: int
+    registers: int
+    local_bytes: int
+    shared_bytes: int
+    row_bucket: int
+    batch_bucket: int
+    seq_bucket: int
+
+
+class Frame:
+    """One row map at fixed device addresses. Fill it with step, use it with apply.
+
+    A CUDA graph that captured an apply uses the frame's memory, so the frame (and so its table and
+    engine) must not be closed or collected before the graph. A replay follows the last step.
+    """
+
+    def __init__(self, steering):
+        pointer = ctypes.c_void_p()
+        with steering.handle as address:
+            _abi.call("stg_frame_create", address, ctypes.byref(pointer))
+
+        def destroy(address):
+            _abi.library().stg_frame_destroy(address)
+
+        self.handle = Handle("frame", pointer.value, destroy, steering.handle)
+        self.handle.owned_by(self)
+        self.steering = steering
+        self.rows = 0  # of the last step
+        self.number = _next_frame()
+        self._lock = threading.Lock()
+        frames[self.number] = self
+
+    @property
+    def closed(self):
+        return self.handle.closed
+
+    def close(self):
+        """Close the frame; waits for the stream of its last step. A second time does nothing."""
+        self.handle.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def step(self, row_map, *, rows=None, requests=0, longest=0, stream=None):
+        """One scheduling step: which slot does each row belong to?
+
+        row_map: int32 of numpy or torch, or a sequence: a slot, UNSTEERED or PADDING. On the
+        engine's device it is read there, on the stream. `rows` takes only the first of it.
+        `requests` and `longest` describe the batch where a map on the device, or runs of equal
+        entries, do not. stream: None for torch's current one.
+        """
+        pointer, count, where, kept = tensors.row_map_of(row_map)
+        if where not in ("cpu", self.steering.engine.device):
+            raise _errors.InvalidError(
+                f"row_map is on {where}, the engine runs on {self.steering.engine.device}"
+            )
+        if rows is None:
+            rows = count
+        elif not 0 <= rows <= count:
+            raise _errors.InvalidError(f"rows is {rows}, row_map has {count}")
+        step = _abi.new(
+            _abi.Step,
+            rows=rows,
+            row_map=pointer,
+            on_device=where != "cpu",
+            requests=requests,
+            longest=longest,
+        )
+        stream = tensors.stream_of(self.steering.engine.device, stream)
+        with self.handle as address, self._lock:
+            _abi.call("stg_steer_step", address, ctypes.byref(step), stream)
+            self.rows = rows
+        del kept
+
+    def apply(self, layer, hidden, *, residual=None, out=None, weight=None, stream=None):
+        """Apply the chains of one layer, in place or into `out`; returns what was written.
+
+        Tensors are [rows, hidden_size] or have leading dimensions that are one run of rows; they
+        hold at least the rows of the last step. Rows past those, and rows of padding, are left as
+        they are. With an epilogue, `weight` is the norm's and the residual is written too.
+        """
+        rows, apply = self.steering.describe(layer, hidden, residual, out, weight)
+        stream = tensors.stream_of(self.steering.engine.device, stream)
+        with self.handle as address, self._lock:
+            if rows < self.rows:
+                raise _errors.InvalidError(
+                    f"hidden has {rows} rows, the frame's step has {self.rows}"
+                )
+            _abi.call("stg_steer_apply", address, ctypes.byref(apply), stream)
+        return hidden if out is None else out
+
+    def plan(self):
+        """The plan of the last step, as a PlanInfo."""
+        info = _abi.new(_abi.PlanInfo)
+        with self.handle as address, self._lock:
+            _abi.call("stg_frame_plan", address, ctypes.byref(info))
+            values = [getattr(info, field) for field in PlanInfo._fields]
+        return PlanInfo(*(v.decode() if isinstance(v, bytes) else v for v in values))
+
+    def __repr__(self):
+        state = "closed" if self.closed else f"{self.rows} rows"
+        return f"<steergraph.Frame of {self.steering!r}: {state}>"
+
+
+def frame_of(number):
+    """The frame of a number, as ops of torch name it."""
+    frame = frames.get(number)
+    if frame is None:
+        raise _errors.ClosedError(f"there is no frame {number}: it has been collected")
+    return frame
+
+
+def _slot(number):
+    """A number that C takes as uint32; ctypes would wrap it silently."""
+    if not 0 <= number < 2**32:
+        raise _errors.CapacityError(f"slot or layer {number} is not in the table")
+    return number

@@ -1,0 +1,213 @@
+"""Numpy arrays and torch tensors as rows in memory: where, of what type, how far apart.
+
+Nothing is copied or converted: what does not fit is refused, with what it is and what is wanted.
+Imports neither numpy nor torch; a tensor of theirs means that its module is there already.
+"""
+import functools
+import sys
+from typing import Any, NamedTuple
+
+from . import _abi, _errors
+
+# bf16 is no type of numpy: bit patterns in uint16 stand for it, or the type that ml_dtypes adds.
+_NUMPY_DTYPES = {"float32": "f32", "float16": "f16", "uint16": "bf16", "bfloat16": "bf16"}
+_TORCH_DTYPES = {"torch.float32": "f32", "torch.float16": "f16", "torch.bfloat16": "bf16"}
+_WANTED = "a numpy array or a torch tensor"
+
+
+class Rows(NamedTuple):
+    """A tensor as [rows, width], `row_stride` elements from one row to the next."""
+
+    pointer: int
+    dtype: str
+    rows: int
+    width: int
+    row_stride: int
+    device: str  # "cpu", "cuda:0"
+    writable: bool
+    tensor: Any  # keeps the memory alive
+
+
+def is_torch(tensor):
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(tensor, torch.Tensor)
+
+
+def is_numpy(tensor):
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(tensor, numpy.ndarray)
+
+
+def rows_of(tensor, what):
+    """Any tensor of one dimension or more as rows; leading dimensions must be one run of rows."""
+    if is_torch(tensor):
+        pointer, dtype, strides, device, writable = _of_torch(tensor, what)
+    elif is_numpy(tensor):
+        pointer, dtype, strides, device, writable = _of_numpy(tensor, what)
+    else:
+        raise TypeError(f"{what} is {type(tensor).__name__}, not {_WANTED}")
+    shape = tuple(tensor.shape)
+    if not shape:
+        raise _errors.InvalidError(f"{what} has no dimension; give [rows, hidden_size]")
+    width = shape[-1]
+    if 0 in shape[:-1]:
+        return Rows(pointer, dtype, 0, width, width, device, writable, tensor)
+    if width > 1 and strides[-1] != 1:
+        raise _errors.InvalidError(
+            f"{what} is not contiguous: elements of a row are {strides[-1]} apart"
+        )
+    rows, row_stride = _run_of_rows(shape, strides, what)
+    return Rows(pointer, dtype, rows, width, row_stride, device, writable, tensor)
+
+
+def _run_of_rows(shape, strides, what):
+    """How many rows, and the one distance between them."""
+    width, rows, row_stride, next_stride = shape[-1], 1, shape[-1], None
+    for extent, stride in zip(reversed(shape[:-1]), reversed(strides[:-1])):
+        if extent == 1:
+            continue
+        if next_stride is None:
+            row_stride = stride
+        elif stride != next_stride:
+            raise _errors.InvalidError(
+                f"{what} is not contiguous: shape {shape} with strides {tuple(strides)} is not "
+                "one run of rows"
+            )
+        next_stride = stride * extent
+        rows *= extent
+    if row_stride < width:
+        raise _errors.InvalidError(f"{what}: rows of {width} elements are {row_stride} apart")
+    return rows, row_stride
+
+
+def _of_torch(tensor, what):
+    import torch
+
+    if tensor.layout is not torch.strided:
+        raise _errors.InvalidError(f"{what} is {tensor.layout}, not strided")
+    dtype = _word(tensor.dtype)
+    if dtype is None:
+        raise _errors.InvalidError(f"{what} is {tensor.dtype}; give bfloat16, float16 or float32")
+    device = _word(tensor.device)
+    if device is None:
+        raise _errors.InvalidError(
+            f"{what} is on {tensor.device}; give memory of the CPU or of CUDA"
+        )
+    return tensor.data_ptr(), dtype, tensor.stride(), device, True
+
+
+@functools.lru_cache(maxsize=64)
+def _word(of_torch):
+    """What we call a type or a device of torch; None for one that we do not take."""
+    text = str(of_torch)
+    if text in _TORCH_DTYPES:
+        return _TORCH_DTYPES[text]
+    return text if text.partition(":")[0] in ("cpu", "cuda") else None
+
+
+def _of_numpy(tensor, what):
+    dtype = _NUMPY_DTYPES.get(tensor.dtype.name) if tensor.dtype.isnative else None
+    if dtype is None:
+        raise _errors.InvalidError(
+            f"{what} is {tensor.dtype.name}; give float32, float16, or bf16 as uint16"
+        )
+    strides = tensor.strides
+    if any(stride % tensor.itemsize for stride in strides):
+        raise _errors.InvalidError(f"{what}: strides {strides} are no multiples of an element")
+    strides = tuple(stride // tensor.itemsize for stride in strides)
+    return tensor.ctypes.data, dtype, strides, "cpu", tensor.flags.writeable
+
+
+def check(rows, what, *, dtype, width, device):
+    """Refuse rows that the table does not take. C sees only an address."""
+    if rows.dtype != dtype:
+        raise _errors.InvalidError(f"{what} is {rows.dtype}, the table takes {dtype}")
+    if rows.width != width:
+        raise _errors.InvalidError(
+            f"{what} has rows of {rows.width} elements, the table's hidden_size is {width}"
+        )
+    if rows.device != device:
+        raise _errors.InvalidError(f"{what} is on {rows.device}, the engine runs on {device}")
+
+
+def check_written(rows, what):
+    """Refuse what may not be written, or what autograd would not see written."""
+    if not rows.writable:
+        raise _errors.InvalidError(f"{what} is read-only")
+    if is_torch(rows.tensor):
+        import torch
+
+        if rows.tensor.requires_grad and torch.is_grad_enabled():
+            raise _errors.InvalidError(
+                f"{what} requires grad, and steering has none: use torch.no_grad()"
+            )
+
+
+def vector_of(data, dtype=None):
+    """A vector in host memory: (address, dtype, length, what keeps the memory).
+
+    A torch tensor of another device is copied to the host, which waits for the device.
+    """
+    if is_torch(data) and data.device.type != "cpu":
+        data = data.detach().cpu()
+    if len(getattr(data, "shape", ())) != 1 and (is_torch(data) or is_numpy(data)):
+        raise _errors.InvalidError(f"a vector has shape {tuple(data.shape)}; give one dimension")
+    rows = rows_of(data, "a vector")
+    if dtype is not None and rows.dtype != dtype:
+        raise _errors.InvalidError(f"a vector is {rows.dtype}, not the {dtype} asked for")
+    return rows.pointer, _abi.DTYPE[rows.dtype], rows.width, data
+
+
+def widened(data):
+    """A vector as float32, which is exact; one that is float32 as it is."""
+    if is_torch(data):
+        return data.float()
+    if is_numpy(data) and data.dtype.name == "uint16":
+        return (data.astype("uint32") << 16).view("float32")
+    if is_numpy(data) and data.dtype.name in _NUMPY_DTYPES:
+        return data.astype("float32", copy=False)
+    return data
+
+
+def dtype_word(dtype):
+    """"bf16" of "bf16", torch.bfloat16, numpy's float32, ..."""
+    if isinstance(dtype, str) and dtype in _abi.DTYPE_BYTES:
+        return dtype
+    name = str(getattr(dtype, "__name__", dtype))
+    word = _TORCH_DTYPES.get(name) or _NUMPY_DTYPES.get(name)
+    if word is None:
+        raise _errors.InvalidError(f"dtype is {dtype!r}, not one of 'bf16', 'f16', 'f32'")
+    return word
+
+
+def row_map_of(row_map):
+    """int32 entries: (address, count, device, what keeps the memory). A sequence is copied."""
+    if is_torch(row_map):
+        if str(row_map.dtype) != "torch.int32":
+            raise _errors.InvalidError(f"row_map is {row_map.dtype}; give int32")
+        if row_map.dim() != 1 or not row_map.is_contiguous():
+            raise _errors.InvalidError("row_map is not one contiguous dimension")
+        return row_map.data_ptr(), row_map.shape[0], str(row_map.device), row_map
+    if is_numpy(row_map):
+        if row_map.dtype.name != "int32" or not row_map.dtype.isnative:
+            raise _errors.InvalidError(f"row_map is {row_map.dtype.name}; give int32")
+        if row_map.ndim != 1 or not row_map.flags.c_contiguous:
+            raise _errors.InvalidError("row_map is not one contiguous dimension")
+        return row_map.ctypes.data, row_map.shape[0], "cpu", row_map
+    entries = [int(entry) for entry in row_map]
+    if any(not -(2**31) <= entry < 2**31 for entry in entries):
+        raise _errors.InvalidError("row_map has an entry that is no int32")
+    kept = (_abi.c_int32 * max(len(entries), 1))(*entries)
+    return _abi.ctypes.addressof(kept), len(entries), "cpu", kept
+
+
+def stream_of(device, stream):
+    """The CUDA stream of a call: the one given, else torch's current one, else the default one."""
+    if device == "cpu":
+        return None
+    if stream is None:
+        torch = sys.modules.get("torch")
+        if torch is None:
+            return None
+        stream = torch.cuda.current_stream(torch.device(device))
+    return getattr(stream, "cuda_stream", stream)
