@@ -5,8 +5,6 @@
  * lies behind it is reached. Finds crashes, leaks, hangs and messages that break the rule of one
  * line.
  */
-#define _GNU_SOURCE /* memfd_create */
-
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,8 +70,8 @@ static void read_pack(const char *path) {
 static void seal(uint8_t *data, size_t size) {
   unsigned char sum[STG_KEY_BYTES];
   struct stg_strbuf summed = {0};
-  memcpy(data, STG_PACK_MAGIC, STG_PACK_MAGIC_BYTES);
   for (size_t i = 0; i < 8; i++) {
+    data[i] = (uint8_t)STG_PACK_MAGIC[i];
     data[STG_PACK_AT_FILE_BYTES + i] = (uint8_t)(size >> (8 * i));
   }
   const uint64_t index = stg_le_load(data + STG_PACK_AT_INDEX, 8);
