@@ -27,7 +27,7 @@ class Graphs(unittest.TestCase):
         self.vectors = unit_vectors(8, HIDDEN, DTYPE)
 
     def captured(self, rows, out_of_place=False):
-        """(graph, input, output) of LAYERS applies, each behind a doubling."""
+        """(graph, input, output) of an apply per layer."""
         static = torch.zeros(rows, HIDDEN, dtype=DTYPE, device=DEVICE)
 
         def model():
