@@ -49,6 +49,7 @@ class Options(ctypes.Structure):
         ("compile", c_int),
         ("launch", c_int),
         ("cache_path", c_char_p),
+        ("pack_path", c_char_p),
         ("cache_mode", c_int),
         ("cache_trust", c_bool),
         ("nvrtc_options", c_char_p),

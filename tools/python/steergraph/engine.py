@@ -94,7 +94,8 @@ class Engine:
     device        CUDA ordinal
     compile       when a kernel that no cache has is compiled: "block", "never"
     launch        "graph" or "plain"
-    cache         folders, "RO:RO:RW"; "": memory only
+    cache         folders, "RO:RO:RW", packs among RO; "": memory only
+    pack          a pack below all of cache; None: the installed one; "": none
     cache_mode    "read_only", "refresh" or "off"
     cache_trust   accept folders that others own or can write
     log           function of (level, message), called from any thread, must not call the engine;
@@ -112,6 +113,7 @@ class Engine:
         compile=None,
         launch=None,
         cache=None,
+        pack=None,
         cache_mode=None,
         cache_trust=False,
         log=None,
@@ -132,6 +134,8 @@ class Engine:
                 setattr(options, field, _abi.pick(table, word, field))
         if cache is not None:
             options.cache_path = str(cache).encode()
+        if pack is not None:
+            options.pack_path = str(pack).encode()
         options.cache_trust = cache_trust
         say = log if log is not None else _log_to_logging
         callback = _abi.LOG_FUNCTION(
