@@ -3,6 +3,7 @@
  * nothing.
  */
 #include "engine/cpu/steer.h"
+#include "engine/exec.h"
 #include "engine/steer.h"
 #include "runtime/base/dtype.h"
 
@@ -171,6 +172,11 @@ static void fill_args(const stg_frame *frame, const stg_apply *apply, int64_t st
   };
 }
 
+/* In a capture the row bucket alone picks the tile: replays of any mixture use one kernel. */
+static const struct stg_kernel *capture_kernel(const stg_frame *frame) {
+  return &frame->steer->kernels->kernels[stg_steer_capture_tile(frame->plan->shape.rows)];
+}
+
 static stg_status apply_cuda(stg_frame *frame, const stg_apply *apply, int64_t stride,
                              stg_stream stream, stg_error *reterr) {
   struct stg_engine *engine = frame->steer->engine;
@@ -181,17 +187,23 @@ static stg_status apply_cuda(stg_frame *frame, const stg_apply *apply, int64_t s
   if (status != STG_OK) {
     return status;
   }
-  if (capturing) {
-    return stg_plan_capture(engine, frame->plan, &args, stream, reterr);
-  }
   /* what the step put on the stream must have ended before the kernel reads the map: the first
    * launch waits for it, and whatever comes later waits for that */
-  const struct stg_plan_launch launch = {
-      .exec = frame->exec, .early = !frame->fresh, .stream = stream};
+  struct stg_plan_launch launch = {
+      .kernel = frame->kernel,
+      .chain_bytes = stg_steer_chain_bytes(frame->steer),
+      .exec = frame->exec,
+      .early = !frame->fresh,
+      .stream = stream,
+  };
+  if (capturing) {
+    launch.kernel = capture_kernel(frame);
+    return stg_plan_capture(engine, &launch, frame->plan->shape.rows, &args, reterr);
+  }
   if (frame->rows == 0) {
     return STG_OK;
   }
-  status = stg_plan_launch(engine, frame->plan, &launch, &args, reterr);
+  status = stg_plan_launch(engine, &launch, &args, reterr);
   frame->fresh = frame->fresh && status != STG_OK;
   return status;
 }

@@ -8,6 +8,9 @@
 
 #include "runtime/base/alloc.h"
 
+/* Plans, and likewise graphs, that an engine keeps. */
+#define DEFAULT_PLANS 512
+
 static stg_status check_options(const stg_options *options, stg_error *reterr) {
   if (options == NULL || options->struct_size != sizeof *options) {
     return stg_error_set(reterr, STG_E_INVALID,
@@ -123,6 +126,8 @@ static stg_status copy_texts(struct stg_engine *engine, const stg_options *optio
 }
 
 static void release_engine(struct stg_engine *engine) {
+  stg_plan_table_destroy(engine->plans);
+  stg_kernel_table_finish(&engine->kernels);
   stg_module_cache_destroy(engine->modules);
   stg_disk_cache_close(engine->disk);
   stg_vector_table_destroy(engine->vectors);
@@ -149,6 +154,7 @@ stg_status stg_engine_create(const stg_options *options, stg_engine **ret_engine
   }
   engine->log = (struct stg_log){options->log, options->log_user, options->log_level};
   engine->compile = options->compile == STG_COMPILE_NEVER ? STG_COMPILE_NEVER : STG_COMPILE_BLOCK;
+  stg_kernel_table_init(&engine->kernels);
   engine->launch = options->launch == STG_LAUNCH_PLAIN ? STG_LAUNCH_PLAIN : STG_LAUNCH_GRAPH;
   status = copy_texts(engine, options, reterr);
   if (status == STG_OK) {
@@ -156,6 +162,10 @@ stg_status stg_engine_create(const stg_options *options, stg_engine **ret_engine
   }
   if (status == STG_OK) {
     status = stg_vector_table_create(&engine->vectors, reterr);
+  }
+  if (status == STG_OK) {
+    const size_t limit = options->max_plans != 0 ? options->max_plans : DEFAULT_PLANS;
+    status = stg_plan_table_create(engine, limit, &engine->plans, reterr);
   }
   if (status == STG_OK) {
     status = choose_backend(engine, options, reterr);

@@ -9,7 +9,9 @@
 
 #include <steergraph/engine.h>
 
+#include "engine/kernels.h"
 #include "engine/ops.h"
+#include "engine/plan.h"
 #include "engine/vectors.h"
 #include "runtime/device.h"
 #include "runtime/disk_cache.h"
@@ -36,6 +38,8 @@ struct stg_engine {
   stg_stream_handle stream;         /* uploads of records and vectors */
   struct stg_disk_cache *disk;      /* never NULL */
   struct stg_module_cache *modules; /* NULL on the CPU */
+  struct stg_kernel_table kernels;
+  struct stg_plan_table *plans;
   struct stg_op_table *ops;
   struct stg_vector_table *vectors;
   atomic_uint steers; /* alive */

@@ -25,7 +25,14 @@
   X(vector_bytes)                                                                                  \
   X(vector_intern_hits)                                                                            \
   X(gram_pairs)                                                                                    \
-  X(gram_hits)
+  X(gram_hits)                                                                                     \
+  X(kernels_live)                                                                                  \
+  X(kernel_bytes)                                                                                  \
+  X(plans_live)                                                                                    \
+  X(graphs_live)                                                                                   \
+  X(plan_evictions)                                                                                \
+  X(graph_evictions)                                                                               \
+  X(plan_bytes)
 
 void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
   if (stats->struct_size != sizeof *stats) {
@@ -37,6 +44,8 @@ void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
   if (engine->modules != NULL) {
     stg_module_cache_counters(engine->modules, &modules);
   }
+  struct stg_plan_counters plans;
+  stg_plan_table_counters(engine->plans, &plans);
   stg_disk_cache_counters(engine->disk, &disk);
   stg_vector_table_counters(engine->vectors, &vectors);
   const struct stg_engine_counters *own = &engine->counters;
@@ -62,6 +71,13 @@ void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
       .vector_intern_hits = vectors.hits,
       .gram_pairs = vectors.gram_pairs,
       .gram_hits = vectors.gram_hits,
+      .kernels_live = modules.live,
+      .kernel_bytes = modules.code_bytes,
+      .plans_live = plans.plans,
+      .graphs_live = plans.execs,
+      .plan_evictions = plans.plan_evictions,
+      .graph_evictions = plans.exec_evictions,
+      .plan_bytes = plans.bytes,
   };
 }
 

@@ -26,6 +26,7 @@ struct stg_module_cache {
   struct stg_log log;
   struct stg_flight_table *flights;
   atomic_uint_least64_t memory_hits, disk_hits, compiles, compile_ns, load_ns;
+  atomic_uint_least64_t live, code_bytes;
 };
 
 stg_status stg_module_cache_create(struct stg_device *device, struct stg_disk_cache *disk,
@@ -253,6 +254,8 @@ static stg_status fly(struct stg_module_cache *cache, const struct stg_kernel_re
   }
   loaded->module = kernel->module;
   loaded->info = kernel->info;
+  atomic_fetch_add(&cache->live, 1);
+  atomic_fetch_add(&cache->code_bytes, loaded->info.code_bytes);
   stg_flight_land(cache->flights, kernel->key, STG_OK, loaded, NULL);
   return STG_OK;
 }
@@ -289,6 +292,8 @@ stg_status stg_module_cache_get(struct stg_module_cache *cache,
 void stg_module_cache_unref(struct stg_module_cache *cache, struct stg_key key) {
   struct loaded *last = stg_flight_drop(cache->flights, key);
   if (last != NULL) {
+    atomic_fetch_sub(&cache->live, 1);
+    atomic_fetch_sub(&cache->code_bytes, last->info.code_bytes);
     stg_module_unload(cache->device, last->module);
     stg_free(last);
   }
@@ -300,6 +305,8 @@ void stg_module_cache_counters(const struct stg_module_cache *cache,
       .memory_hits = atomic_load(&cache->memory_hits),
       .disk_hits = atomic_load(&cache->disk_hits),
       .compiles = atomic_load(&cache->compiles),
+      .live = atomic_load(&cache->live),
+      .code_bytes = atomic_load(&cache->code_bytes),
       .compile_ms = (double)atomic_load(&cache->compile_ns) * 1e-6,
       .load_us = (double)atomic_load(&cache->load_ns) * 1e-3,
   };

@@ -28,6 +28,7 @@ struct stg_loaded_kernel {
 
 struct stg_module_counters {
   uint64_t memory_hits, disk_hits, compiles;
+  uint64_t live, code_bytes;  /* kernels loaded now, and their code on the device */
   double compile_ms, load_us; /* sums */
 };
 

@@ -1,7 +1,7 @@
 /*
  * host_device.c: see host_device.h. All of runtime/device.h, launch.h, compile.h and
- * module_cache.h, so that the linker takes none of them from the library; what steering on plain
- * launches does not call says that it is not there.
+ * module_cache.h, so that the linker takes none of them from the library (graphs are in
+ * host_device_graph.c); what steering does not call says that it is not there.
  */
 #include "tests/support/host_device.h"
 
@@ -389,11 +389,6 @@ FAILS(stg_event_elapsed_us, dev *device, struct stg_event *from, struct stg_even
       double *ret_us)
 FAILS(stg_module_load, dev *device, const void *cubin, const char *kernel,
       struct stg_module **ret_module)
-FAILS(stg_graph_create, dev *device, const struct stg_graph_kernel *kernels, size_t count,
-      stg_stream_handle stream, struct stg_graph **ret_graph)
-FAILS(stg_graph_set, dev *device, struct stg_graph *graph, size_t index,
-      const struct stg_launch_dims *dims, void **args)
-FAILS(stg_graph_launch, dev *device, struct stg_graph *graph, stg_stream_handle stream)
 FAILS(stg_capture_begin, dev *device, stg_stream_handle stream)
 FAILS(stg_capture_end, dev *device, stg_stream_handle stream, struct stg_graph **ret_graph,
       size_t *ret_nodes)
@@ -405,9 +400,6 @@ FAILS(stg_module_build, struct stg_disk_cache *disk, const struct stg_kernel_req
       const struct stg_log *log, bool *ret_compiled, double *ret_compile_ms)
 
 void stg_module_unload(dev *device, struct stg_module *module) {
-}
-
-void stg_graph_destroy(dev *device, struct stg_graph *graph) {
 }
 
 bool stg_nvrtc_is_loaded(void) {

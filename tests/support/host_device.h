@@ -30,6 +30,14 @@ void host_device_fail_copies(size_t nth);
 /** From now on every call says that the device is lost, or none does. */
 void host_device_lose(bool lost);
 
+/* Graphs; launches of them are launches. */
+struct host_device_graphs {
+  size_t live, made;
+};
+struct host_device_graphs host_device_graphs(void);
+/** From now on the device refuses to instantiate graphs, or to change what is instantiated. */
+void host_device_refuse_graphs(bool new_ones, bool updates);
+
 /** The kernel of a launch over `add` chains, on device memory as it is then; host_device_add.c. */
 struct stg_steer_args;
 void host_device_add_chains(const struct stg_steer_args *args);

@@ -70,6 +70,13 @@ static void the_text_is_json_with_every_counter(void **state) {
       "vector_intern_hits",
       "gram_pairs",
       "gram_hits",
+      "kernels_live",
+      "kernel_bytes",
+      "plans_live",
+      "graphs_live",
+      "plan_evictions",
+      "graph_evictions",
+      "plan_bytes",
   };
   struct steer_env *env = *state;
   char text[2048];

@@ -68,6 +68,10 @@ typedef struct stg_options {
   stg_log_fn log;
   void *log_user;
   stg_log_level log_level;
+  /* Batch shapes whose plan the engine keeps, of all its tables, and as many instantiated graphs;
+   * 0: 512. Beyond it the ones that no frame uses go, longest idle first; what frames use stays,
+   * whatever its number. */
+  uint32_t max_plans;
 } stg_options;
 
 /** Set every option to its default. */
@@ -128,6 +132,9 @@ typedef struct stg_stats {
   uint64_t graphs_created, graph_updates, graph_launches, plain_launches, graph_fallbacks;
   uint64_t steps, applies;
   uint64_t vectors_live, vector_bytes, vector_intern_hits, gram_pairs, gram_hits;
+  uint64_t kernels_live, kernel_bytes; /* loaded now, and their code on the device */
+  uint64_t plans_live, graphs_live, plan_evictions, graph_evictions;
+  uint64_t plan_bytes; /* host memory of plans and graphs, without what the driver keeps */
 } stg_stats;
 /** Fills nothing when struct_size is not that of this version: the caller's struct is another. */
 STG_API void stg_engine_stats(const stg_engine *engine, stg_stats *stats);
