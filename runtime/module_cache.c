@@ -120,7 +120,7 @@ static stg_status compile_once(struct stg_disk_cache *disk,
   struct stg_disk_lock lock = {0};
   struct stg_key key = {0};
   stg_status status = stg_kernel_request_key(request, &key, reterr);
-  if (status == STG_OK && stg_disk_lock_take(disk, key, &lock)) {
+  if (status == STG_OK && stg_disk_lock_take(disk, key, request->cancel, &lock)) {
     status = find_entry(disk, stg_disk_cache_find_again, request, log, made, reterr);
   }
   if (status == STG_OK && !made->found) {

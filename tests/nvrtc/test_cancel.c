@@ -1,0 +1,191 @@
+/*
+ * test_cancel.c: a compile that another thread stops, and what the log says of every call into
+ * NVRTC: who, from when to when. Needs no GPU.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/base/strbuf.h"
+#include "runtime/base/thread.h"
+#include "runtime/clock.h"
+#include "tests/nvrtc/nvrtc_test.h"
+#include "tests/support/log_lines.h"
+
+#define SLOW_STATEMENTS 3000
+
+/* A kernel that takes an optimiser seconds. */
+static void print_slow_source(struct stg_strbuf *source) {
+  stg_strbuf_str(source, "extern \"C\" __global__ void test_slow(float *x) {\n"
+                         "  float a[64];\n"
+                         "  for (int i = 0; i < 64; i++) { a[i] = x[i]; }\n");
+  for (unsigned i = 0; i < SLOW_STATEMENTS; i++) {
+    stg_strbuf_printf(source, "  if (a[%u] > a[%u]) { a[%u] = a[%u] * a[%u] + %u.0f; }\n", i % 64,
+                      i * 7 % 64, i * 13 % 64, i * 3 % 64, i * 29 % 64, i);
+  }
+  stg_strbuf_str(source, "  for (int i = 0; i < 64; i++) { x[i] = a[i]; }\n}\n");
+}
+
+static struct stg_kernel_request slow_request(struct stg_strbuf *source) {
+  struct stg_kernel_request request = scale_request("sm_80");
+  print_slow_source(source);
+  request.signature = "test: slow";
+  request.name = "test_slow";
+  request.prelude = "";
+  request.source = stg_strbuf_text(source);
+  return request;
+}
+
+/* What a log line says of a call, or zeros. */
+struct interval {
+  char what[64];
+  long thread;
+  uint64_t from_ns, to_ns;
+};
+
+static bool parse(const char *line, struct interval *ret) {
+  unsigned long long from_s = 0, from_ns = 0, to_s = 0, to_ns = 0;
+  struct interval at = {.thread = 0};
+  const char *on = strstr(line, " on thread ");
+  if (strncmp(line, "nvrtc: ", 7) != 0 || on == NULL || on - line - 7 >= (long)sizeof at.what) {
+    return false;
+  }
+  memcpy(at.what, line + 7, (size_t)(on - line - 7));
+  if (sscanf(on, " on thread %ld from %llu.%9llu to %llu.%9llu (", &at.thread, &from_s, &from_ns,
+             &to_s, &to_ns) != 5) {
+    return false;
+  }
+  at.from_ns = from_s * 1000000000 + from_ns;
+  at.to_ns = to_s * 1000000000 + to_ns;
+  *ret = at;
+  return true;
+}
+
+static void each_compile_is_logged_with_its_thread_and_its_time(void **state) {
+  (void)state;
+  static struct log_lines lines;
+  const struct stg_log log = log_lines_to(&lines, STG_LOG_INFO);
+  struct stg_kernel_request request = scale_request("sm_80");
+  struct stg_kernel_image image = {0};
+  struct stg_key key = {0};
+  struct interval at = {.thread = 0};
+  char what[64] = "compile ";
+  stg_error error = STG_ERROR_INIT;
+  assert_int_equal(STG_OK, stg_kernel_request_key(&request, &key, NULL));
+  stg_key_hex(key, what + strlen(what));
+  const uint64_t before_ns = stg_clock_ns();
+  assert_int_equal(STG_OK, stg_compile(&request, &log, &image, &error));
+  const uint64_t after_ns = stg_clock_ns();
+  stg_kernel_image_finish(&image);
+  assert_in_range(lines.count, 1, 2);
+  if (lines.count == 2) { /* the first compile of the process says how it came by its library */
+    assert_true(parse(lines.text[0], &at));
+    assert_string_equal("load", at.what);
+    assert_int_equal(stg_thread_id(), at.thread);
+    assert_true(at.from_ns <= at.to_ns && at.to_ns <= before_ns);
+  }
+  const char *line = lines.text[lines.count - 1];
+  assert_true(parse(line, &at));
+  assert_string_equal(what, at.what);
+  assert_int_equal(stg_thread_id(), at.thread);
+  assert_true(before_ns <= at.from_ns && at.from_ns < at.to_ns && at.to_ns <= after_ns);
+  assert_non_null(strstr(line, " ms): test: scale"));
+}
+
+static void a_compile_that_fails_is_logged_too(void **state) {
+  (void)state;
+  static struct log_lines lines;
+  const struct stg_log log = log_lines_to(&lines, STG_LOG_INFO);
+  struct stg_kernel_request request = scale_request("sm_80");
+  struct stg_kernel_image image = {0};
+  request.source = "this is no source\n";
+  assert_int_equal(STG_E_COMPILE, stg_compile(&request, &log, &image, NULL));
+  const char *line = lines.text[lines.count - 1];
+  struct interval at = {.thread = 0};
+  assert_true(parse(line, &at));
+  assert_non_null(strstr(line, " ms, STG_E_COMPILE): test: scale"));
+}
+
+static void what_is_cancelled_before_it_begins_is_not_begun(void **state) {
+  (void)state;
+  static struct log_lines lines;
+  const struct stg_log log = log_lines_to(&lines, STG_LOG_INFO);
+  struct stg_kernel_request request = scale_request("sm_80");
+  struct stg_kernel_image image = {0};
+  stg_error error = STG_ERROR_INIT;
+  atomic_bool cancel = true;
+  request.cancel = &cancel;
+  assert_int_equal(STG_E_CANCELLED, stg_compile(&request, &log, &image, &error));
+  assert_string_equal("the compile of kernel 'test_scale' for sm_80 was given up", error.message);
+  assert_int_equal(0, lines.count);
+  assert_null(image.cubin);
+}
+
+struct job {
+  struct stg_kernel_request request;
+  struct log_lines lines;
+  struct stg_log log;
+  stg_status status;
+  long thread;
+};
+
+static void *run_job(void *user) {
+  struct job *job = user;
+  struct stg_kernel_image image = {0};
+  job->thread = stg_thread_id();
+  job->status = stg_compile(&job->request, &job->log, &image, NULL);
+  stg_kernel_image_finish(&image);
+  return NULL;
+}
+
+/* Compiled to the end it takes more than a minute, on any machine so far. */
+static void a_compile_is_stopped_by_another_thread(void **state) {
+  (void)state;
+  struct stg_nvrtc_info info;
+  struct stg_strbuf source = {0};
+  static struct job job;
+  struct interval at = {.thread = 0};
+  const struct timespec pause = {.tv_nsec = 50000000};
+  atomic_bool cancel = false;
+  pthread_t thread;
+  assert_int_equal(STG_OK, stg_nvrtc_info(&info, NULL));
+  if (info.major < 13) {
+    return; /* older ones may not have the call, and compile to the end */
+  }
+  job.request = slow_request(&source);
+  job.request.cancel = &cancel;
+  job.log = log_lines_to(&job.lines, STG_LOG_INFO);
+  assert_int_equal(0, pthread_create(&thread, NULL, run_job, &job));
+  nanosleep(&pause, NULL);
+  atomic_store(&cancel, true);
+  assert_int_equal(0, pthread_join(thread, NULL));
+  assert_int_equal(STG_E_CANCELLED, job.status);
+  const char *line = job.lines.text[job.lines.count - 1];
+  assert_true(parse(line, &at));
+  assert_non_null(strstr(line, ", STG_E_CANCELLED): "));
+  assert_int_equal(job.thread, at.thread);
+  assert_int_not_equal(stg_thread_id(), at.thread);
+  assert_true(at.to_ns - at.from_ns < UINT64_C(30000000000));
+  stg_strbuf_finish(&source);
+}
+
+int main(void) {
+  int skip = skip_without_nvrtc();
+  if (skip != 0) {
+    return skip;
+  }
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(each_compile_is_logged_with_its_thread_and_its_time),
+      cmocka_unit_test(a_compile_that_fails_is_logged_too),
+      cmocka_unit_test(what_is_cancelled_before_it_begins_is_not_begun),
+      cmocka_unit_test(a_compile_is_stopped_by_another_thread),
+  };
+  return cmocka_run_group_tests_name("cancel", tests, NULL, NULL);
+}
