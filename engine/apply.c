@@ -172,9 +172,18 @@ static void fill_args(const stg_frame *frame, const stg_apply *apply, int64_t st
   };
 }
 
-/* In a capture the row bucket alone picks the tile: replays of any mixture use one kernel. */
-static const struct stg_kernel *capture_kernel(const stg_frame *frame) {
-  return &frame->steer->kernels->kernels[stg_steer_capture_tile(frame->plan->shape.rows)];
+/* In a capture the row bucket alone picks the tile: replays of any mixture use one kernel, which
+ * runs all that was declared. */
+static stg_status capture_kernel(const stg_frame *frame, const struct stg_kernel **ret_kernel,
+                                 stg_error *reterr) {
+  const struct stg_kernel_set *set = frame->steer->kernels;
+  const enum stg_tile tile = stg_steer_capture_tile(frame->plan->shape.rows);
+  *ret_kernel = stg_kernels_for_capture(set, tile);
+  return *ret_kernel != NULL
+             ? STG_OK
+             : stg_error_set(reterr, STG_E_NOT_WARM,
+                             "kernel '%s' is not there yet: capture when no slot_set is pending",
+                             set->kernels[STG_TIER_DECLARED][tile].signature);
 }
 
 static stg_status apply_cuda(stg_frame *frame, const stg_apply *apply, int64_t stride,
@@ -197,8 +206,10 @@ static stg_status apply_cuda(stg_frame *frame, const stg_apply *apply, int64_t s
       .stream = stream,
   };
   if (capturing) {
-    launch.kernel = capture_kernel(frame);
-    return stg_plan_capture(engine, &launch, frame->plan->shape.rows, &args, reterr);
+    status = capture_kernel(frame, &launch.kernel, reterr);
+    return status == STG_OK
+               ? stg_plan_capture(engine, &launch, frame->plan->shape.rows, &args, reterr)
+               : status;
   }
   if (frame->rows == 0) {
     return STG_OK;

@@ -5,11 +5,15 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/base/alloc.h"
 
 /* Plans, and likewise graphs, that an engine keeps. */
 #define DEFAULT_PLANS 512
+/* Compiles that wait for a thread, and the most threads. */
+#define DEFAULT_QUEUE 256
+#define LIMIT_THREADS 64
 
 static stg_status check_options(const stg_options *options, stg_error *reterr) {
   if (options == NULL || options->struct_size != sizeof *options) {
@@ -18,7 +22,7 @@ static stg_status check_options(const stg_options *options, stg_error *reterr) {
                          options != NULL ? options->struct_size : 0, sizeof *options);
   }
   if ((unsigned)options->backend > STG_BACKEND_CPU ||
-      (unsigned)options->compile > STG_COMPILE_NEVER ||
+      (unsigned)options->compile > STG_COMPILE_BACKGROUND ||
       (unsigned)options->launch > STG_LAUNCH_PLAIN ||
       (unsigned)options->cache_mode > STG_CACHE_OFF) {
     return stg_error_set(
@@ -26,6 +30,10 @@ static stg_status check_options(const stg_options *options, stg_error *reterr) {
         "stg_options: backend %d, compile %d, launch %d or cache_mode %d is unknown",
         (int)options->backend, (int)options->compile, (int)options->launch,
         (int)options->cache_mode);
+  }
+  if (options->compile_threads > LIMIT_THREADS) {
+    return stg_error_set(reterr, STG_E_INVALID, "stg_options: compile_threads %u is more than %d",
+                         options->compile_threads, LIMIT_THREADS);
   }
   if (options->device < 0) {
     return stg_error_set(reterr, STG_E_INVALID, "stg_options: device %d is negative",
@@ -125,7 +133,17 @@ static stg_status copy_texts(struct stg_engine *engine, const stg_options *optio
   return STG_OK;
 }
 
+/* As asked for, else half the processors: two at least, for the two kernels of a table. */
+static size_t compile_threads(const stg_options *options) {
+  const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+  if (options->compile_threads != 0) {
+    return options->compile_threads;
+  }
+  return processors >= 8 ? 4 : processors >= 6 ? 3 : 2;
+}
+
 static void release_engine(struct stg_engine *engine) {
+  stg_tiers_destroy(engine->tiers); /* its jobs hold kernels */
   stg_plan_table_destroy(engine->plans);
   stg_kernel_table_finish(&engine->kernels);
   stg_module_cache_destroy(engine->modules);
@@ -153,7 +171,8 @@ stg_status stg_engine_create(const stg_options *options, stg_engine **ret_engine
     return stg_error_memory(reterr, "an engine", sizeof *engine);
   }
   engine->log = (struct stg_log){options->log, options->log_user, options->log_level};
-  engine->compile = options->compile == STG_COMPILE_NEVER ? STG_COMPILE_NEVER : STG_COMPILE_BLOCK;
+  engine->compile =
+      options->compile == STG_COMPILE_DEFAULT ? STG_COMPILE_BACKGROUND : options->compile;
   stg_kernel_table_init(&engine->kernels);
   engine->launch = options->launch == STG_LAUNCH_PLAIN ? STG_LAUNCH_PLAIN : STG_LAUNCH_GRAPH;
   status = copy_texts(engine, options, reterr);
@@ -172,6 +191,11 @@ stg_status stg_engine_create(const stg_options *options, stg_engine **ret_engine
   }
   if (status == STG_OK) {
     status = open_cache(engine, options, reterr);
+  }
+  if (status == STG_OK && stg_engine_is_cuda(engine)) {
+    status = stg_tiers_create(compile_threads(options),
+                              options->compile_queue != 0 ? options->compile_queue : DEFAULT_QUEUE,
+                              &engine->tiers, reterr);
   }
   if (status == STG_OK && stg_engine_is_cuda(engine)) {
     status = stg_module_cache_create(engine->device, engine->disk, &engine->log, &engine->modules,
@@ -195,6 +219,9 @@ stg_status stg_engine_destroy(stg_engine *engine, stg_error *reterr) {
     return stg_error_set(reterr, STG_E_BUSY,
                          "stg_engine_destroy: %u steer tables are alive; destroy them first",
                          steers);
+  }
+  if (engine->tiers != NULL && stg_tiers_is_forked(engine->tiers)) {
+    return STG_OK; /* a thread of the parent's may have held any lock: nothing is touched */
   }
   release_engine(engine);
   return STG_OK;

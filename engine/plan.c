@@ -143,7 +143,9 @@ static void evict(struct stg_plan_table *table, struct dead *dead) {
 
 static void free_plan(struct stg_plan *plan) {
   if (plan != NULL) {
-    stg_free(plan->signature);
+    for (int tier = 0; tier < STG_TIER_COUNT; tier++) {
+      stg_free(plan->signatures[tier]);
+    }
     stg_free(plan);
   }
 }
@@ -168,29 +170,41 @@ static void bury(struct stg_plan_table *table, struct dead *dead) {
   }
 }
 
+static stg_status make_texts(struct stg_plan *plan, stg_error *reterr) {
+  for (int tier = 0; tier < STG_TIER_COUNT; tier++) {
+    const struct stg_kernel *kernel = &plan->set->kernels[tier][plan->tile];
+    struct stg_strbuf text = {0};
+    if (kernel->signature == NULL) {
+      continue;
+    }
+    stg_strbuf_str(&text, kernel->signature);
+    stg_graph_shape_print(&plan->shape, &text);
+    plan->bytes += text.len + 1;
+    plan->signatures[tier] = stg_strbuf_take(&text);
+    plan->graph_keys[tier] = stg_graph_key(kernel->key, &plan->shape);
+    if (plan->signatures[tier] == NULL) {
+      return stg_error_memory(reterr, "a plan", sizeof *plan);
+    }
+  }
+  return STG_OK;
+}
+
 static stg_status make_plan(const struct stg_kernel_set *set, const struct stg_graph_shape *shape,
                             enum stg_tile tile, struct stg_plan **ret_plan, stg_error *reterr) {
-  const struct stg_kernel *kernel = &set->kernels[tile];
-  struct stg_strbuf signature = {0};
-  stg_strbuf_str(&signature, kernel->signature);
-  stg_graph_shape_print(shape, &signature);
   struct stg_plan *plan = stg_calloc(1, sizeof *plan);
-  const size_t text_bytes = signature.len + 1;
-  char *text = stg_strbuf_take(&signature);
-  if (plan == NULL || text == NULL) {
-    stg_free(plan);
-    stg_free(text);
+  if (plan == NULL) {
     return stg_error_memory(reterr, "a plan", sizeof *plan);
   }
-  *plan = (struct stg_plan){
-      .set = set,
-      .shape = *shape,
-      .tile = tile,
-      .hash = hash_of(set, shape),
-      .bytes = sizeof *plan + text_bytes,
-      .signature = text,
-      .graph_key = stg_graph_key(kernel->key, shape),
-  };
+  *plan = (struct stg_plan){.set = set,
+                            .shape = *shape,
+                            .tile = tile,
+                            .hash = hash_of(set, shape),
+                            .bytes = sizeof *plan};
+  stg_status status = make_texts(plan, reterr);
+  if (status != STG_OK) {
+    free_plan(plan);
+    return status;
+  }
   *ret_plan = plan;
   return STG_OK;
 }
@@ -308,8 +322,8 @@ static struct stg_exec *make_exec(struct stg_plan_table *table, struct stg_plan 
     stg_free(exec);
     if (atomic_fetch_add(&engine->counters.graph_fallbacks, 1) == 0) {
       stg_log_printf(&engine->log, STG_LOG_WARN,
-                     "no graph for '%s' (%s); launching kernels plainly", plan->signature,
-                     error.message);
+                     "no graph for '%s' (%s); launching kernels plainly",
+                     plan->signatures[kernel->tier], error.message);
     }
     return NULL;
   }

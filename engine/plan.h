@@ -42,8 +42,9 @@ struct stg_plan {
   uint32_t users; /* frames that point here */
   struct stg_exec *execs;
   size_t bytes;
-  char *signature; /* kernel text | graph shape */
-  struct stg_key graph_key;
+  /* of each tier that the set has: kernel text | graph shape */
+  char *signatures[STG_TIER_COUNT];
+  struct stg_key graph_keys[STG_TIER_COUNT];
 };
 
 /** `limit`: plans, and likewise execs, that are kept. The engine is borrowed. */

@@ -32,7 +32,12 @@
   X(graphs_live)                                                                                   \
   X(plan_evictions)                                                                                \
   X(graph_evictions)                                                                               \
-  X(plan_bytes)
+  X(plan_bytes)                                                                                    \
+  X(kernel_swaps)                                                                                  \
+  X(compiles_queued)                                                                               \
+  X(compiles_running)                                                                              \
+  X(compiles_refused)                                                                              \
+  X(compile_threads)
 
 void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
   if (stats->struct_size != sizeof *stats) {
@@ -44,7 +49,11 @@ void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
   if (engine->modules != NULL) {
     stg_module_cache_counters(engine->modules, &modules);
   }
+  struct stg_tier_counters tiers = {0};
   struct stg_plan_counters plans;
+  if (engine->tiers != NULL) {
+    stg_tiers_counters(engine->tiers, &tiers);
+  }
   stg_plan_table_counters(engine->plans, &plans);
   stg_disk_cache_counters(engine->disk, &disk);
   stg_vector_table_counters(engine->vectors, &vectors);
@@ -78,6 +87,11 @@ void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
       .plan_evictions = plans.plan_evictions,
       .graph_evictions = plans.exec_evictions,
       .plan_bytes = plans.bytes,
+      .kernel_swaps = atomic_load(&own->kernel_swaps),
+      .compiles_queued = tiers.queued,
+      .compiles_running = tiers.running,
+      .compiles_refused = tiers.refused,
+      .compile_threads = tiers.threads,
   };
 }
 

@@ -31,6 +31,9 @@ stg_status stg_job_open_engine(const struct stg_job_options *options, stg_engine
   if (options->cache_path != NULL) {
     engine_options.cache_path = options->cache_path;
   }
+  if (engine_options.compile == STG_COMPILE_DEFAULT) {
+    engine_options.compile = STG_COMPILE_BLOCK; /* what is reported is the declared kernel */
+  }
   engine_options.log = stg_report_log;
   return stg_engine_create(&engine_options, ret_engine, reterr);
 }

@@ -1,7 +1,8 @@
 /*
  * host_device.c: see host_device.h. All of runtime/device.h, launch.h, compile.h and
- * module_cache.h, so that the linker takes none of them from the library (graphs are in
- * host_device_graph.c); what steering does not call says that it is not there.
+ * module_cache.h, so that the linker takes none of them from the library (the last is
+ * in host_device_kernels.c, graphs in host_device_graph.c); what steering does not call says that
+ * it is not there.
  */
 #include "tests/support/host_device.h"
 
@@ -341,6 +342,7 @@ stg_status stg_launch(dev *device, const struct stg_module *module,
                       const struct stg_launch_dims *dims, void **args, stg_stream_handle stream,
                       stg_error *reterr) {
   calls.launches++;
+  host_device_note_launch(module);
   return add(stream,
              &(struct work){.kind = LAUNCH, .args = *(const struct stg_steer_args *)args[0]},
              reterr);
@@ -350,33 +352,6 @@ stg_status stg_launch_early(dev *device, const struct stg_module *module,
                             const struct stg_launch_dims *dims, void **args,
                             stg_stream_handle stream, stg_error *reterr) {
   return stg_launch(device, module, dims, args, stream, reterr);
-}
-
-/* module_cache.h: every kernel is there */
-
-stg_status stg_module_cache_create(dev *device, struct stg_disk_cache *disk,
-                                   const struct stg_log *log, struct stg_module_cache **ret_cache,
-                                   stg_error *reterr) {
-  *ret_cache = NULL;
-  return STG_OK;
-}
-
-void stg_module_cache_destroy(struct stg_module_cache *cache) {
-}
-
-stg_status stg_module_cache_get(struct stg_module_cache *cache,
-                                const struct stg_kernel_request *request, bool may_compile,
-                                struct stg_loaded_kernel *ret_kernel, stg_error *reterr) {
-  *ret_kernel = (struct stg_loaded_kernel){.origin = STG_FROM_MEMORY};
-  return STG_OK;
-}
-
-void stg_module_cache_unref(struct stg_module_cache *cache, struct stg_key key) {
-}
-
-void stg_module_cache_counters(const struct stg_module_cache *cache,
-                               struct stg_module_counters *ret) {
-  *ret = (struct stg_module_counters){0};
 }
 
 /* what is not there */
