@@ -23,7 +23,7 @@ struct stg_engine_counters {
   atomic_uint_fast64_t graphs_created, graph_updates, graph_launches, plain_launches,
       graph_fallbacks;
   atomic_uint_fast64_t steps, applies;
-  atomic_uint_fast64_t kernel_swaps;
+  atomic_uint_fast64_t kernel_hits, kernel_swaps;
 };
 
 /* Immutable after creation but for what has its own lock. */

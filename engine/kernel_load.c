@@ -49,6 +49,7 @@ static void end_loading(struct stg_kernel *kernel, const struct stg_loaded_kerne
 /* Make a kernel ready on this thread. Not to compile: STG_E_NOT_WARM. */
 static stg_status load(struct stg_kernel *kernel, bool may_compile, stg_error *reterr) {
   if (!begin_loading(kernel)) {
+    atomic_fetch_add(&kernel->set->engine->counters.kernel_hits, 1);
     return STG_OK;
   }
   struct stg_kernel_request request = kernel->text.request;

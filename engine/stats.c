@@ -60,7 +60,7 @@ void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
   const struct stg_engine_counters *own = &engine->counters;
   *stats = (stg_stats){
       .struct_size = sizeof *stats,
-      .kernel_memory_hits = modules.memory_hits,
+      .kernel_memory_hits = modules.memory_hits + atomic_load(&own->kernel_hits),
       .kernel_disk_hits = modules.disk_hits,
       .kernel_compiles = modules.compiles,
       .compile_ms = modules.compile_ms,

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "engine/tier.h"
 #include "runtime/base/strbuf.h"
 #include "runtime/base/thread.h"
 #include "runtime/clock.h"
@@ -176,6 +177,83 @@ static void a_compile_is_stopped_by_another_thread(void **state) {
   stg_strbuf_finish(&source);
 }
 
+/* A job of an engine's threads that compiles. */
+struct pool_job {
+  struct stg_job base;
+  struct job compile;
+};
+
+static void run_in_pool(struct stg_job *base) {
+  struct pool_job *job = (struct pool_job *)(void *)base;
+  job->compile.request.cancel = &base->cancel;
+  run_job(&job->compile);
+}
+
+static void leave(struct stg_job *base) {
+  (void)base;
+}
+
+static void init_pool_job(struct pool_job *job, const struct stg_kernel_request *request) {
+  job->base = (struct stg_job){.run = run_in_pool, .done = leave};
+  job->compile.request = *request;
+  job->compile.log = log_lines_to(&job->compile.lines, STG_LOG_INFO);
+}
+
+static const char *last_line(const struct pool_job *job) {
+  return job->compile.lines.text[job->compile.lines.count - 1];
+}
+
+/* What the log says of an engine's compiles: never the thread that asks for them. */
+static void an_engines_threads_compile_side_by_side(void **state) {
+  (void)state;
+  static struct pool_job jobs[4];
+  const struct timespec pause = {.tv_nsec = 1000000};
+  struct stg_kernel_request request = scale_request("sm_90");
+  struct stg_tiers *tiers = NULL;
+  struct stg_tier_counters counters = {0};
+  assert_int_equal(STG_OK, stg_tiers_create(2, 10, &tiers, NULL));
+  for (int i = 0; i < 4; i++) {
+    init_pool_job(&jobs[i], &request);
+    assert_int_equal(STG_OK, stg_tiers_submit(tiers, &jobs[i].base, i % 2 == 0, NULL));
+  }
+  do {
+    nanosleep(&pause, NULL);
+    stg_tiers_counters(tiers, &counters);
+  } while (counters.queued + counters.running > 0);
+  stg_tiers_destroy(tiers);
+  assert_int_equal(2, counters.threads);
+  for (int i = 0; i < 4; i++) {
+    struct interval at = {.thread = 0};
+    assert_int_equal(STG_OK, jobs[i].compile.status);
+    assert_true(parse(last_line(&jobs[i]), &at));
+    assert_int_equal(jobs[i].compile.thread, at.thread);
+    assert_int_not_equal(stg_thread_id(), at.thread);
+  }
+}
+
+static void closing_an_engine_stops_its_compiles(void **state) {
+  (void)state;
+  static struct pool_job jobs[2];
+  const struct timespec pause = {.tv_nsec = 50000000};
+  struct stg_strbuf source = {0};
+  struct stg_kernel_request request = slow_request(&source);
+  struct stg_nvrtc_info info;
+  struct stg_tiers *tiers = NULL;
+  assert_int_equal(STG_OK, stg_nvrtc_info(&info, NULL));
+  if (info.major >= 13) {
+    assert_int_equal(STG_OK, stg_tiers_create(1, 10, &tiers, NULL));
+    for (int i = 0; i < 2; i++) {
+      init_pool_job(&jobs[i], &request);
+      assert_int_equal(STG_OK, stg_tiers_submit(tiers, &jobs[i].base, false, NULL));
+    }
+    nanosleep(&pause, NULL);
+    stg_tiers_destroy(tiers); /* a minute, if it waited */
+    assert_int_equal(STG_E_CANCELLED, jobs[0].compile.status);
+    assert_int_equal(0, jobs[1].compile.lines.count);
+  }
+  stg_strbuf_finish(&source);
+}
+
 int main(void) {
   int skip = skip_without_nvrtc();
   if (skip != 0) {
@@ -186,6 +264,8 @@ int main(void) {
       cmocka_unit_test(a_compile_that_fails_is_logged_too),
       cmocka_unit_test(what_is_cancelled_before_it_begins_is_not_begun),
       cmocka_unit_test(a_compile_is_stopped_by_another_thread),
+      cmocka_unit_test(an_engines_threads_compile_side_by_side),
+      cmocka_unit_test(closing_an_engine_stops_its_compiles),
   };
   return cmocka_run_group_tests_name("cancel", tests, NULL, NULL);
 }
