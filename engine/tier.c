@@ -107,10 +107,15 @@ static void *work(void *user) {
   return NULL;
 }
 
-/* One thread more. It gets the mask of its maker: no signal of the host's lands there. */
+/* One thread more. It gets the mask of its maker: no signal of the host's lands there, but for
+ * those that say that the thread itself went wrong. */
 static bool start_thread(struct stg_tiers *tiers) {
+  static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
   sigset_t all, before;
   sigfillset(&all);
+  for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+    sigdelset(&all, own[i]);
+  }
   pthread_sigmask(SIG_SETMASK, &all, &before);
   const bool started = pthread_create(&tiers->threads[tiers->n_threads], NULL, work, tiers) == 0;
   pthread_sigmask(SIG_SETMASK, &before, NULL);

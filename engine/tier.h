@@ -3,7 +3,7 @@
  *
  * Knows jobs and nothing of kernels. A job is a member of what it works on, and that keeps itself
  * alive until `done` was called. Threads are started when there is work for them, and block all
- * signals. The lock is a leaf: `run` and `done` are called without it.
+ * signals but faults of their own. The lock is a leaf: `run` and `done` are called without it.
  */
 #ifndef STG_ENGINE_TIER_H
 #define STG_ENGINE_TIER_H

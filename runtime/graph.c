@@ -153,7 +153,7 @@ stg_status stg_graph_remake(struct stg_device *device, struct stg_graph *graph,
                             stg_error *reterr) {
   struct stg_graph *made = NULL;
   stg_status status = stg_graph_create(device, kernels, graph->count, stream, &made, reterr);
-  if (status != STG_OK) {
+  if (made == NULL) {
     return status;
   }
   const struct stg_graph before = *graph;

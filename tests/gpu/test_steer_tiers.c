@@ -3,7 +3,6 @@
  * swap, pending user ops, and whose threads NVRTC runs on.
  */
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -11,6 +10,7 @@
 #include "runtime/base/thread.h"
 #include "runtime/clock.h"
 #include "tests/gpu/gpu_test.h"
+#include "tests/support/nvrtc_line.h"
 #include "tests/support/steer_batch.h"
 #include "tests/support/steer_random.h"
 
@@ -30,18 +30,14 @@ static struct nvrtc_calls nvrtc_calls = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void keep_nvrtc_call(void *user, stg_log_level level, const char *message) {
   struct nvrtc_calls *calls = user;
-  const char *on = strstr(message, " on thread ");
-  unsigned long long from_s = 0, from_ns = 0;
-  long thread = 0;
+  struct nvrtc_line line;
   (void)level;
-  if (strncmp(message, "nvrtc: ", 7) != 0 || on == NULL ||
-      sscanf(on, " on thread %ld from %llu.%9llu to ", &thread, &from_s, &from_ns) != 3 ||
-      from_s * 1000000000 + from_ns < calls->since_ns) {
+  if (!nvrtc_line_parse(message, &line) || line.from_ns < calls->since_ns) {
     return;
   }
   pthread_mutex_lock(&calls->lock);
   assert_true(calls->count < MAX_CALLS);
-  calls->threads[calls->count++] = thread;
+  calls->threads[calls->count++] = line.thread;
   pthread_mutex_unlock(&calls->lock);
 }
 

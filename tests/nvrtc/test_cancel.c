@@ -19,6 +19,7 @@
 #include "runtime/clock.h"
 #include "tests/nvrtc/nvrtc_test.h"
 #include "tests/support/log_lines.h"
+#include "tests/support/nvrtc_line.h"
 
 #define SLOW_STATEMENTS 3000
 
@@ -44,31 +45,6 @@ static struct stg_kernel_request slow_request(struct stg_strbuf *source) {
   return request;
 }
 
-/* What a log line says of a call, or zeros. */
-struct interval {
-  char what[64];
-  long thread;
-  uint64_t from_ns, to_ns;
-};
-
-static bool parse(const char *line, struct interval *ret) {
-  unsigned long long from_s = 0, from_ns = 0, to_s = 0, to_ns = 0;
-  struct interval at = {.thread = 0};
-  const char *on = strstr(line, " on thread ");
-  if (strncmp(line, "nvrtc: ", 7) != 0 || on == NULL || on - line - 7 >= (long)sizeof at.what) {
-    return false;
-  }
-  memcpy(at.what, line + 7, (size_t)(on - line - 7));
-  if (sscanf(on, " on thread %ld from %llu.%9llu to %llu.%9llu (", &at.thread, &from_s, &from_ns,
-             &to_s, &to_ns) != 5) {
-    return false;
-  }
-  at.from_ns = from_s * 1000000000 + from_ns;
-  at.to_ns = to_s * 1000000000 + to_ns;
-  *ret = at;
-  return true;
-}
-
 static void each_compile_is_logged_with_its_thread_and_its_time(void **state) {
   (void)state;
   static struct log_lines lines;
@@ -76,7 +52,7 @@ static void each_compile_is_logged_with_its_thread_and_its_time(void **state) {
   struct stg_kernel_request request = scale_request("sm_80");
   struct stg_kernel_image image = {0};
   struct stg_key key = {0};
-  struct interval at = {.thread = 0};
+  struct nvrtc_line at = {.thread = 0};
   char what[64] = "compile ";
   stg_error error = STG_ERROR_INIT;
   assert_int_equal(STG_OK, stg_kernel_request_key(&request, &key, NULL));
@@ -87,13 +63,13 @@ static void each_compile_is_logged_with_its_thread_and_its_time(void **state) {
   stg_kernel_image_finish(&image);
   assert_in_range(lines.count, 1, 2);
   if (lines.count == 2) { /* the first compile of the process says how it came by its library */
-    assert_true(parse(lines.text[0], &at));
+    assert_true(nvrtc_line_parse(lines.text[0], &at));
     assert_string_equal("load", at.what);
     assert_int_equal(stg_thread_id(), at.thread);
     assert_true(at.from_ns <= at.to_ns && at.to_ns <= before_ns);
   }
   const char *line = lines.text[lines.count - 1];
-  assert_true(parse(line, &at));
+  assert_true(nvrtc_line_parse(line, &at));
   assert_string_equal(what, at.what);
   assert_int_equal(stg_thread_id(), at.thread);
   assert_true(before_ns <= at.from_ns && at.from_ns < at.to_ns && at.to_ns <= after_ns);
@@ -109,8 +85,8 @@ static void a_compile_that_fails_is_logged_too(void **state) {
   request.source = "this is no source\n";
   assert_int_equal(STG_E_COMPILE, stg_compile(&request, &log, &image, NULL));
   const char *line = lines.text[lines.count - 1];
-  struct interval at = {.thread = 0};
-  assert_true(parse(line, &at));
+  struct nvrtc_line at = {.thread = 0};
+  assert_true(nvrtc_line_parse(line, &at));
   assert_non_null(strstr(line, " ms, STG_E_COMPILE): test: scale"));
 }
 
@@ -152,7 +128,7 @@ static void a_compile_is_stopped_by_another_thread(void **state) {
   struct stg_nvrtc_info info;
   struct stg_strbuf source = {0};
   static struct job job;
-  struct interval at = {.thread = 0};
+  struct nvrtc_line at = {.thread = 0};
   const struct timespec pause = {.tv_nsec = 50000000};
   atomic_bool cancel = false;
   pthread_t thread;
@@ -169,7 +145,7 @@ static void a_compile_is_stopped_by_another_thread(void **state) {
   assert_int_equal(0, pthread_join(thread, NULL));
   assert_int_equal(STG_E_CANCELLED, job.status);
   const char *line = job.lines.text[job.lines.count - 1];
-  assert_true(parse(line, &at));
+  assert_true(nvrtc_line_parse(line, &at));
   assert_non_null(strstr(line, ", STG_E_CANCELLED): "));
   assert_int_equal(job.thread, at.thread);
   assert_int_not_equal(stg_thread_id(), at.thread);
@@ -223,9 +199,9 @@ static void an_engines_threads_compile_side_by_side(void **state) {
   stg_tiers_destroy(tiers);
   assert_int_equal(2, counters.threads);
   for (int i = 0; i < 4; i++) {
-    struct interval at = {.thread = 0};
+    struct nvrtc_line at = {.thread = 0};
     assert_int_equal(STG_OK, jobs[i].compile.status);
-    assert_true(parse(last_line(&jobs[i]), &at));
+    assert_true(nvrtc_line_parse(last_line(&jobs[i]), &at));
     assert_int_equal(jobs[i].compile.thread, at.thread);
     assert_int_not_equal(stg_thread_id(), at.thread);
   }
