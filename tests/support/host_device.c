@@ -1,8 +1,8 @@
 /*
- * host_device.c: see host_device.h. All of runtime/device.h, launch.h, compile.h and
- * module_cache.h, so that the linker takes none of them from the library (the last is
- * in host_device_kernels.c, graphs in host_device_graph.c); what steering does not call says that
- * it is not there.
+ * host_device.c: see host_device.h. All of runtime/device.h and launch.h, so that the
+ * linker takes none of them from the library; graphs are in host_device_graph.c, and kernels in
+ * host_device_kernels.c or host_device_loads.c. What steering does not call says that it is not
+ * there.
  */
 #include "tests/support/host_device.h"
 
@@ -362,25 +362,6 @@ stg_status stg_launch_early(dev *device, const struct stg_module *module,
   }
 FAILS(stg_event_elapsed_us, dev *device, struct stg_event *from, struct stg_event *to,
       double *ret_us)
-FAILS(stg_module_load, dev *device, const void *cubin, const char *kernel,
-      struct stg_module **ret_module)
 FAILS(stg_capture_begin, dev *device, stg_stream_handle stream)
 FAILS(stg_capture_end, dev *device, stg_stream_handle stream, struct stg_graph **ret_graph,
       size_t *ret_nodes)
-FAILS(stg_nvrtc_info, struct stg_nvrtc_info *ret_info)
-FAILS(stg_nvrtc_archs, int *ret, size_t capacity, size_t *ret_count)
-FAILS(stg_compile, const struct stg_kernel_request *request, const struct stg_log *log,
-      struct stg_kernel_image *ret_image)
-FAILS(stg_module_build, struct stg_disk_cache *disk, const struct stg_kernel_request *request,
-      const struct stg_log *log, bool *ret_compiled, double *ret_compile_ms)
-
-void stg_module_unload(dev *device, struct stg_module *module) {
-}
-
-bool stg_nvrtc_is_loaded(void) {
-  return false;
-}
-
-bool stg_nvrtc_known_compiler(char ret[STG_COMPILER_CHARS]) {
-  return false;
-}

@@ -52,6 +52,8 @@ size_t host_device_compiles(void);
 size_t host_device_compiles_here(void);
 /** Until so many compiles are on their way at once. */
 void host_device_wait_for_compiles(size_t running);
+/** Modules that are loaded, where kernels are taken from the library; host_device_loads.c. */
+size_t host_device_modules(void);
 /** The signature of the kernel that was launched last. */
 const char *host_device_launched(void);
 struct stg_module;

@@ -1,6 +1,6 @@
 /*
- * host_device_kernels.c: module_cache.h on a device of the host: kernels without code, that a test
- * has in a cache or lets be compiled. Any thread.
+ * host_device_kernels.c: module_cache.h and compile.h on a device of the host: kernels without
+ * code, that a test has in a cache or lets be compiled. Any thread.
  */
 #include "tests/support/host_device.h"
 
@@ -173,4 +173,30 @@ void stg_module_cache_unref(struct stg_module_cache *cache, struct stg_key key) 
 void stg_module_cache_counters(const struct stg_module_cache *cache,
                                struct stg_module_counters *ret) {
   *ret = (struct stg_module_counters){.compiles = host_device_compiles()};
+}
+
+/* what is not there */
+
+#define FAILS(function, ...)                                                                       \
+  stg_status function(__VA_ARGS__, stg_error *reterr) {                                            \
+    return stg_error_set(reterr, STG_E_NO_DEVICE, #function ": not on a device of the host");      \
+  }
+FAILS(stg_module_load, dev *device, const void *cubin, const char *kernel,
+      struct stg_module **ret_module)
+FAILS(stg_nvrtc_info, struct stg_nvrtc_info *ret_info)
+FAILS(stg_nvrtc_archs, int *ret, size_t capacity, size_t *ret_count)
+FAILS(stg_compile, const struct stg_kernel_request *request, const struct stg_log *log,
+      struct stg_kernel_image *ret_image)
+FAILS(stg_module_build, struct stg_disk_cache *disk, const struct stg_kernel_request *request,
+      const struct stg_log *log, bool *ret_compiled, double *ret_compile_ms)
+
+void stg_module_unload(dev *device, struct stg_module *module) {
+}
+
+bool stg_nvrtc_is_loaded(void) {
+  return false;
+}
+
+bool stg_nvrtc_known_compiler(char ret[STG_COMPILER_CHARS]) {
+  return false;
 }

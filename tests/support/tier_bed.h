@@ -50,21 +50,25 @@ struct bed {
   float hidden[ROWS][HIDDEN];
 };
 
+static inline void open_bed_with(struct bed *bed, const stg_options *options) {
+  static const float ones[HIDDEN] = {1, 1, 1, 1, 1, 1, 1, 1};
+  stg_error error = STG_ERROR_INIT;
+  *bed = (struct bed){0};
+  ok(stg_engine_create(options, &bed->engine, &error), &error);
+  ok(stg_op_register(bed->engine, "lean.json", lean, sizeof lean - 1, &error), &error);
+  ok(stg_vector_intern(bed->engine, STG_F32, ones, HIDDEN, &bed->ones, &error), &error);
+}
+
 static inline void open_bed(struct bed *bed, stg_compile_mode mode, uint32_t threads,
                             uint32_t queue) {
-  static const float ones[HIDDEN] = {1, 1, 1, 1, 1, 1, 1, 1};
   stg_options options;
-  stg_error error = STG_ERROR_INIT;
   stg_options_init(&options);
   options.backend = STG_BACKEND_CUDA;
   options.cache_mode = STG_CACHE_OFF;
   options.compile = mode;
   options.compile_threads = threads;
   options.compile_queue = queue;
-  *bed = (struct bed){0};
-  ok(stg_engine_create(&options, &bed->engine, &error), &error);
-  ok(stg_op_register(bed->engine, "lean.json", lean, sizeof lean - 1, &error), &error);
-  ok(stg_vector_intern(bed->engine, STG_F32, ones, HIDDEN, &bed->ones, &error), &error);
+  open_bed_with(bed, &options);
 }
 
 static inline void close_bed(struct bed *bed) {
