@@ -3,6 +3,7 @@
  * nothing.
  */
 #include "engine/cpu/steer.h"
+#include "engine/exec.h"
 #include "engine/steer.h"
 #include "runtime/base/dtype.h"
 #include "runtime/nvtx.h"
@@ -172,6 +173,20 @@ static void fill_args(const stg_frame *frame, const stg_apply *apply, int64_t st
   };
 }
 
+/* In a capture the row bucket alone picks the tile: replays of any mixture use one kernel, which
+ * runs all that was declared. */
+static stg_status capture_kernel(const stg_frame *frame, const struct stg_kernel **ret_kernel,
+                                 stg_error *reterr) {
+  const struct stg_kernel_set *set = frame->steer->kernels;
+  const enum stg_tile tile = stg_steer_capture_tile(frame->plan->shape.rows);
+  *ret_kernel = stg_kernels_for_capture(set, tile);
+  return *ret_kernel != NULL
+             ? STG_OK
+             : stg_error_set(reterr, STG_E_NOT_WARM,
+                             "kernel '%s' is not there yet: capture when no slot_set is pending",
+                             set->kernels[STG_TIER_DECLARED][tile].signature);
+}
+
 static stg_status apply_cuda(stg_frame *frame, const stg_apply *apply, int64_t stride,
                              stg_stream stream, stg_error *reterr) {
   struct stg_engine *engine = frame->steer->engine;
@@ -182,20 +197,28 @@ static stg_status apply_cuda(stg_frame *frame, const stg_apply *apply, int64_t s
   if (status != STG_OK) {
     return status;
   }
-  if (capturing) {
-    return stg_plan_capture(engine, frame->plan, &args, stream, reterr);
-  }
   /* what the step put on the stream must have ended before the kernel reads the map: the first
    * launch waits for it, and whatever comes later waits for that */
-  const struct stg_plan_launch launch = {
-      .exec = frame->exec, .early = !frame->fresh, .stream = stream};
+  struct stg_plan_launch launch = {
+      .kernel = frame->kernel,
+      .chain_bytes = stg_steer_chain_bytes(frame->steer),
+      .exec = frame->exec,
+      .early = !frame->fresh,
+      .stream = stream,
+  };
+  if (capturing) {
+    status = capture_kernel(frame, &launch.kernel, reterr);
+    return status == STG_OK
+               ? stg_plan_capture(engine, &launch, frame->plan->shape.rows, &args, reterr)
+               : status;
+  }
   if (frame->rows == 0) {
     return STG_OK;
   }
-  status = stg_plan_launch(engine, frame->plan, &launch, &args, reterr);
+  status = stg_plan_launch(engine, &launch, &args, reterr);
   if (status == STG_OK) {
     frame->fresh = false;
-    stg_usage_launch(&engine->usage, frame->steer->decl.tier0 ? 0 : 1);
+    stg_usage_launch(&engine->usage, stg_kernel_tier(frame->kernel));
     stg_usage_apply(&engine->usage, &frame->tally, apply->layer);
   }
   return status;

@@ -5,10 +5,17 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/offline.h"
 #include "runtime/base/alloc.h"
 #include "runtime/nvtx.h"
+
+/* Plans, and likewise graphs, that an engine keeps. */
+#define DEFAULT_PLANS 512
+/* Compiles that wait for a thread, and the most threads. */
+#define DEFAULT_QUEUE 256
+#define LIMIT_THREADS 64
 
 static stg_status check_options(const stg_options *options, stg_error *reterr) {
   if (options == NULL || options->struct_size != sizeof *options) {
@@ -17,7 +24,7 @@ static stg_status check_options(const stg_options *options, stg_error *reterr) {
                          options != NULL ? options->struct_size : 0, sizeof *options);
   }
   if ((unsigned)options->backend > STG_BACKEND_CPU ||
-      (unsigned)options->compile > STG_COMPILE_NEVER ||
+      (unsigned)options->compile > STG_COMPILE_BACKGROUND ||
       (unsigned)options->launch > STG_LAUNCH_PLAIN ||
       (unsigned)options->cache_mode > STG_CACHE_OFF) {
     return stg_error_set(
@@ -25,6 +32,10 @@ static stg_status check_options(const stg_options *options, stg_error *reterr) {
         "stg_options: backend %d, compile %d, launch %d or cache_mode %d is unknown",
         (int)options->backend, (int)options->compile, (int)options->launch,
         (int)options->cache_mode);
+  }
+  if (options->compile_threads > LIMIT_THREADS) {
+    return stg_error_set(reterr, STG_E_INVALID, "stg_options: compile_threads %u is more than %d",
+                         options->compile_threads, LIMIT_THREADS);
   }
   if (options->device < 0) {
     return stg_error_set(reterr, STG_E_INVALID, "stg_options: device %d is negative",
@@ -133,7 +144,19 @@ static stg_status copy_texts(struct stg_engine *engine, const stg_options *optio
   return STG_OK;
 }
 
+/* As asked for, else half the processors: two at least, for the two kernels of a table. */
+static size_t compile_threads(const stg_options *options) {
+  const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+  if (options->compile_threads != 0) {
+    return options->compile_threads;
+  }
+  return processors >= 8 ? 4 : processors >= 6 ? 3 : 2;
+}
+
 static void release_engine(struct stg_engine *engine) {
+  stg_tiers_destroy(engine->tiers); /* its jobs hold kernels */
+  stg_plan_table_destroy(engine->plans);
+  stg_kernel_table_finish(&engine->kernels);
   stg_module_cache_destroy(engine->modules);
   stg_disk_cache_close(engine->disk);
   stg_vector_table_destroy(engine->vectors);
@@ -160,7 +183,9 @@ stg_status stg_engine_create(const stg_options *options, stg_engine **ret_engine
   }
   stg_nvtx_open();
   engine->log = (struct stg_log){options->log, options->log_user, options->log_level};
-  engine->compile = options->compile == STG_COMPILE_NEVER ? STG_COMPILE_NEVER : STG_COMPILE_BLOCK;
+  engine->compile =
+      options->compile == STG_COMPILE_DEFAULT ? STG_COMPILE_BACKGROUND : options->compile;
+  stg_kernel_table_init(&engine->kernels);
   engine->launch = options->launch == STG_LAUNCH_PLAIN ? STG_LAUNCH_PLAIN : STG_LAUNCH_GRAPH;
   status = copy_texts(engine, options, reterr);
   if (status == STG_OK) {
@@ -170,10 +195,19 @@ stg_status stg_engine_create(const stg_options *options, stg_engine **ret_engine
     status = stg_vector_table_create(&engine->vectors, reterr);
   }
   if (status == STG_OK) {
+    const size_t limit = options->max_plans != 0 ? options->max_plans : DEFAULT_PLANS;
+    status = stg_plan_table_create(engine, limit, &engine->plans, reterr);
+  }
+  if (status == STG_OK) {
     status = choose_backend(engine, options, reterr);
   }
   if (status == STG_OK) {
     status = open_cache(engine, options, reterr);
+  }
+  if (status == STG_OK && stg_engine_is_cuda(engine)) {
+    status = stg_tiers_create(compile_threads(options),
+                              options->compile_queue != 0 ? options->compile_queue : DEFAULT_QUEUE,
+                              &engine->tiers, reterr);
   }
   if (status == STG_OK && stg_engine_is_cuda(engine)) {
     status = stg_module_cache_create(engine->device, engine->disk, &engine->log, &engine->modules,
@@ -197,6 +231,9 @@ stg_status stg_engine_destroy(stg_engine *engine, stg_error *reterr) {
     return stg_error_set(reterr, STG_E_BUSY,
                          "stg_engine_destroy: %u steer tables are alive; destroy them first",
                          steers);
+  }
+  if (engine->tiers != NULL && stg_tiers_is_forked(engine->tiers)) {
+    return STG_OK; /* a thread of the parent's may have held any lock: nothing is touched */
   }
   release_engine(engine);
   return STG_OK;

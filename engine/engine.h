@@ -9,7 +9,10 @@
 
 #include <steergraph/engine.h>
 
+#include "engine/kernels.h"
 #include "engine/ops.h"
+#include "engine/plan.h"
+#include "engine/tier.h"
 #include "engine/usage.h"
 #include "engine/vectors.h"
 #include "runtime/device.h"
@@ -21,6 +24,7 @@ struct stg_engine_counters {
   atomic_uint_fast64_t graphs_created, graph_updates, graph_launches, plain_launches,
       graph_fallbacks;
   atomic_uint_fast64_t steps, applies;
+  atomic_uint_fast64_t kernel_hits, kernel_swaps;
 };
 
 /* Immutable after creation but for what has its own lock. */
@@ -37,6 +41,9 @@ struct stg_engine {
   stg_stream_handle stream;         /* uploads of records and vectors */
   struct stg_disk_cache *disk;      /* never NULL */
   struct stg_module_cache *modules; /* NULL on the CPU */
+  struct stg_tiers *tiers;          /* NULL on the CPU */
+  struct stg_kernel_table kernels;
+  struct stg_plan_table *plans;
   struct stg_op_table *ops;
   struct stg_vector_table *vectors;
   atomic_uint steers; /* alive */

@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "engine/exec.h"
 #include "engine/steer.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/intmath.h"
@@ -129,7 +130,8 @@ void stg_frame_free(stg_frame *frame) {
   struct stg_record_store store = stg_steer_store(steer);
   stg_usage_let_go(&steer->engine->usage, &frame->held);
   stg_row_tally_finish(&frame->tally);
-  stg_exec_release(frame->exec);
+  stg_exec_release(steer->engine->plans, frame->exec);
+  stg_plan_release(steer->engine->plans, frame->plan);
   stg_staging_finish(&frame->staging, &store);
   for (uint32_t s = 0; frame->snapshot != NULL && s < steer->decl.max_slots; s++) {
     stg_record_unref(&store, frame->snapshot[s]);
@@ -175,6 +177,12 @@ void stg_frame_destroy(stg_frame *frame) {
   pthread_mutex_unlock(&steer->lock);
 }
 
+static uint32_t shared_bytes(const stg_frame *frame) {
+  const stg_steer *steer = frame->steer;
+  return stg_launch_shared_bytes(steer->engine, frame->kernel, frame->plan->shape.rows,
+                                 stg_steer_chain_bytes(steer));
+}
+
 stg_status stg_frame_plan(const stg_frame *frame, stg_plan_info *ret_info, stg_error *reterr) {
   if (frame == NULL || ret_info == NULL || ret_info->struct_size != sizeof *ret_info) {
     return stg_error_set(reterr, STG_E_INVALID,
@@ -185,31 +193,29 @@ stg_status stg_frame_plan(const stg_frame *frame, stg_plan_info *ret_info, stg_e
     return stg_error_set(reterr, STG_E_NOT_FOUND, "stg_frame_plan: the frame has had no step");
   }
   const struct stg_plan *plan = frame->plan;
-  const struct stg_plan_kernel *kernel = plan->kernel;
+  const struct stg_kernel *kernel = frame->kernel;
   const bool cuda = stg_engine_is_cuda(frame->steer->engine);
   *ret_info = (stg_plan_info){
       .struct_size = sizeof *ret_info,
-      .signature = plan->signature,
+      .signature = plan->signatures[kernel->tier],
       .source = kernel->source,
-      .tier = !cuda                      ? -1
-              : frame->steer->decl.tier0 ? 0
-                                         : 1,
+      .tier = cuda ? stg_kernel_tier(kernel) : -1,
       .compile_ms = kernel->compile_ms,
       .tile_rows = cuda ? kernel->rule.rows_per_block : 0,
       .threads = cuda ? kernel->rule.threads : 0,
       .registers = kernel->loaded.info.registers,
       .local_bytes = kernel->loaded.info.local_bytes,
-      .shared_bytes = cuda ? stg_plan_shared_bytes(frame->steer->engine, plan) : 0,
+      .shared_bytes = cuda ? shared_bytes(frame) : 0,
       .row_bucket = plan->shape.rows,
       .batch_bucket = plan->shape.batch,
       .seq_bucket = plan->shape.seq,
   };
   stg_key_hex(kernel->key, ret_info->kernel_key);
   if (cuda) {
-    stg_key_hex(plan->graph_key, ret_info->graph_key);
+    stg_key_hex(plan->graph_keys[kernel->tier], ret_info->graph_key);
   } else {
     /* no kernel and no graph: both keys hash the text alone */
-    stg_key_hex(stg_key_of(plan->signature, strlen(plan->signature)), ret_info->graph_key);
+    stg_key_hex(stg_key_of(ret_info->signature, strlen(ret_info->signature)), ret_info->graph_key);
   }
   return STG_OK;
 }

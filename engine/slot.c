@@ -30,6 +30,23 @@ static stg_status prepare_device(stg_steer *steer, stg_error *reterr) {
   return status;
 }
 
+/* Built-in ops run at once; others want the declared kernels, which may be on their way. */
+static stg_status check_kernels(const stg_steer *steer, const struct stg_record *record,
+                                stg_error *reterr) {
+  if (!steer->kernels->user_ops || !stg_engine_is_cuda(steer->engine)) {
+    return STG_OK;
+  }
+  for (size_t c = 0; c < record->n_chains; c++) {
+    for (size_t k = 0; k < record->chains[c].n_ops; k++) {
+      const struct stg_op *op = record->chains[c].ops[k].op;
+      if (!stg_op_is_builtin(op)) {
+        return stg_kernels_check_user_op(steer->kernels, op->name, reterr);
+      }
+    }
+  }
+  return STG_OK;
+}
+
 stg_status stg_steer_build(stg_steer *steer, const stg_chain *chains, size_t n_chains,
                            struct stg_record **ret_record, stg_error *reterr) {
   struct stg_record_store store = stg_steer_store(steer);
@@ -45,9 +62,14 @@ stg_status stg_steer_build(stg_steer *steer, const stg_chain *chains, size_t n_c
     status = stg_record_create(&store, chains, n_chains, &record, reterr);
   }
   if (status == STG_OK) {
-    *ret_record = record;
+    status = check_kernels(steer, record, reterr);
   }
-  return status;
+  if (status != STG_OK) {
+    stg_record_unref(&store, record);
+    return status;
+  }
+  *ret_record = record;
+  return STG_OK;
 }
 
 void stg_steer_show(stg_steer *steer, uint32_t slot, struct stg_record *record) {

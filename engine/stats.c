@@ -39,8 +39,7 @@
   X(table_bytes)                                                                                   \
   X(bank_bytes)                                                                                    \
   X(frame_bytes)                                                                                   \
-  X(pinned_bytes)                                                                                  \
-  X(module_bytes)
+  X(pinned_bytes)
 
 void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
   if (stats->struct_size != sizeof *stats) {
@@ -52,13 +51,19 @@ void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
   if (engine->modules != NULL) {
     stg_module_cache_counters(engine->modules, &modules);
   }
+  struct stg_tier_counters tiers = {0};
+  struct stg_plan_counters plans;
+  if (engine->tiers != NULL) {
+    stg_tiers_counters(engine->tiers, &tiers);
+  }
+  stg_plan_table_counters(engine->plans, &plans);
   stg_disk_cache_counters(engine->disk, &disk);
   stg_vector_table_counters(engine->vectors, &vectors);
   const struct stg_engine_counters *own = &engine->counters;
   const struct stg_usage *usage = &engine->usage;
   *stats = (stg_stats){
       .struct_size = sizeof *stats,
-      .kernel_memory_hits = modules.memory_hits,
+      .kernel_memory_hits = modules.memory_hits + atomic_load(&own->kernel_hits),
       .kernel_disk_hits = modules.disk_hits,
       .kernel_compiles = modules.compiles,
       .compile_ms = modules.compile_ms,
@@ -92,7 +97,18 @@ void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
       .bank_bytes = atomic_load(&usage->bank_bytes),
       .frame_bytes = atomic_load(&usage->frame_bytes),
       .pinned_bytes = atomic_load(&usage->pinned_bytes),
-      .module_bytes = modules.bytes,
+      .kernels_live = modules.live,
+      .kernel_bytes = modules.code_bytes,
+      .plans_live = plans.plans,
+      .graphs_live = plans.execs,
+      .plan_evictions = plans.plan_evictions,
+      .graph_evictions = plans.exec_evictions,
+      .plan_bytes = plans.bytes,
+      .kernel_swaps = atomic_load(&own->kernel_swaps),
+      .compiles_queued = tiers.queued,
+      .compiles_running = tiers.running,
+      .compiles_refused = tiers.refused,
+      .compile_threads = tiers.threads,
   };
 }
 

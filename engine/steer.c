@@ -78,7 +78,7 @@ static void release_table(stg_steer *steer) {
     stg_record_unref(&store, steer->slots[s].record);
   }
   stg_uploads_finish(&steer->uploads, &store);
-  stg_plan_table_finish(&steer->plans);
+  stg_kernels_close(steer->kernels);
   stg_bank_finish(&steer->bank);
   stg_pool_finish(&steer->pool);
   if (device != NULL) {
@@ -125,7 +125,7 @@ stg_status stg_steer_create(stg_engine *engine, const stg_steer_desc *desc, stg_
     status = create_device_side(steer, &limits, reterr);
   }
   if (status == STG_OK) {
-    status = stg_plan_table_init(&steer->plans, engine, &steer->decl, reterr);
+    status = stg_kernels_open(engine, &steer->decl, &steer->kernels, reterr);
   }
   if (status != STG_OK) {
     release_table(steer);

@@ -2,7 +2,8 @@
  * steer.h: the steer family's host side as its own files see it.
  *
  *   steer_decl.c   what was declared, checked;  steer_kernel.c  the kernels that follow from it
- *   plan.c         kernel + graph shape -> launchable plan;  exec.c  its graphs, and the launch
+ *   kernels.c      kernels of all tables of a declaration;  plan.c  with a graph shape: plans
+ *   exec.c         launches, through a plan's graph or without
  *   bank.c         vectors on the device;  pool.c  record memory;  places.c  what is where
  *   staging.c      pinned buffers;  upload.c  what the device was not sent yet, in few copies
  *   record.c       chains -> an immutable record, on the device or the CPU
@@ -10,7 +11,7 @@
  *   frame.c        row maps;  step.c  one scheduling step;  apply.c  one layer
  *   once.c         the one-shot form
  *
- * Locking: `lock` of the table guards slots, records, bank, pool and plans. A frame belongs to one
+ * Locking: `lock` of the table guards slots, records, bank and pool. A frame belongs to one
  * thread; apply takes no table lock but the exec's.
  */
 #ifndef STG_ENGINE_STEER_H
@@ -23,6 +24,7 @@
 
 #include "engine/bank.h"
 #include "engine/engine.h"
+#include "engine/kernels.h"
 #include "engine/plan.h"
 #include "engine/pool.h"
 #include "engine/record.h"
@@ -71,9 +73,9 @@ struct stg_steer {
   struct stg_uploads uploads; /* cuda */
   struct stg_device_words *words;
   struct stg_device_words reported; /* of `words`, so far */
-  struct stg_plan_table plans;
-  stg_frame *frames; /* alive, linked */
-  stg_frame *once;   /* made by the first stg_steer_once */
+  struct stg_kernel_set *kernels;   /* owned, with others that declare the same */
+  stg_frame *frames;                /* alive, linked */
+  stg_frame *once;                  /* made by the first stg_steer_once */
   struct stg_held_bytes held;
 };
 
@@ -94,7 +96,8 @@ struct stg_frame {
   uint64_t row_map;                 /* cuda: device int32 [4 + capacity], codegen/steer.h */
   uint64_t table;                   /* cuda: device int32 [max_slots], for maps of slots */
   int32_t *host_map;                /* CPU: [capacity] */
-  const struct stg_plan *plan;      /* since the last step */
+  struct stg_plan *plan;            /* since the last step; used, so it stays */
+  const struct stg_kernel *kernel;  /* that serves since the last step */
   struct stg_exec *exec;            /* cuda: of the plan on the step's stream, or NULL */
   struct stg_cpu_chain *cpu_chains; /* CPU: [max_slots] scratch of apply */
   int32_t *cpu_rows;                /* CPU: [capacity] scratch of apply */
@@ -106,6 +109,10 @@ struct stg_frame {
   struct stg_held_bytes held;
 };
 
+/** Room of a chain in a block's shared memory. */
+static inline uint32_t stg_steer_chain_bytes(const stg_steer *steer) {
+  return steer->chain_words * (uint32_t)sizeof(uint32_t);
+}
 /** The records' store, as record.h and staging.h want it. */
 struct stg_record_store stg_steer_store(stg_steer *steer);
 /** Buffers for uploads, of a size for what a batch of new requests brings. */

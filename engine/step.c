@@ -222,15 +222,43 @@ static void count(stg_frame *frame, const stg_step *step, const struct plan_of_s
   stg_usage_step(&engine->usage, &frame->tally, wanted->requests, &wanted->shape);
 }
 
+/* The frame's own plan where it serves again, else one with a user more. */
+static stg_status find_plan(const stg_frame *frame, const struct plan_of_step *wanted,
+                            struct stg_plan **ret_plan, stg_error *reterr) {
+  const stg_steer *steer = frame->steer;
+  if (frame->plan != NULL &&
+      stg_plan_is(frame->plan, steer->kernels, &wanted->shape, wanted->tile)) {
+    *ret_plan = frame->plan;
+    return STG_OK;
+  }
+  return stg_plan_acquire(steer->engine->plans, steer->kernels, &wanted->shape, wanted->tile,
+                          ret_plan, reterr);
+}
+
+/* From now on the frame launches by this plan, which has a user for it. */
+static void use_plan(stg_frame *frame, struct stg_plan *plan, stg_stream stream) {
+  struct stg_plan_table *plans = frame->steer->engine->plans;
+  frame->kernel = stg_kernels_serving(frame->steer->kernels, plan->tile);
+  if (frame->exec == NULL || frame->exec->plan != plan || frame->exec->stream != stream) {
+    struct stg_exec *exec = stg_exec_acquire(plans, plan, frame->kernel, stream);
+    stg_exec_release(plans, frame->exec);
+    frame->exec = exec;
+  }
+  if (frame->plan != plan) {
+    stg_plan_release(plans, frame->plan);
+    frame->plan = plan;
+  }
+}
+
 /* The part under the table's lock. */
 static stg_status locked_step(stg_frame *frame, const stg_step *step,
                               const struct plan_of_step *wanted, stg_stream stream,
                               stg_error *reterr) {
   stg_steer *steer = frame->steer;
-  const struct stg_plan *plan = NULL;
+  struct stg_plan *plan = NULL;
   stg_status status = stg_steer_check_slots(steer, NULL, reterr);
   if (status == STG_OK) {
-    status = stg_plan_find(&steer->plans, &wanted->shape, wanted->tile, &plan, reterr);
+    status = find_plan(frame, wanted, &plan, reterr);
   }
   if (status == STG_OK && stg_engine_is_cuda(steer->engine)) {
     status = upload(frame, step, stream, reterr);
@@ -238,12 +266,12 @@ static stg_status locked_step(stg_frame *frame, const stg_step *step,
     keep_on_host(frame, step);
   }
   if (status != STG_OK) {
+    if (plan != frame->plan) {
+      stg_plan_release(steer->engine->plans, plan);
+    }
     return status;
   }
-  struct stg_exec *exec = stg_exec_acquire(&steer->plans, plan, stream);
-  stg_exec_release(frame->exec);
-  frame->exec = exec;
-  frame->plan = plan;
+  use_plan(frame, plan, stream);
   frame->rows = step->rows;
   frame->stream = stream;
   frame->stepped = true;

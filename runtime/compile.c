@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/thread.h"
 #include "runtime/clock.h"
 #include "runtime/cubin.h"
 #include "runtime/nvrtc.h"
@@ -194,6 +195,21 @@ static stg_status fetch_cubin(const struct compilation *c, struct stg_kernel_ima
   return STG_OK;
 }
 
+/* NVRTC asks this at several points of a compile. */
+static int wants_to_stop(void *payload, void *reserved) {
+  (void)reserved;
+  return atomic_load((const atomic_bool *)payload) ? 1 : 0;
+}
+
+static bool is_cancelled(const struct stg_kernel_request *request) {
+  return request->cancel != NULL && atomic_load(request->cancel);
+}
+
+static stg_status cancelled(const struct stg_kernel_request *request, stg_error *reterr) {
+  return stg_error_set(reterr, STG_E_CANCELLED, "the compile of kernel '%s' for %s was given up",
+                       request->name, request->arch);
+}
+
 static stg_status create_and_compile(struct compilation *c,
                                      const struct stg_kernel_request *request,
                                      const struct stg_log *log, stg_error *reterr) {
@@ -201,12 +217,21 @@ static stg_status create_and_compile(struct compilation *c,
   if (result != NVRTC_SUCCESS) {
     return stg_nvrtc_fail(c->nvrtc, result, "nvrtcCreateProgram", reterr);
   }
+  if (request->cancel != NULL && c->nvrtc->set_flow_callback != NULL) {
+    result = c->nvrtc->set_flow_callback(c->program, wants_to_stop, request->cancel);
+    if (result != NVRTC_SUCCESS) {
+      return stg_nvrtc_fail(c->nvrtc, result, "nvrtcSetFlowCallback", reterr);
+    }
+  }
   const char **options = stg_calloc(request->n_options + N_FIXED_OPTIONS, sizeof *options);
   if (options == NULL) {
     return stg_error_memory(reterr, "compile options", request->n_options * sizeof *options);
   }
   result = run_compiler(c, request, options);
   stg_free(options);
+  if (is_cancelled(request)) {
+    return cancelled(request, reterr);
+  }
   stg_status status = fetch_log(c, reterr);
   if (status != STG_OK) {
     return status;
@@ -220,29 +245,66 @@ static stg_status create_and_compile(struct compilation *c,
   return STG_OK;
 }
 
+static stg_status compile(struct compilation *c, const struct stg_kernel_request *request,
+                          const struct stg_log *log, struct stg_kernel_image *image,
+                          stg_error *reterr) {
+  stg_status status = check_arch(c->nvrtc, request->arch, reterr);
+  if (status == STG_OK) {
+    status = join_source(c, request, reterr);
+  }
+  if (status == STG_OK) {
+    status = create_and_compile(c, request, log, reterr);
+  }
+  if (status == STG_OK) {
+    status = fetch_cubin(c, image, reterr);
+  }
+  return status == STG_OK ? stg_nvrtc_learn_build(c->nvrtc, c->program, reterr) : status;
+}
+
+/* A stretch of time on a thread, as compile.h describes it. */
+static void log_interval(const struct stg_log *log, const char *what,
+                         const struct stg_nvrtc_load *at, const char *failure, const char *about) {
+  const uint64_t second = 1000000000;
+  stg_log_printf(
+      log, STG_LOG_INFO,
+      "nvrtc: %s on thread %ld from %llu.%09llu to %llu.%09llu (%.1f ms%s%s): %s", what, at->thread,
+      (unsigned long long)(at->from_ns / second), (unsigned long long)(at->from_ns % second),
+      (unsigned long long)(at->to_ns / second), (unsigned long long)(at->to_ns % second),
+      (double)(at->to_ns - at->from_ns) * 1e-6, failure[0] != '\0' ? ", " : "", failure, about);
+}
+
+static void log_compile(const struct stg_log *log, const struct stg_kernel_request *request,
+                        uint64_t from_ns, stg_status status) {
+  const struct stg_nvrtc_load at = {
+      .thread = stg_thread_id(), .from_ns = from_ns, .to_ns = stg_clock_ns()};
+  struct stg_key key = {0};
+  char what[16 + STG_KEY_HEX_CHARS + 1] = "compile ";
+  if (stg_kernel_request_key(request, &key, NULL) == STG_OK) {
+    stg_key_hex(key, what + strlen(what));
+  }
+  log_interval(log, what, &at, status != STG_OK ? stg_status_name(status) : "", request->signature);
+}
+
 static stg_status compile_image(const struct stg_kernel_request *request, const struct stg_log *log,
                                 struct stg_kernel_image *ret_image, stg_error *reterr) {
   uint64_t start_ns = stg_clock_ns();
   struct compilation c = {0};
   struct stg_kernel_image image = {0};
+  struct stg_nvrtc_load load;
+  if (is_cancelled(request)) {
+    return cancelled(request, reterr);
+  }
   stg_status status = stg_nvrtc_get(&c.nvrtc, reterr);
   if (status != STG_OK) {
     return status;
   }
-  status = check_arch(c.nvrtc, request->arch, reterr);
-  if (status == STG_OK) {
-    status = join_source(&c, request, reterr);
+  if (stg_nvrtc_take_load(&load)) {
+    log_interval(log, "load", &load, "", c.nvrtc->path);
   }
-  if (status == STG_OK) {
-    status = create_and_compile(&c, request, log, reterr);
-  }
-  if (status == STG_OK) {
-    status = fetch_cubin(&c, &image, reterr);
-  }
-  if (status == STG_OK) {
-    status = stg_nvrtc_learn_build(c.nvrtc, c.program, reterr);
-  }
+  uint64_t entered_ns = stg_clock_ns();
+  status = compile(&c, request, log, &image, reterr);
   finish_compilation(&c);
+  log_compile(log, request, entered_ns, status);
   if (status != STG_OK) {
     stg_free(image.cubin);
     return status;

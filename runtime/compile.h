@@ -42,7 +42,14 @@ STG_NODISCARD stg_status stg_nvrtc_archs(int *ret, size_t capacity, size_t *ret_
  * key only: NVRTC reads it from the environment. STG_E_COMPILE carries the first diagnostic; the
  * whole log (error) and the numbered source (debug) go to `log`. STG_E_UNSUPPORTED names the
  * architectures that this NVRTC knows. STG_E_NO_DEVICE: NVRTC or its builtins library is missing.
- * Any thread; compiles run in parallel.
+ * STG_E_CANCELLED soon after the request's flag is set, where this NVRTC can be stopped (it has
+ * nvrtcSetFlowCallback); another one compiles to the end first, and the result is dropped.
+ * Says in the log (info) of each call which thread was in NVRTC, and from when to when, in seconds
+ * of CLOCK_MONOTONIC; likewise, once in the process, of the library's load:
+ *   "nvrtc: load on thread 71 from 12.000000000 to 12.300000000 (300.0 ms): PATH"
+ *   "nvrtc: compile KEY on thread 71 from 12.300000000 to 12.600000000 (300.0 ms): SIGNATURE"
+ * with ", STATUS" behind the duration of a compile that failed. Any thread; compiles run in
+ * parallel.
  */
 STG_NODISCARD stg_status stg_compile(const struct stg_kernel_request *request,
                                      const struct stg_log *log, struct stg_kernel_image *ret_image,

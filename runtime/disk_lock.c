@@ -42,14 +42,17 @@ static stg_status open_lock(const struct stg_disk_cache *cache, const struct stg
   return errnum == 0 ? STG_OK : stg_error_io(reterr, errnum, "open lock", path);
 }
 
-/* STG_E_BUSY: somebody holds it for longer than we wait. */
+/* STG_E_BUSY: somebody holds it for longer than we wait; STG_E_CANCELLED. */
 static stg_status wait_for(const struct stg_disk_cache *cache, int fd, const char *path,
-                           stg_error *reterr) {
+                           const atomic_bool *cancel, stg_error *reterr) {
   const struct timespec pause = {.tv_nsec = POLL_NS};
   uint32_t wait_ms = cache->lock_wait_ms != 0 ? cache->lock_wait_ms : DEFAULT_WAIT_MS;
   uint64_t start_ns = stg_clock_ns();
   int errnum = cache->io.try_lock(cache->io.user, fd);
   while (errnum == EWOULDBLOCK || errnum == EINTR) {
+    if (cancel != NULL && atomic_load(cancel)) {
+      return stg_error_set(reterr, STG_E_CANCELLED, "the wait for lock '%s' was given up", path);
+    }
     if (stg_clock_ns() - start_ns >= wait_ms * NS_PER_MS) {
       return stg_error_set(reterr, STG_E_BUSY, "lock '%s' is held by another process since %u ms",
                            path, (unsigned)wait_ms);
@@ -64,13 +67,16 @@ static stg_status wait_for(const struct stg_disk_cache *cache, int fd, const cha
  * that fails, or matters to nobody. */
 static void log_failure(struct stg_disk_cache *cache, const stg_error *error) {
   bool busy = error->code == STG_E_BUSY;
+  if (error->code == STG_E_CANCELLED) {
+    return; /* nothing will be compiled */
+  }
   if (busy || !atomic_exchange(&cache->lock_failed, true)) {
     stg_log_printf(&cache->log, busy ? STG_LOG_WARN : STG_LOG_DEBUG, "compiling without a lock: %s",
                    error->message);
   }
 }
 
-bool stg_disk_lock_take(struct stg_disk_cache *cache, struct stg_key key,
+bool stg_disk_lock_take(struct stg_disk_cache *cache, struct stg_key key, const atomic_bool *cancel,
                         struct stg_disk_lock *ret_lock) {
   char hex[STG_KEY_HEX_CHARS + 1];
   stg_error error = STG_ERROR_INIT;
@@ -90,7 +96,7 @@ bool stg_disk_lock_take(struct stg_disk_cache *cache, struct stg_key key,
   stg_status status = path == NULL ? stg_error_memory(&error, "a lock's path", strlen(layer->root))
                                    : open_lock(cache, layer, folder, path, &fd, &error);
   if (status == STG_OK) {
-    status = wait_for(cache, fd, path, &error);
+    status = wait_for(cache, fd, path, cancel, &error);
   }
   if (status == STG_OK) {
     *ret_lock = (struct stg_disk_lock){.held = true, .fd = fd};

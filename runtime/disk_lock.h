@@ -7,6 +7,8 @@
 #ifndef STG_RUNTIME_DISK_LOCK_H
 #define STG_RUNTIME_DISK_LOCK_H
 
+#include <stdatomic.h>
+
 #include "runtime/base/key.h"
 #include "runtime/disk_cache.h"
 
@@ -19,10 +21,11 @@ struct stg_disk_lock {
 /**
  * Take the lock of `key`, waiting for its holder, at most as long as the cache's options say.
  * False, with one line in the log at most: it is not held, compile anyway. Keys with the same first
- * two digits share a lock, so nobody may take a second one while holding one. Any thread.
+ * two digits share a lock, so nobody may take a second one while holding one. Ends its wait when
+ * another thread sets `cancel` (may be NULL). Any thread.
  */
 STG_NODISCARD bool stg_disk_lock_take(struct stg_disk_cache *cache, struct stg_key key,
-                                      struct stg_disk_lock *ret_lock);
+                                      const atomic_bool *cancel, struct stg_disk_lock *ret_lock);
 /** Give it back; nothing when it is not held. */
 void stg_disk_lock_give(struct stg_disk_lock *lock);
 

@@ -5,6 +5,7 @@
  * stg_graph_launch are hot: no lock, no allocation. One thread at a time per graph.
  */
 #include <stddef.h>
+#include <string.h>
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/intmath.h"
@@ -15,36 +16,29 @@ struct stg_graph {
   CUgraph graph; /* kept: exec updates name its nodes */
   CUgraphExec exec;
   size_t count; /* of `nodes`; 0 for a captured graph, whose nodes are not ours to change */
-  struct stg_graph_node {
-    CUgraphNode node;
-    CUfunction function;
-  } nodes[];
+  CUgraphNode nodes[];
 };
 
-static CUDA_KERNEL_NODE_PARAMS_v2 node_params(CUfunction function,
-                                              const struct stg_launch_dims *dims, void **args) {
+static CUDA_KERNEL_NODE_PARAMS_v2 node_params(const struct stg_graph_kernel *kernel) {
   return (CUDA_KERNEL_NODE_PARAMS_v2){
-      .func = function,
-      .gridDimX = dims->grid_x,
+      .func = kernel->module->function,
+      .gridDimX = kernel->dims.grid_x,
       .gridDimY = 1,
       .gridDimZ = 1,
-      .blockDimX = dims->block_x,
+      .blockDimX = kernel->dims.block_x,
       .blockDimY = 1,
       .blockDimZ = 1,
-      .sharedMemBytes = dims->shared_bytes,
-      .kernelParams = args,
+      .sharedMemBytes = kernel->dims.shared_bytes,
+      .kernelParams = kernel->args,
   };
 }
 
 static CUresult add_nodes(const struct stg_driver *driver, struct stg_graph *graph,
                           const struct stg_graph_kernel *kernels) {
   for (size_t i = 0; i < graph->count; i++) {
-    struct stg_graph_node *node = &graph->nodes[i];
-    node->function = kernels[i].module->function;
-    CUDA_KERNEL_NODE_PARAMS_v2 params =
-        node_params(node->function, &kernels[i].dims, kernels[i].args);
-    const CUgraphNode *after = i == 0 ? NULL : &graph->nodes[i - 1].node;
-    CUresult result = driver->graph_add_kernel_node(&node->node, graph->graph, after,
+    CUDA_KERNEL_NODE_PARAMS_v2 params = node_params(&kernels[i]);
+    const CUgraphNode *after = i == 0 ? NULL : &graph->nodes[i - 1];
+    CUresult result = driver->graph_add_kernel_node(&graph->nodes[i], graph->graph, after,
                                                     after == NULL ? 0 : 1, &params);
     if (result != CUDA_SUCCESS) {
       return result;
@@ -137,7 +131,7 @@ void stg_graph_destroy(struct stg_device *device, struct stg_graph *graph) {
 }
 
 stg_status stg_graph_set(struct stg_device *device, struct stg_graph *graph, size_t index,
-                         const struct stg_launch_dims *dims, void **args, stg_error *reterr) {
+                         const struct stg_graph_kernel *kernel, stg_error *reterr) {
   if (index >= graph->count) {
     return stg_error_set(reterr, STG_E_INVALID,
                          "graph node %zu does not exist or was captured: %zu can be set", index,
@@ -148,10 +142,28 @@ stg_status stg_graph_set(struct stg_device *device, struct stg_graph *graph, siz
   if (status != STG_OK) {
     return status;
   }
-  const struct stg_graph_node *node = &graph->nodes[index];
-  CUDA_KERNEL_NODE_PARAMS_v2 params = node_params(node->function, dims, args);
-  CUresult result = device->driver->graph_exec_set_kernel(graph->exec, node->node, &params);
+  CUDA_KERNEL_NODE_PARAMS_v2 params = node_params(kernel);
+  CUresult result =
+      device->driver->graph_exec_set_kernel(graph->exec, graph->nodes[index], &params);
   return stg_scope_leave(&scope, result, "cuGraphExecKernelNodeSetParams", reterr);
+}
+
+stg_status stg_graph_remake(struct stg_device *device, struct stg_graph *graph,
+                            const struct stg_graph_kernel *kernels, stg_stream_handle stream,
+                            stg_error *reterr) {
+  struct stg_graph *made = NULL;
+  stg_status status = stg_graph_create(device, kernels, graph->count, stream, &made, reterr);
+  if (made == NULL) {
+    return status;
+  }
+  const struct stg_graph before = *graph;
+  graph->graph = made->graph;
+  graph->exec = made->exec;
+  memcpy(graph->nodes, made->nodes, graph->count * sizeof graph->nodes[0]);
+  made->graph = before.graph;
+  made->exec = before.exec;
+  stg_graph_destroy(device, made);
+  return STG_OK;
 }
 
 stg_status stg_graph_launch(struct stg_device *device, struct stg_graph *graph,

@@ -4,6 +4,7 @@
 #ifndef STG_RUNTIME_KERNEL_H
 #define STG_RUNTIME_KERNEL_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,6 +26,8 @@ struct stg_kernel_request {
   size_t n_options;
   uint32_t threads;        /* launch rule, kept in the entry for the inspector */
   uint32_t rows_per_block; /* that a block works on at a time; likewise */
+  atomic_bool *cancel;     /* set by another thread: STG_E_CANCELLED soon. NULL: nobody does.
+                              No part of the key */
 };
 
 /* Names of the material's fields, in order; "option" once per option. */

@@ -55,10 +55,20 @@ STG_NODISCARD stg_status stg_graph_create(struct stg_device *device,
                                           stg_stream_handle stream, struct stg_graph **ret_graph,
                                           stg_error *reterr);
 void stg_graph_destroy(struct stg_device *device, struct stg_graph *graph);
-/** Change dims and arguments of node `index`; takes effect at the next launch. */
+/**
+ * Change kernel, dims and arguments of node `index`; takes effect at the next launch. STG_E_CUDA
+ * when the driver refuses: the graph is then as it was.
+ */
 STG_NODISCARD stg_status stg_graph_set(struct stg_device *device, struct stg_graph *graph,
-                                       size_t index, const struct stg_launch_dims *dims,
-                                       void **args, stg_error *reterr);
+                                       size_t index, const struct stg_graph_kernel *kernel,
+                                       stg_error *reterr);
+/**
+ * Build a graph of `count` nodes anew, in its place, for a driver that refuses to change it, and
+ * upload it to `stream`. Allocates. On failure the graph is as it was.
+ */
+STG_NODISCARD stg_status stg_graph_remake(struct stg_device *device, struct stg_graph *graph,
+                                          const struct stg_graph_kernel *kernels,
+                                          stg_stream_handle stream, stg_error *reterr);
 STG_NODISCARD stg_status stg_graph_launch(struct stg_device *device, struct stg_graph *graph,
                                           stg_stream_handle stream, stg_error *reterr);
 

@@ -17,7 +17,6 @@
 /* What a flight lands with. */
 struct loaded {
   struct stg_module *module;
-  size_t bytes; /* of its image */
   struct stg_cubin_info info;
 };
 
@@ -27,7 +26,7 @@ struct stg_module_cache {
   struct stg_log log;
   struct stg_flight_table *flights;
   atomic_uint_least64_t memory_hits, disk_hits, compiles, compile_ns, load_ns;
-  atomic_uint_least64_t bytes;
+  atomic_uint_least64_t live, code_bytes;
 };
 
 stg_status stg_module_cache_create(struct stg_device *device, struct stg_disk_cache *disk,
@@ -121,7 +120,7 @@ static stg_status compile_once(struct stg_disk_cache *disk,
   struct stg_disk_lock lock = {0};
   struct stg_key key = {0};
   stg_status status = stg_kernel_request_key(request, &key, reterr);
-  if (status == STG_OK && stg_disk_lock_take(disk, key, &lock)) {
+  if (status == STG_OK && stg_disk_lock_take(disk, key, request->cancel, &lock)) {
     status = find_entry(disk, stg_disk_cache_find_again, request, log, made, reterr);
   }
   if (status == STG_OK && !made->found) {
@@ -151,7 +150,6 @@ static stg_status load_module(struct stg_module_cache *cache, const void *cubin,
     uint64_t load_ns = stg_clock_ns() - start_ns;
     atomic_fetch_add(&cache->load_ns, load_ns);
     kernel->load_us = (double)load_ns * 1e-3;
-    kernel->bytes = size;
   }
   return status;
 }
@@ -255,9 +253,9 @@ static stg_status fly(struct stg_module_cache *cache, const struct stg_kernel_re
     return stg_error_set(reterr, status, "%s", error.message);
   }
   loaded->module = kernel->module;
-  loaded->bytes = kernel->bytes;
   loaded->info = kernel->info;
-  atomic_fetch_add(&cache->bytes, loaded->bytes);
+  atomic_fetch_add(&cache->live, 1);
+  atomic_fetch_add(&cache->code_bytes, loaded->info.code_bytes);
   stg_flight_land(cache->flights, kernel->key, STG_OK, loaded, NULL);
   return STG_OK;
 }
@@ -294,8 +292,9 @@ stg_status stg_module_cache_get(struct stg_module_cache *cache,
 void stg_module_cache_unref(struct stg_module_cache *cache, struct stg_key key) {
   struct loaded *last = stg_flight_drop(cache->flights, key);
   if (last != NULL) {
+    atomic_fetch_sub(&cache->live, 1);
+    atomic_fetch_sub(&cache->code_bytes, last->info.code_bytes);
     stg_module_unload(cache->device, last->module);
-    atomic_fetch_sub(&cache->bytes, last->bytes);
     stg_free(last);
   }
 }
@@ -306,9 +305,10 @@ void stg_module_cache_counters(const struct stg_module_cache *cache,
       .memory_hits = atomic_load(&cache->memory_hits),
       .disk_hits = atomic_load(&cache->disk_hits),
       .compiles = atomic_load(&cache->compiles),
+      .live = atomic_load(&cache->live),
+      .code_bytes = atomic_load(&cache->code_bytes),
       .compile_ms = (double)atomic_load(&cache->compile_ns) * 1e-6,
       .load_us = (double)atomic_load(&cache->load_ns) * 1e-3,
-      .bytes = atomic_load(&cache->bytes),
   };
 }
 

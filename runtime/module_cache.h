@@ -23,14 +23,13 @@ struct stg_loaded_kernel {
   enum stg_module_origin origin; /* of this call */
   double compile_ms;             /* 0 unless origin is the compiler */
   double load_us;                /* 0 when from memory */
-  size_t bytes;                  /* of the image that was loaded; 0 when from memory */
   struct stg_cubin_info info;
 };
 
 struct stg_module_counters {
   uint64_t memory_hits, disk_hits, compiles;
+  uint64_t live, code_bytes;  /* kernels loaded now, and their code on the device */
   double compile_ms, load_us; /* sums */
-  uint64_t bytes;             /* images of what is loaded now */
 };
 
 /** `device` and `disk` are borrowed and must outlive the cache. */

@@ -69,7 +69,9 @@ FAILS(stg_graph_create, dev *device, const struct stg_graph_kernel *kernels, siz
       stg_stream_handle stream, struct stg_graph **ret_graph)
 IGNORES(stg_graph_destroy, dev *device, struct stg_graph *graph)
 FAILS(stg_graph_set, dev *device, struct stg_graph *graph, size_t index,
-      const struct stg_launch_dims *dims, void **args)
+      const struct stg_graph_kernel *kernel)
+FAILS(stg_graph_remake, dev *device, struct stg_graph *graph,
+      const struct stg_graph_kernel *kernels, stg_stream_handle stream)
 FAILS(stg_graph_launch, dev *device, struct stg_graph *graph, stg_stream_handle stream)
 FAILS(stg_capture_begin, dev *device, stg_stream_handle stream)
 FAILS(stg_capture_end, dev *device, stg_stream_handle stream, struct stg_graph **ret_graph,

@@ -14,24 +14,29 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
 #include "runtime/base/interrupt.h"
+#include "runtime/base/thread.h"
+#include "runtime/clock.h"
 #include "runtime/compile.h"
 
 /* The rows are written by hand, so hold each against the toolkit's own declaration. */
-#define STG_NVRTC_FN(type, member, symbol, parameters)                                             \
+#define HOLD_REQUIRED(member, symbol)                                                              \
   _Static_assert(__builtin_types_compatible_p(__typeof__(((struct stg_nvrtc *)0)->member),         \
                                               __typeof__(&symbol)),                                \
                  #symbol ": the row differs from the header");
+#define HOLD_OPTIONAL(member, symbol) /* older headers do not declare it */
+#define STG_NVRTC_FN(need, type, member, symbol, parameters) HOLD_##need(member, symbol)
 #include "runtime/nvrtc_api.def"
 #undef STG_NVRTC_FN
 
 struct nvrtc_row {
   const char *symbol;
   size_t offset;
+  enum { REQUIRED, OPTIONAL } need;
 };
 
 static const struct nvrtc_row nvrtc_rows[] = {
-#define STG_NVRTC_FN(type, member, symbol, parameters)                                             \
-  {#symbol, offsetof(struct stg_nvrtc, member)},
+#define STG_NVRTC_FN(need, type, member, symbol, parameters)                                       \
+  {#symbol, offsetof(struct stg_nvrtc, member), need},
 #include "runtime/nvrtc_api.def"
 #undef STG_NVRTC_FN
 };
@@ -48,7 +53,8 @@ static const char *const nvrtc_folders[] = {
 static struct stg_nvrtc nvrtc_table;
 static stg_status nvrtc_status;
 static stg_error nvrtc_error;
-static atomic_bool nvrtc_loaded;
+static atomic_bool nvrtc_loaded, nvrtc_load_taken;
+static struct stg_nvrtc_load nvrtc_load;
 static pthread_once_t nvrtc_once = PTHREAD_ONCE_INIT;
 
 /* A file that is there but does not load tells more than one that is not. */
@@ -98,7 +104,7 @@ static stg_status find_library(void **ret_library, stg_error *reterr) {
 static stg_status fill_table(struct stg_nvrtc *table, void *library, stg_error *reterr) {
   for (size_t i = 0; i < sizeof nvrtc_rows / sizeof nvrtc_rows[0]; i++) {
     void *address = dlsym(library, nvrtc_rows[i].symbol);
-    if (address == NULL) {
+    if (address == NULL && nvrtc_rows[i].need == REQUIRED) {
       return stg_error_set(reterr, STG_E_NO_DEVICE,
                            "the NVRTC that was found has no %s; install NVRTC 12 or 13",
                            nvrtc_rows[i].symbol);
@@ -143,6 +149,7 @@ static stg_status preload_builtins(struct stg_nvrtc *table, stg_error *reterr) {
 
 static void load_nvrtc(void) {
   void *library = NULL;
+  nvrtc_load = (struct stg_nvrtc_load){.thread = stg_thread_id(), .from_ns = stg_clock_ns()};
   atomic_store(&nvrtc_table.build, STG_NVRTC_BUILD_UNKNOWN);
   nvrtc_status = find_library(&library, &nvrtc_error);
   if (nvrtc_status == STG_OK) {
@@ -154,6 +161,7 @@ static void load_nvrtc(void) {
   if (nvrtc_status == STG_OK) {
     nvrtc_status = preload_builtins(&nvrtc_table, &nvrtc_error);
   }
+  nvrtc_load.to_ns = stg_clock_ns();
   atomic_store(&nvrtc_loaded, nvrtc_status == STG_OK);
 }
 
@@ -165,6 +173,14 @@ stg_status stg_nvrtc_get(struct stg_nvrtc **ret_nvrtc, stg_error *reterr) {
   }
   *ret_nvrtc = &nvrtc_table;
   return STG_OK;
+}
+
+bool stg_nvrtc_take_load(struct stg_nvrtc_load *ret_load) {
+  if (!atomic_load(&nvrtc_loaded) || atomic_exchange(&nvrtc_load_taken, true)) {
+    return false;
+  }
+  *ret_load = nvrtc_load;
+  return true;
 }
 
 bool stg_nvrtc_is_loaded(void) {

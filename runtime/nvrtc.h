@@ -18,7 +18,7 @@
 #define STG_NVRTC_BUILD_UNKNOWN (-1)
 
 struct stg_nvrtc {
-#define STG_NVRTC_FN(type, member, symbol, parameters) type(*member) parameters;
+#define STG_NVRTC_FN(need, type, member, symbol, parameters) type(*member) parameters;
 #include "runtime/nvrtc_api.def"
 #undef STG_NVRTC_FN
   int major, minor;
@@ -33,6 +33,14 @@ struct stg_nvrtc {
  * tried and the remedy. Any thread.
  */
 STG_NODISCARD stg_status stg_nvrtc_get(struct stg_nvrtc **ret_nvrtc, stg_error *reterr);
+
+/* When, and by which thread of the system, the library was loaded. */
+struct stg_nvrtc_load {
+  long thread;
+  uint64_t from_ns, to_ns; /* of stg_clock_ns */
+};
+/** True for the first call after it was loaded, so that one log says it. Any thread. */
+bool stg_nvrtc_take_load(struct stg_nvrtc_load *ret_load);
 
 /**
  * nvrtcCompileProgram with Ctrl-C put off: NVRTC has handlers of its own for SIGINT and SIGTERM

@@ -2,7 +2,7 @@
 """Compile the C of README.md against the library, run it, compare what it prints.
 
 The first block of C in README.md is a program; the first block of text after it is its output. In
-the section "Embed it" each block of C is a piece of the example host, and the block of text is what
+the section "Embed it in C" each block of C is a piece of the example host, and the block of text is what
 that prints (but for its statistics).
 """
 import argparse
@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 
 EXAMPLE = re.compile(r"^```c\n(.*?)^```\n.*?^```text\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
-EMBEDDING = re.compile(r"^## Embed it\n(.*?)(?=^## )", re.DOTALL | re.MULTILINE)
+EMBEDDING = re.compile(r"^## Embed it in C\n(.*?)(?=^## )", re.DOTALL | re.MULTILINE)
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 
 
@@ -55,7 +55,7 @@ def main() -> None:
     readme = args.readme.read_text()
     found, embedding = EXAMPLE.search(readme), EMBEDDING.search(readme)
     if found is None or embedding is None:
-        raise SystemExit(f"not ok - {args.readme} has no program with its output, or no 'Embed it'")
+        raise SystemExit(f"not ok - {args.readme} has no program with its output, or no 'Embed it in C'")
     program, expected = found.groups()
     with tempfile.TemporaryDirectory(prefix="steergraph-readme-") as folder:
         source = pathlib.Path(folder) / "example.c"
@@ -67,7 +67,7 @@ def main() -> None:
         served = output_of(args.host, pathlib.Path(folder) / "serve", args)
         steps = [line for line in served.splitlines(True) if not line.startswith("stats ")]
         check_embedding(embedding.group(1), args.host, "".join(steps))
-        print("ok 2 - the section 'Embed it' shows what the example does and prints")
+        print("ok 2 - the section 'Embed it in C' shows what the example does and prints")
 
 
 main()

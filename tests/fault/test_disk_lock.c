@@ -51,7 +51,7 @@ static pid_t start_holder(struct stg_disk_cache *cache) {
   assert_true(child >= 0);
   if (child == 0) {
     struct stg_disk_lock lock = {0};
-    byte = stg_disk_lock_take(cache, key_ab, &lock) ? 'y' : 'n';
+    byte = stg_disk_lock_take(cache, key_ab, NULL, &lock) ? 'y' : 'n';
     (void)!write(ends[1], &byte, 1);
     for (;;) {
       pause();
@@ -80,7 +80,7 @@ static void a_killed_holder_lets_the_next_one_in_at_once(void **state) {
   end_holder(start_holder(cache));
   uint64_t start_ns = stg_clock_ns();
 
-  assert_true(stg_disk_lock_take(cache, key_ab, &lock));
+  assert_true(stg_disk_lock_take(cache, key_ab, NULL, &lock));
 
   assert_true(ms_since(start_ns) < LONG_MS / 4);
   stg_disk_lock_give(&lock);
@@ -100,7 +100,7 @@ static void a_holder_killed_while_another_waits_lets_it_in(void **state) {
   }
   uint64_t start_ns = stg_clock_ns();
 
-  assert_true(stg_disk_lock_take(cache, key_ab, &lock));
+  assert_true(stg_disk_lock_take(cache, key_ab, NULL, &lock));
 
   assert_true(ms_since(start_ns) < LONG_MS / 4);
   stg_disk_lock_give(&lock);
@@ -117,7 +117,7 @@ static void a_stopped_holder_is_waited_for_no_longer_than_the_limit(void **state
   assert_int_equal(kill(holder, SIGSTOP), 0);
   uint64_t start_ns = stg_clock_ns();
 
-  assert_false(stg_disk_lock_take(cache, key_ab, &lock));
+  assert_false(stg_disk_lock_take(cache, key_ab, NULL, &lock));
 
   uint64_t waited_ms = ms_since(start_ns);
   assert_true(waited_ms >= SHORT_MS && waited_ms < LONG_MS / 4);
@@ -133,7 +133,7 @@ static void another_key_does_not_wait(void **state) {
   const struct stg_key key_cd = {.high = UINT64_C(0xcd00000000000000)};
   struct stg_disk_lock lock = {0};
   pid_t holder = start_holder(cache);
-  assert_true(stg_disk_lock_take(cache, key_cd, &lock));
+  assert_true(stg_disk_lock_take(cache, key_cd, NULL, &lock));
   stg_disk_lock_give(&lock);
   end_holder(holder);
   stg_disk_cache_close(cache);
@@ -143,7 +143,7 @@ static void another_key_does_not_wait(void **state) {
 static void a_child_forked_meanwhile_keeps_nobody_out(void **state) {
   struct stg_disk_cache *cache = open_cache(temp_path(state, "c"), SHORT_MS, NULL);
   struct stg_disk_lock lock = {0};
-  assert_true(stg_disk_lock_take(cache, key_ab, &lock));
+  assert_true(stg_disk_lock_take(cache, key_ab, NULL, &lock));
   pid_t child = fork();
   assert_true(child >= 0);
   if (child == 0) {
@@ -152,7 +152,7 @@ static void a_child_forked_meanwhile_keeps_nobody_out(void **state) {
     }
   }
   stg_disk_lock_give(&lock);
-  assert_true(stg_disk_lock_take(cache, key_ab, &lock));
+  assert_true(stg_disk_lock_take(cache, key_ab, NULL, &lock));
   stg_disk_lock_give(&lock);
   end_holder(child);
   stg_disk_cache_close(cache);
@@ -163,7 +163,7 @@ static void makes_one_private_file_and_leaves_it(void **state) {
   struct stg_disk_lock lock = {0};
   struct stat info;
   for (int i = 0; i < 3; i++) {
-    assert_true(stg_disk_lock_take(cache, key_ab, &lock));
+    assert_true(stg_disk_lock_take(cache, key_ab, NULL, &lock));
     stg_disk_lock_give(&lock);
   }
   assert_int_equal(stat(temp_path(state, "c/v1/lock/ab"), &info), 0);
@@ -176,8 +176,8 @@ static void makes_one_private_file_and_leaves_it(void **state) {
 static void expect_no_lock(struct stg_disk_cache *cache, const struct log_lines *lines,
                            const char *why) {
   struct stg_disk_lock lock = {0};
-  assert_false(stg_disk_lock_take(cache, key_ab, &lock));
-  assert_false(stg_disk_lock_take(cache, key_ab, &lock));
+  assert_false(stg_disk_lock_take(cache, key_ab, NULL, &lock));
+  assert_false(stg_disk_lock_take(cache, key_ab, NULL, &lock));
   assert_int_equal(lines->count, 1);
   assert_non_null(strstr(lines->text[0], why));
   stg_disk_cache_close(cache);
@@ -247,7 +247,7 @@ static void a_cache_that_stores_nothing_locks_nothing(void **state) {
     struct stg_disk_cache *cache = NULL;
     struct stg_disk_lock lock = {0};
     assert_int_equal(stg_disk_cache_open(&options, &cache, NULL), STG_OK);
-    assert_false(stg_disk_lock_take(cache, key_ab, &lock));
+    assert_false(stg_disk_lock_take(cache, key_ab, NULL, &lock));
     assert_int_equal(lines.count, 0);
     stg_disk_cache_close(cache);
   }
@@ -267,7 +267,7 @@ static void *enter_many_times(void *user) {
   const struct timespec inside = {.tv_nsec = (long)NS_PER_MS};
   for (int i = 0; i < ROUNDS; i++) {
     struct stg_disk_lock lock = {0};
-    bool held = stg_disk_lock_take(shared->cache, key_ab, &lock);
+    bool held = stg_disk_lock_take(shared->cache, key_ab, NULL, &lock);
     int before = atomic_fetch_add(&shared->inside, 1);
     atomic_fetch_add(&shared->wrong, !held || before != 0);
     nanosleep(&inside, NULL);

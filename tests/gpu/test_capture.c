@@ -90,8 +90,8 @@ static void a_capture_of_nothing_has_no_nodes(void **state) {
   begin(&f);
   struct stg_graph *graph = end(&f, 0);
   check_ok(stg_graph_launch(f.gpu->device, graph, f.gpu->stream, &error), &error);
-  assert_int_equal(stg_graph_set(f.gpu->device, graph, 0, &f.dims, f.args.pointers, &error),
-                   STG_E_INVALID);
+  const struct stg_graph_kernel node = {f.add, f.dims, f.args.pointers};
+  assert_int_equal(stg_graph_set(f.gpu->device, graph, 0, &node, &error), STG_E_INVALID);
   stg_graph_destroy(f.gpu->device, graph);
   finish_fixture(&f);
 }

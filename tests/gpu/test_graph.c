@@ -76,13 +76,13 @@ static void keeps_its_own_copy_of_the_arguments(void **state) {
 static void takes_new_arguments_at_the_next_launch(void **state) {
   struct fixture f = new_fixture(*state);
   struct vector_args args;
-  struct stg_launch_dims dims = vector_dims(N);
   stg_error error = STG_ERROR_INIT;
   build_graph(&f);
   launch(&f, 1); /* 5; maybe still to run when the arguments change */
 
   set_vector_args(&args, f.x, 10.0f, N);
-  check_ok(stg_graph_set(f.gpu->device, f.graph, 0, &dims, args.pointers, &error), &error);
+  const struct stg_graph_kernel node = {f.scale, vector_dims(N), args.pointers};
+  check_ok(stg_graph_set(f.gpu->device, f.graph, 0, &node, &error), &error);
   memset(&args, 0xff, sizeof args);
   launch(&f, 1);
 
@@ -99,7 +99,8 @@ static void takes_a_new_grid_and_address_at_the_next_launch(void **state) {
   build_graph(&f);
 
   set_vector_args(&args, y, 7.0f, N_MORE);
-  check_ok(stg_graph_set(f.gpu->device, f.graph, 1, &dims, args.pointers, &error), &error);
+  const struct stg_graph_kernel node = {f.add, dims, args.pointers};
+  check_ok(stg_graph_set(f.gpu->device, f.graph, 1, &node, &error), &error);
   launch(&f, 1);
 
   assert_floats(f.gpu, f.x, N, 2.0f);
@@ -111,17 +112,67 @@ static void takes_a_new_grid_and_address_at_the_next_launch(void **state) {
 static void follows_a_change_before_each_of_many_launches(void **state) {
   struct fixture f = new_fixture(*state);
   struct vector_args args;
-  struct stg_launch_dims dims = vector_dims(N);
   stg_error error = STG_ERROR_INIT;
   build_graph(&f);
   set_vector_args(&args, f.x, 1.0f, N);
-  check_ok(stg_graph_set(f.gpu->device, f.graph, 0, &dims, args.pointers, &error), &error);
+  const struct stg_graph_kernel scale = {f.scale, vector_dims(N), args.pointers};
+  const struct stg_graph_kernel add = {f.add, vector_dims(N), args.pointers};
+  check_ok(stg_graph_set(f.gpu->device, f.graph, 0, &scale, &error), &error);
   for (unsigned i = 1; i <= 100; i++) {
     set_vector_args(&args, f.x, (float)i, N);
-    check_ok(stg_graph_set(f.gpu->device, f.graph, 1, &dims, args.pointers, &error), &error);
+    check_ok(stg_graph_set(f.gpu->device, f.graph, 1, &add, &error), &error);
     launch(&f, 1);
   }
   assert_floats(f.gpu, f.x, N, 5051.0f); /* 1 + 1 + 2 + ... + 100 */
+  finish_fixture(&f);
+}
+
+/* What a swap of kernels between two launches is. */
+static void takes_another_kernel_at_the_next_launch(void **state) {
+  struct fixture f = new_fixture(*state);
+  stg_error error = STG_ERROR_INIT;
+  build_graph(&f);
+  launch(&f, 1); /* 5; maybe still to run when the kernel changes */
+  f.kernels[0].module = f.add;
+  check_ok(stg_graph_set(f.gpu->device, f.graph, 0, &f.kernels[0], &error), &error);
+  launch(&f, 1);
+  assert_floats(f.gpu, f.x, N, 10.0f); /* 5 + 2 + 3 */
+  f.kernels[0].module = f.scale;
+  check_ok(stg_graph_set(f.gpu->device, f.graph, 0, &f.kernels[0], &error), &error);
+  launch(&f, 1);
+  assert_floats(f.gpu, f.x, N, 23.0f);
+  finish_fixture(&f);
+}
+
+static void an_update_that_is_refused_leaves_the_graph_as_it_was(void **state) {
+  struct fixture f = new_fixture(*state);
+  stg_error error = STG_ERROR_INIT;
+  build_graph(&f);
+  struct stg_graph_kernel impossible = f.kernels[0];
+  impossible.dims.block_x = 4096;
+  assert_int_equal(stg_graph_set(f.gpu->device, f.graph, 0, &impossible, &error), STG_E_CUDA);
+  launch(&f, 1);
+  assert_floats(f.gpu, f.x, N, 5.0f);
+  finish_fixture(&f);
+}
+
+static void can_be_made_anew_in_its_place(void **state) {
+  struct fixture f = new_fixture(*state);
+  stg_error error = STG_ERROR_INIT;
+  build_graph(&f);
+  launch(&f, 1); /* maybe still to run when its graph goes */
+  f.kernels[0].module = f.add;
+  check_ok(stg_graph_remake(f.gpu->device, f.graph, f.kernels, f.gpu->stream, &error), &error);
+  launch(&f, 1);
+  assert_floats(f.gpu, f.x, N, 10.0f);
+  check_ok(stg_graph_set(f.gpu->device, f.graph, 1, &f.kernels[0], &error), &error);
+  launch(&f, 1);
+  assert_floats(f.gpu, f.x, N, 14.0f);
+  f.kernels[0].dims.block_x = 4096;
+  assert_int_equal(stg_graph_remake(f.gpu->device, f.graph, f.kernels, f.gpu->stream, &error),
+                   STG_E_CUDA);
+  launch(&f, 1);
+  assert_floats(f.gpu, f.x, N, 18.0f);
   finish_fixture(&f);
 }
 
@@ -140,11 +191,9 @@ static void runs_on_any_stream(void **state) {
 
 static void refuses_a_node_that_does_not_exist(void **state) {
   struct fixture f = new_fixture(*state);
-  struct stg_launch_dims dims = vector_dims(N);
   stg_error error = STG_ERROR_INIT;
   build_graph(&f);
-  assert_int_equal(stg_graph_set(f.gpu->device, f.graph, 2, &dims, f.args[0].pointers, &error),
-                   STG_E_INVALID);
+  assert_int_equal(stg_graph_set(f.gpu->device, f.graph, 2, &f.kernels[0], &error), STG_E_INVALID);
   assert_non_null(strstr(error.message, "graph node 2 does not exist or was captured: 2 can be"));
   finish_fixture(&f);
 }
@@ -185,6 +234,9 @@ int main(void) {
       cmocka_unit_test(takes_new_arguments_at_the_next_launch),
       cmocka_unit_test(takes_a_new_grid_and_address_at_the_next_launch),
       cmocka_unit_test(follows_a_change_before_each_of_many_launches),
+      cmocka_unit_test(takes_another_kernel_at_the_next_launch),
+      cmocka_unit_test(an_update_that_is_refused_leaves_the_graph_as_it_was),
+      cmocka_unit_test(can_be_made_anew_in_its_place),
       cmocka_unit_test(runs_on_any_stream),
       cmocka_unit_test(refuses_a_node_that_does_not_exist),
       cmocka_unit_test(reports_an_impossible_node_and_builds_nothing),

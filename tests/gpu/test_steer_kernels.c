@@ -93,13 +93,13 @@ static void graphs_and_plain_launches_give_the_same_bits(void **state) {
     /* ten runs of nine rows: padding, unsteered rows, and eight slots */
     assert_int_equal(2 * 72, stats.rows_steered);
     assert_int_equal(2 * 9, stats.rows_untouched);
-    assert_true(stats.table_bytes > 0 && stats.frame_bytes > 0 && stats.module_bytes > 0);
+    assert_true(stats.table_bytes > 0 && stats.frame_bytes > 0 && stats.kernel_bytes > 0);
     steer_batch_destroy(batch);
     steer_bed_destroy(bed);
     const stg_stats after = stats_of(engine);
     assert_int_equal(0, after.vectors_live);
     assert_int_equal(0, after.table_bytes + after.bank_bytes + after.frame_bytes);
-    assert_int_equal(0, after.pinned_bytes + after.module_bytes);
+    assert_int_equal(0, after.pinned_bytes + after.kernel_bytes);
     close_engine(engine);
   }
   assert_memory_equal(bits[0], bits[1], image_bytes);

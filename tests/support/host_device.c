@@ -1,7 +1,8 @@
 /*
- * host_device.c: see host_device.h. All of runtime/device.h, launch.h, compile.h and
- * module_cache.h, so that the linker takes none of them from the library; what steering on plain
- * launches does not call says that it is not there.
+ * host_device.c: see host_device.h. All of runtime/device.h and launch.h, so that the
+ * linker takes none of them from the library; graphs are in host_device_graph.c, and kernels in
+ * host_device_kernels.c or host_device_loads.c. What steering does not call says that it is not
+ * there.
  */
 #include "tests/support/host_device.h"
 
@@ -341,6 +342,7 @@ stg_status stg_launch(dev *device, const struct stg_module *module,
                       const struct stg_launch_dims *dims, void **args, stg_stream_handle stream,
                       stg_error *reterr) {
   calls.launches++;
+  host_device_note_launch(module);
   return add(stream,
              &(struct work){.kind = LAUNCH, .args = *(const struct stg_steer_args *)args[0]},
              reterr);
@@ -352,33 +354,6 @@ stg_status stg_launch_early(dev *device, const struct stg_module *module,
   return stg_launch(device, module, dims, args, stream, reterr);
 }
 
-/* module_cache.h: every kernel is there */
-
-stg_status stg_module_cache_create(dev *device, struct stg_disk_cache *disk,
-                                   const struct stg_log *log, struct stg_module_cache **ret_cache,
-                                   stg_error *reterr) {
-  *ret_cache = NULL;
-  return STG_OK;
-}
-
-void stg_module_cache_destroy(struct stg_module_cache *cache) {
-}
-
-stg_status stg_module_cache_get(struct stg_module_cache *cache,
-                                const struct stg_kernel_request *request, bool may_compile,
-                                struct stg_loaded_kernel *ret_kernel, stg_error *reterr) {
-  *ret_kernel = (struct stg_loaded_kernel){.origin = STG_FROM_MEMORY};
-  return STG_OK;
-}
-
-void stg_module_cache_unref(struct stg_module_cache *cache, struct stg_key key) {
-}
-
-void stg_module_cache_counters(const struct stg_module_cache *cache,
-                               struct stg_module_counters *ret) {
-  *ret = (struct stg_module_counters){0};
-}
-
 /* what is not there */
 
 #define FAILS(function, ...)                                                                       \
@@ -387,33 +362,6 @@ void stg_module_cache_counters(const struct stg_module_cache *cache,
   }
 FAILS(stg_event_elapsed_us, dev *device, struct stg_event *from, struct stg_event *to,
       double *ret_us)
-FAILS(stg_module_load, dev *device, const void *cubin, const char *kernel,
-      struct stg_module **ret_module)
-FAILS(stg_graph_create, dev *device, const struct stg_graph_kernel *kernels, size_t count,
-      stg_stream_handle stream, struct stg_graph **ret_graph)
-FAILS(stg_graph_set, dev *device, struct stg_graph *graph, size_t index,
-      const struct stg_launch_dims *dims, void **args)
-FAILS(stg_graph_launch, dev *device, struct stg_graph *graph, stg_stream_handle stream)
 FAILS(stg_capture_begin, dev *device, stg_stream_handle stream)
 FAILS(stg_capture_end, dev *device, stg_stream_handle stream, struct stg_graph **ret_graph,
       size_t *ret_nodes)
-FAILS(stg_nvrtc_info, struct stg_nvrtc_info *ret_info)
-FAILS(stg_nvrtc_archs, int *ret, size_t capacity, size_t *ret_count)
-FAILS(stg_compile, const struct stg_kernel_request *request, const struct stg_log *log,
-      struct stg_kernel_image *ret_image)
-FAILS(stg_module_build, struct stg_disk_cache *disk, const struct stg_kernel_request *request,
-      const struct stg_log *log, bool *ret_compiled, double *ret_compile_ms)
-
-void stg_module_unload(dev *device, struct stg_module *module) {
-}
-
-void stg_graph_destroy(dev *device, struct stg_graph *graph) {
-}
-
-bool stg_nvrtc_is_loaded(void) {
-  return false;
-}
-
-bool stg_nvrtc_known_compiler(char ret[STG_COMPILER_CHARS]) {
-  return false;
-}

@@ -5,7 +5,8 @@
  * Device memory is heap. A stream is a list of work that is done when somebody waits for it, or a
  * bit of it at each call, at random: so a buffer that is written again too early, or a stream that
  * should have waited for another, shows as wrong bytes, on any machine. A launch of the steer
- * kernel runs chains of `add`. One thread; link it as a source, before the layers.
+ * kernel runs chains of `add`. One thread, but for its compiler; link it as a source, before the
+ * layers.
  */
 #ifndef STG_TESTS_SUPPORT_HOST_DEVICE_H
 #define STG_TESTS_SUPPORT_HOST_DEVICE_H
@@ -29,6 +30,34 @@ void host_device_eager(uint32_t seed);
 void host_device_fail_copies(size_t nth);
 /** From now on every call says that the device is lost, or none does. */
 void host_device_lose(bool lost);
+
+/* Graphs; launches of them are launches. */
+struct host_device_graphs {
+  size_t live, made;
+};
+struct host_device_graphs host_device_graphs(void);
+/** From now on the device refuses to instantiate graphs, or to change what is instantiated. */
+void host_device_refuse_graphs(bool new_ones, bool updates);
+
+/* Its compiler, by parts of signatures; NULL: of none. */
+struct host_compiler {
+  const char *missing; /* in no cache: compiled, or STG_E_NOT_WARM */
+  const char *held;    /* not compiled to the end, for as long as this is so */
+  const char *refused; /* STG_E_COMPILE */
+};
+/** From now on; without anything missing, as at first, the count of compiles begins anew. */
+void host_device_set_compiler(const struct host_compiler *now);
+/** Compiles begun, and those of them on the calling thread. */
+size_t host_device_compiles(void);
+size_t host_device_compiles_here(void);
+/** Until so many compiles are on their way at once. */
+void host_device_wait_for_compiles(size_t running);
+/** Modules that are loaded, where kernels are taken from the library; host_device_loads.c. */
+size_t host_device_modules(void);
+/** The signature of the kernel that was launched last. */
+const char *host_device_launched(void);
+struct stg_module;
+void host_device_note_launch(const struct stg_module *module);
 
 /** The kernel of a launch over `add` chains, on device memory as it is then; host_device_add.c. */
 struct stg_steer_args;

@@ -54,7 +54,8 @@ static int open_env(void **state, stg_backend backend) {
   options.backend = backend;
   env->cache_path = env->cuda ? cache_folder(env) : NULL;
   options.cache_path = env->cache_path;
-  options.pack_path = ""; /* what is installed is not under test */
+  options.pack_path = "";              /* what is installed is not under test */
+  options.compile = STG_COMPILE_BLOCK; /* so that a plan is what was declared, at once */
   env->engine = steer_engine(&options);
   *state = env;
   return 0;

@@ -130,7 +130,7 @@ static void serves_alone_and_stores_nothing(void **state) {
   assert_int_equal(stg_disk_cache_store(cache, &request, &image, NULL), STG_E_UNSUPPORTED);
   assert_int_equal(stg_disk_cache_probe(cache, &request, NULL), STG_E_UNSUPPORTED);
   assert_int_equal(stg_kernel_request_key(&request, &key, NULL), STG_OK);
-  assert_false(stg_disk_lock_take(cache, key, &lock));
+  assert_false(stg_disk_lock_take(cache, key, NULL, &lock));
   stg_disk_cache_close(cache);
   cache = open_above(temp_path(state, "a.sgp"), NULL, STG_DISK_OFF, &lines);
   assert_string_equal(disk_found(cache, &request, NULL), "miss");

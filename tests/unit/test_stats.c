@@ -84,7 +84,18 @@ static void the_text_is_json_with_every_counter(void **state) {
       "bank_bytes",
       "frame_bytes",
       "pinned_bytes",
-      "module_bytes",
+      "kernels_live",
+      "kernel_bytes",
+      "plans_live",
+      "graphs_live",
+      "plan_evictions",
+      "graph_evictions",
+      "plan_bytes",
+      "kernel_swaps",
+      "compiles_queued",
+      "compiles_running",
+      "compiles_refused",
+      "compile_threads",
   };
   struct steer_env *env = *state;
   char text[2048];
@@ -155,6 +166,13 @@ static void options_that_make_no_sense_are_refused(void **state) {
   stg_options_init(&options);
   options.backend = (stg_backend)7;
   expect_error(STG_E_INVALID, "backend 7", stg_engine_create(&options, &engine, &error), &error);
+  stg_options_init(&options);
+  options.compile = (stg_compile_mode)4;
+  expect_error(STG_E_INVALID, "compile 4", stg_engine_create(&options, &engine, &error), &error);
+  stg_options_init(&options);
+  options.compile_threads = 65;
+  expect_error(STG_E_INVALID, "compile_threads 65 is more than 64",
+               stg_engine_create(&options, &engine, &error), &error);
   stg_options_init(&options);
   options.device = -1;
   expect_error(STG_E_INVALID, "device -1 is negative", stg_engine_create(&options, &engine, &error),

@@ -292,7 +292,7 @@ static void tables_on_the_cpu_hold_no_device_memory(void **state) {
   open_bed(&bed, STG_BACKEND_CPU, true);
   const stg_stats stats = stats_of(&bed);
   assert_int_equal(0, stats.table_bytes + stats.bank_bytes + stats.frame_bytes);
-  assert_int_equal(0, stats.pinned_bytes + stats.module_bytes);
+  assert_int_equal(0, stats.pinned_bytes + stats.kernel_bytes);
   close_bed(&bed);
 }
 

@@ -95,6 +95,9 @@ stg_status stg_bench_engine_open(stg_backend backend, stg_engine **ret_engine, s
   options.backend = backend;
   options.cache_path = NULL;
   options.cache_mode = STG_CACHE_OFF;
+  if (options.compile == STG_COMPILE_DEFAULT) {
+    options.compile = STG_COMPILE_BLOCK;
+  }
   options.log = stg_report_log;
   return stg_engine_create(&options, ret_engine, reterr);
 }

@@ -31,9 +31,16 @@ typedef enum stg_backend {
 
 /* When a kernel that is in no cache may be compiled. */
 typedef enum stg_compile_mode {
-  STG_COMPILE_DEFAULT = 0, /* block, in this version */
-  STG_COMPILE_BLOCK = 1,   /* compile before the call returns */
-  STG_COMPILE_NEVER = 2    /* no NVRTC: STG_E_NOT_WARM names the signature */
+  STG_COMPILE_DEFAULT = 0, /* background */
+  STG_COMPILE_BLOCK = 1,   /* stg_steer_create compiles the declared kernels before it returns */
+  STG_COMPILE_NEVER = 2,   /* no NVRTC: STG_E_NOT_WARM names the signature, unless a cache has the
+                              declared kernels, or general ones that will do */
+  /*
+   * Threads of the engine compile, never the caller's. stg_steer_create waits for general kernels,
+   * which run all built-in ops, unless a cache has the declared ones; these follow, and serve from
+   * a later step on, with the same bits. Slots with user ops are STG_E_PENDING until then.
+   */
+  STG_COMPILE_BACKGROUND = 3
 } stg_compile_mode;
 
 typedef enum stg_launch_mode {
@@ -70,6 +77,13 @@ typedef struct stg_options {
   stg_log_fn log;
   void *log_user;
   stg_log_level log_level;
+  /* Batch shapes whose plan the engine keeps, of all its tables, and as many instantiated graphs;
+   * 0: 512. Beyond it the ones that no frame uses go, longest idle first; what frames use stays,
+   * whatever its number. */
+  uint32_t max_plans;
+  uint32_t compile_threads; /* at most, started when there is work; 0: 2 to 4, by processors */
+  uint32_t compile_queue;   /* compiles that wait for a thread; 0: 256. Beyond it a kernel is asked
+                               for again by a later step or slot_set */
 } stg_options;
 
 /** Set every option to its default. */
@@ -107,7 +121,9 @@ STG_API STG_NODISCARD stg_status stg_engine_create(const stg_options *options,
                                                    stg_engine **ret_engine, stg_error *reterr);
 
 /**
- * Close the engine. Everything made from it must have been destroyed before.
+ * Close the engine. Everything made from it must have been destroyed before. Compiles that are
+ * queued are called off, and one in progress is stopped; with an NVRTC that cannot be stopped (it
+ * has no nvrtcSetFlowCallback), waits for its end. In a forked child it frees nothing.
  * @return STG_E_BUSY, with what is still alive; the engine then goes on living.
  */
 STG_API STG_NODISCARD stg_status stg_engine_destroy(stg_engine *engine, stg_error *reterr);
@@ -153,11 +169,16 @@ typedef struct stg_stats {
   uint64_t rows_steered, rows_untouched, rows_unseen;
   /* Launches of our own by the tier of the kernel (stg_plan_info), captures again left out. */
   uint64_t tier0_launches, tier1_launches;
-  /* Device memory held now, 0 on the CPU: records and vectors of tables; row maps of frames; the
-   * images of loaded kernels. Pinned is host memory that the device reads and writes. */
+  /* Device memory held now, 0 on the CPU: records and vectors of tables; row maps of frames.
+   * Pinned is host memory that the device reads and writes. */
   uint64_t table_bytes, bank_bytes, frame_bytes;
   uint64_t pinned_bytes;
-  uint64_t module_bytes;
+  uint64_t kernels_live, kernel_bytes; /* loaded now, and their code on the device */
+  uint64_t plans_live, graphs_live, plan_evictions, graph_evictions;
+  /* background: declared kernels that took over from general ones; jobs now, and those that found
+   * the queue full; threads started */
+  uint64_t kernel_swaps, compiles_queued, compiles_running, compiles_refused, compile_threads;
+  uint64_t plan_bytes; /* host memory of plans and graphs, without what the driver keeps */
 } stg_stats;
 /** Fills nothing when struct_size is not that of this version: the caller's struct is another. */
 STG_API void stg_engine_stats(const stg_engine *engine, stg_stats *stats);

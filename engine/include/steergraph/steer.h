@@ -79,9 +79,12 @@ STG_API STG_NODISCARD stg_status stg_steer_bytes(stg_engine *engine, const stg_s
                                                  size_t *ret_bytes, stg_error *reterr);
 
 /**
- * Allocate all tables and load or compile the kernels (decode and prefill tile) of the declared
- * ops. May compile: up to some hundred milliseconds when no cache has them.
- * @return STG_E_INVALID names the field and the value; STG_E_NOT_WARM with compile=never.
+ * Allocate all tables and see to the kernels (decode and prefill tile) of the declared ops, as
+ * stg_options.compile says: waits for compiles, up to some hundred milliseconds, when no cache has
+ * what must be there at once. Tables that declare the same share kernels. The compile of a user op
+ * begins here, when a table first declares it.
+ * @return STG_E_INVALID names the field and the value; STG_E_NOT_WARM with compile=never;
+ * STG_E_COMPILE.
  */
 STG_API STG_NODISCARD stg_status stg_steer_create(stg_engine *engine, const stg_steer_desc *desc,
                                                   stg_steer **ret_steer, stg_error *reterr);
@@ -114,10 +117,11 @@ typedef struct stg_chain {
  * captures.
  * @return STG_E_INVALID (layer, vector width or parameter, with the values), STG_E_NOT_DECLARED (an
  * op or a chain longer than declared), STG_E_CAPACITY (slot, vectors or records),
- * STG_E_NOT_FOUND (vector), STG_E_CUDA, STG_E_DEVICE_LOST, STG_E_FORKED. The slot is unchanged on
- * failure. Any thread. Waits for the device only where the record pool is full of records still in
- * use, or where slots bring more than half a megabyte, faster than it can be sent: that goes out at
- * once.
+ * STG_E_NOT_FOUND (vector), STG_E_CUDA, STG_E_DEVICE_LOST, STG_E_FORKED; STG_E_PENDING while a
+ * chain with a user op waits for its kernel, and what the compiler said (STG_E_COMPILE) when it
+ * refused that; on CUDA alone. The slot is unchanged on failure. Any thread. Waits for the device
+ * only where the record pool is full of records still in use, or where slots bring more than half a
+ * megabyte, faster than it can be sent: that goes out at once.
  */
 STG_API STG_NODISCARD stg_status stg_steer_slot_set(stg_steer *steer, uint32_t slot,
                                                     const stg_chain *chains, size_t n_chains,
@@ -177,7 +181,8 @@ typedef struct stg_step {
 /**
  * Fill the frame: translate slots to records, resolve the plan for this signature; on cuda, send
  * what slots brought since the last step of any frame, on the engine's own stream, which `stream`
- * then waits for. Compiles nothing: kernels came with the table. Rows past `rows` act as padding. A
+ * then waits for. Compiles nothing; a kernel that came from the background meanwhile serves from
+ * now on. Rows past `rows` act as padding. A
  * frame's steps and applies go on one stream, or the host orders the streams.
  * @return STG_E_BAD_SLOT with the row and the value when a host row map names a slot outside the
  * table; STG_E_CAPACITY for more rows than max_rows or than the largest bucket; STG_E_CAPTURING.
@@ -211,7 +216,8 @@ typedef struct stg_apply {
  * that one was launched so (programmatic stream serialization): such a kernel of the host must wait
  * (griddepcontrol.wait) before it reads what this one writes, or writes what it reads.
  * @return STG_E_INVALID for a layer, stride, pointer or overlap that cannot be, with the values,
- * and before the first step; nothing is written then. Does not synchronise.
+ * and before the first step; STG_E_NOT_WARM in a capture while the kernel of a declared user op is
+ * being compiled. Nothing is written then, and a capture stays valid. Does not synchronise.
  */
 STG_API STG_NODISCARD stg_status stg_steer_apply(stg_frame *frame, const stg_apply *apply,
                                                  stg_stream stream, stg_error *reterr);
@@ -231,7 +237,8 @@ typedef struct stg_once {
  * Register, step, apply, and give the slots back. Requests with equal chains share a slot; needs as
  * many free slots as there are distinct chains. Any thread; calls on different streams follow each
  * other on the device.
- * @return STG_E_INVALID when lengths sum to more than rows (both numbers), nothing written.
+ * @return STG_E_INVALID when lengths sum to more than rows (both numbers), nothing written; else as
+ * stg_steer_slot_set, STG_E_PENDING too.
  * Does not synchronise.
  */
 STG_API STG_NODISCARD stg_status stg_steer_once(stg_steer *steer, const stg_once *once,
@@ -259,7 +266,8 @@ typedef struct stg_plan_info {
   char kernel_key[33];
   char graph_key[33];
   const char *source; /* "memory", "disk", "compiled", "cpu": where the kernel came from at first */
-  int tier;           /* 0, 1; -1 on the CPU */
+  int tier;           /* of the kernel that serves: 0 has all built-in ops, 1 the declared ones;
+                         -1 on the CPU */
   double compile_ms;  /* of this kernel, in this process */
   uint32_t tile_rows, threads, registers, local_bytes, shared_bytes;
   int64_t row_bucket, batch_bucket, seq_bucket;

@@ -1,0 +1,266 @@
+/*
+ * kernel_load.c: how the kernels of a set come to be: from a cache at once, from a compiler on this
+ * thread or, by jobs, on those of the engine; and what each compile mode waits for.
+ */
+#include "engine/kernels.h"
+
+#include "engine/engine.h"
+#include "runtime/base/interrupt.h"
+
+static const char *origin_name(enum stg_module_origin origin) {
+  return origin == STG_FROM_MEMORY ? "memory" : origin == STG_FROM_DISK ? "disk" : "compiled";
+}
+
+static struct stg_kernel *kernel_of(struct stg_job *job) {
+  return (struct stg_kernel *)(void *)((char *)job - offsetof(struct stg_kernel, job));
+}
+
+/* Begin to read the kernel's text, unless the kernel is there. */
+static bool begin_loading(struct stg_kernel *kernel) {
+  pthread_mutex_lock(&kernel->set->lock);
+  const bool wanted = stg_kernel_state(kernel) != STG_KERNEL_READY;
+  kernel->loading += wanted ? 1 : 0;
+  pthread_mutex_unlock(&kernel->set->lock);
+  return wanted;
+}
+
+/* Who is first makes the kernel ready, and who is last drops its text. */
+static void end_loading(struct stg_kernel *kernel, const struct stg_loaded_kernel *loaded) {
+  struct stg_kernel_set *set = kernel->set;
+  pthread_mutex_lock(&set->lock);
+  const bool first = loaded != NULL && stg_kernel_state(kernel) != STG_KERNEL_READY;
+  if (first) {
+    kernel->loaded = *loaded;
+    kernel->source = origin_name(loaded->origin);
+    kernel->compile_ms = loaded->compile_ms;
+    atomic_store_explicit(&kernel->state, STG_KERNEL_READY, memory_order_release);
+    pthread_cond_broadcast(&set->changed);
+  }
+  kernel->loading--;
+  if (kernel->loading == 0 && stg_kernel_state(kernel) == STG_KERNEL_READY) {
+    stg_steer_kernel_finish(&kernel->text);
+  }
+  pthread_mutex_unlock(&set->lock);
+  if (loaded != NULL && !first) {
+    stg_module_cache_unref(set->engine->modules, loaded->key);
+  }
+}
+
+/* Make a kernel ready on this thread. Not to compile: STG_E_NOT_WARM. */
+static stg_status load(struct stg_kernel *kernel, bool may_compile, stg_error *reterr) {
+  if (!begin_loading(kernel)) {
+    atomic_fetch_add(&kernel->set->engine->counters.kernel_hits, 1);
+    return STG_OK;
+  }
+  struct stg_kernel_request request = kernel->text.request;
+  struct stg_loaded_kernel loaded;
+  request.cancel = &kernel->job.cancel;
+  stg_status status =
+      stg_module_cache_get(kernel->set->engine->modules, &request, may_compile, &loaded, reterr);
+  end_loading(kernel, status == STG_OK ? &loaded : NULL);
+  return status;
+}
+
+/* The job. Nothing is compiled for tables that are gone. */
+static void run(struct stg_job *job) {
+  struct stg_kernel *kernel = kernel_of(job);
+  kernel->error = (stg_error)STG_ERROR_INIT;
+  kernel->made =
+      stg_kernel_set_has_owner(kernel->set) ? load(kernel, true, &kernel->error) : STG_E_CANCELLED;
+}
+
+static void done(struct stg_job *job) {
+  struct stg_kernel *kernel = kernel_of(job);
+  struct stg_kernel_set *set = kernel->set;
+  struct stg_engine *engine = set->engine;
+  const bool failed = kernel->made != STG_OK && kernel->made != STG_E_CANCELLED;
+  pthread_mutex_lock(&set->lock);
+  const bool ready = stg_kernel_state(kernel) == STG_KERNEL_READY;
+  if (!ready) {
+    atomic_store_explicit(&kernel->state, failed ? STG_KERNEL_FAILED : STG_KERNEL_ABSENT,
+                          memory_order_release);
+    pthread_cond_broadcast(&set->changed);
+  }
+  pthread_mutex_unlock(&set->lock);
+  if (ready && kernel->tier == STG_TIER_DECLARED && !set->all_builtins &&
+      engine->compile == STG_COMPILE_BACKGROUND) {
+    atomic_fetch_add(&engine->counters.kernel_swaps, 1);
+  } else if (failed && !ready) {
+    stg_log_printf(&engine->log, STG_LOG_WARN, "kernel '%s' could not be made: %s",
+                   kernel->signature, kernel->error.message);
+  }
+  stg_kernel_set_unref(set);
+}
+
+stg_status stg_kernel_ask(struct stg_kernel *kernel, bool urgent, bool retry, stg_error *reterr) {
+  struct stg_kernel_set *set = kernel->set;
+  stg_status status = STG_OK;
+  pthread_mutex_lock(&set->lock);
+  const enum stg_kernel_state state = stg_kernel_state(kernel);
+  if (state == STG_KERNEL_ABSENT || (state == STG_KERNEL_FAILED && retry)) {
+    kernel->job.run = run;
+    kernel->job.done = done;
+    kernel->made = STG_E_CANCELLED; /* unless it runs */
+    stg_kernel_set_ref(set);
+    atomic_store_explicit(&kernel->state, STG_KERNEL_ASKED, memory_order_release);
+    status = stg_tiers_submit(set->engine->tiers, &kernel->job, urgent, reterr);
+    if (status != STG_OK) {
+      atomic_store_explicit(&kernel->state, state, memory_order_release);
+      stg_kernel_set_unref(set); /* not the last: the caller has one */
+    }
+  }
+  pthread_mutex_unlock(&set->lock);
+  return status;
+}
+
+/* Until nobody makes it any more. */
+static stg_status wait_for(struct stg_kernel *kernel, stg_error *reterr) {
+  struct stg_kernel_set *set = kernel->set;
+  pthread_mutex_lock(&set->lock);
+  while (stg_kernel_state(kernel) == STG_KERNEL_ASKED) {
+    pthread_cond_wait(&set->changed, &set->lock);
+  }
+  stg_status status = STG_OK;
+  if (stg_kernel_state(kernel) == STG_KERNEL_FAILED) {
+    status = stg_error_set(reterr, kernel->made, "%s", kernel->error.message);
+  } else if (stg_kernel_state(kernel) != STG_KERNEL_READY) {
+    status = stg_error_set(reterr, STG_E_CANCELLED, "the compile of kernel '%s' was given up",
+                           kernel->signature);
+  }
+  pthread_mutex_unlock(&set->lock);
+  return status;
+}
+
+/* From memory or disk, both tiles of a tier; STG_E_NOT_WARM when one is not there. */
+static stg_status load_cached(struct stg_kernel_set *set, enum stg_tier tier, stg_error *reterr) {
+  stg_status missing = STG_OK;
+  for (int tile = 0; tile < STG_TILE_COUNT; tile++) {
+    stg_error error = STG_ERROR_INIT;
+    stg_status status = load(&set->kernels[tier][tile], false, &error);
+    if (status != STG_OK && (missing == STG_OK || status != STG_E_NOT_WARM)) {
+      missing = stg_error_set(reterr, status, "%s", error.message);
+    }
+    if (status != STG_OK && status != STG_E_NOT_WARM) {
+      return status;
+    }
+  }
+  return missing;
+}
+
+/* Compile what a tier lacks: the last tile here, those before it beside it. */
+static stg_status compile_here(struct stg_kernel_set *set, enum stg_tier tier, stg_error *reterr) {
+  struct stg_kernel *kernels = set->kernels[tier];
+  struct stg_kernel *last = NULL;
+  stg_status status = STG_OK;
+  for (int tile = 0; tile < STG_TILE_COUNT; tile++) {
+    if (stg_kernel_state(&kernels[tile]) != STG_KERNEL_READY) {
+      if (last != NULL && stg_kernel_ask(last, true, true, NULL) != STG_OK) {
+        status = load(last, true, reterr);
+      }
+      last = &kernels[tile];
+    }
+  }
+  if (status == STG_OK && last != NULL) {
+    status = load(last, true, reterr);
+  }
+  for (int tile = 0; tile < STG_TILE_COUNT && status == STG_OK; tile++) {
+    (void)stg_tiers_help(set->engine->tiers, &kernels[tile].job);
+    status = wait_for(&kernels[tile], reterr);
+  }
+  return status;
+}
+
+/* Let the engine's threads compile what a tier lacks; where there are none, this one. */
+static stg_status ask_for_tier(struct stg_kernel_set *set, enum stg_tier tier, bool urgent,
+                               stg_error *reterr) {
+  stg_status status = STG_OK;
+  for (int tile = 0; tile < STG_TILE_COUNT && status == STG_OK; tile++) {
+    struct stg_kernel *kernel = &set->kernels[tier][tile];
+    status = stg_kernel_ask(kernel, urgent, true, reterr);
+    if (status == STG_E_NO_MEMORY && urgent) {
+      status = load(kernel, true, reterr);
+    }
+  }
+  return status;
+}
+
+static stg_status wait_for_tier(struct stg_kernel_set *set, enum stg_tier tier, stg_error *reterr) {
+  stg_status status = STG_OK;
+  for (int tile = 0; tile < STG_TILE_COUNT && status == STG_OK; tile++) {
+    status = wait_for(&set->kernels[tier][tile], reterr);
+  }
+  return status;
+}
+
+static stg_status bring_in_background(struct stg_kernel_set *set, stg_error *reterr) {
+  if (set->all_builtins) {
+    stg_status status = ask_for_tier(set, STG_TIER_DECLARED, true, reterr);
+    return status == STG_OK ? wait_for_tier(set, STG_TIER_DECLARED, reterr) : status;
+  }
+  stg_error error = STG_ERROR_INIT;
+  stg_status status = load_cached(set, STG_TIER_GENERAL, &error);
+  if (status != STG_OK && status != STG_E_NOT_WARM) {
+    return stg_error_set(reterr, status, "%s", error.message);
+  }
+  if (status == STG_E_NOT_WARM) {
+    status = ask_for_tier(set, STG_TIER_GENERAL, true, reterr);
+  }
+  if (status != STG_OK) {
+    return status;
+  }
+  /* behind it; what finds no room in the queue is asked for again when it is missed */
+  stg_status asked = ask_for_tier(set, STG_TIER_DECLARED, false, NULL);
+  (void)asked;
+  return wait_for_tier(set, STG_TIER_GENERAL, reterr);
+}
+
+/* General kernels do where the declared ones may not be compiled. */
+static stg_status bring_from_caches(struct stg_kernel_set *set, const stg_error *missing,
+                                    stg_error *reterr) {
+  stg_status status = STG_E_NOT_WARM;
+  if (!set->all_builtins && !set->user_ops) {
+    status = load_cached(set, STG_TIER_GENERAL, reterr);
+  }
+  return status != STG_E_NOT_WARM ? status : stg_error_set(reterr, status, "%s", missing->message);
+}
+
+stg_status stg_kernels_bring(struct stg_kernel_set *set, stg_error *reterr) {
+  stg_error error = STG_ERROR_INIT;
+  stg_status status = load_cached(set, STG_TIER_DECLARED, &error);
+  if (status != STG_E_NOT_WARM) {
+    return status == STG_OK ? status : stg_error_set(reterr, status, "%s", error.message);
+  }
+  const stg_compile_mode mode = set->engine->compile;
+  if (mode == STG_COMPILE_NEVER) {
+    return bring_from_caches(set, &error, reterr);
+  }
+  /* the handlers that NVRTC has meanwhile are the process's */
+  struct stg_interrupt_hold hold;
+  stg_interrupt_hold(&hold);
+  status = mode == STG_COMPILE_BLOCK ? compile_here(set, STG_TIER_DECLARED, reterr)
+                                     : bring_in_background(set, reterr);
+  stg_interrupt_release(&hold);
+  return status;
+}
+
+stg_status stg_kernels_check_user_op(struct stg_kernel_set *set, const char *name,
+                                     stg_error *reterr) {
+  for (int tile = 0; tile < STG_TILE_COUNT; tile++) {
+    struct stg_kernel *kernel = &set->kernels[STG_TIER_DECLARED][tile];
+    stg_status asked = stg_kernel_ask(kernel, false, false, NULL);
+    (void)asked; /* a full queue has room later */
+    if (stg_kernel_state(kernel) == STG_KERNEL_READY) {
+      continue;
+    }
+    pthread_mutex_lock(&set->lock);
+    const bool failed = stg_kernel_state(kernel) == STG_KERNEL_FAILED;
+    stg_status status =
+        failed ? stg_error_set(reterr, kernel->made, "%s", kernel->error.message)
+               : stg_error_set(reterr, STG_E_PENDING,
+                               "op '%s' needs kernel '%s', which is being compiled; try again",
+                               name, kernel->signature);
+    pthread_mutex_unlock(&set->lock);
+    return status;
+  }
+  return STG_OK;
+}

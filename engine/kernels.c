@@ -1,0 +1,247 @@
+/*
+ * kernels.c: sets of kernels: made of a declaration, shared, counted, and asked for what serves.
+ */
+#include "engine/kernels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+#include "engine/plan.h"
+#include "runtime/base/alloc.h"
+
+void stg_kernel_table_init(struct stg_kernel_table *table) {
+  *table = (struct stg_kernel_table){.sets = NULL};
+  pthread_mutex_init(&table->lock, NULL);
+}
+
+void stg_kernel_table_finish(struct stg_kernel_table *table) {
+  pthread_mutex_destroy(&table->lock);
+}
+
+static void free_set(struct stg_kernel_set *set) {
+  for (int i = 0; i < STG_TIER_COUNT * STG_TILE_COUNT; i++) {
+    struct stg_kernel *kernel = &set->kernels[i / STG_TILE_COUNT][i % STG_TILE_COUNT];
+    if (kernel->loaded.module != NULL) {
+      stg_module_cache_unref(set->engine->modules, kernel->loaded.key);
+    }
+    stg_steer_kernel_finish(&kernel->text);
+    stg_free(kernel->signature);
+  }
+  pthread_cond_destroy(&set->changed);
+  pthread_mutex_destroy(&set->lock);
+  stg_free(set);
+}
+
+void stg_kernel_set_ref(struct stg_kernel_set *set) {
+  pthread_mutex_lock(&set->engine->kernels.lock);
+  set->refs++;
+  pthread_mutex_unlock(&set->engine->kernels.lock);
+}
+
+void stg_kernel_set_unref(struct stg_kernel_set *set) {
+  struct stg_kernel_table *table = &set->engine->kernels;
+  pthread_mutex_lock(&table->lock);
+  const bool last = --set->refs == 0;
+  pthread_mutex_unlock(&table->lock);
+  if (last) {
+    free_set(set);
+  }
+}
+
+bool stg_kernel_set_has_owner(const struct stg_kernel_set *set) {
+  pthread_mutex_lock(&set->engine->kernels.lock);
+  const bool has = set->owners > 0;
+  pthread_mutex_unlock(&set->engine->kernels.lock);
+  return has;
+}
+
+static stg_status init_kernel(struct stg_kernel_set *set, enum stg_tier tier, enum stg_tile tile,
+                              const struct stg_steer_decl *decl, stg_error *reterr) {
+  struct stg_engine *engine = set->engine;
+  struct stg_kernel *kernel = &set->kernels[tier][tile];
+  kernel->set = set;
+  kernel->tier = tier;
+  stg_status status =
+      stg_steer_kernel_init(decl, tile, engine->arch, engine->nvrtc_options, &kernel->text, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  kernel->key = kernel->text.key;
+  kernel->rule = kernel->text.rule;
+  kernel->signature = stg_strdup(stg_strbuf_text(&kernel->text.signature));
+  if (!stg_engine_is_cuda(engine)) {
+    kernel->source = "cpu";
+    stg_steer_kernel_finish(&kernel->text);
+    atomic_store(&kernel->state, STG_KERNEL_READY);
+  }
+  return kernel->signature != NULL ? STG_OK : stg_error_memory(reterr, "a signature", 0);
+}
+
+/* The declaration with all built-ins in place of its ops; `*ret_ops` is the caller's to free. */
+static stg_status generalise(const struct stg_steer_decl *decl, struct stg_op_table *ops,
+                             struct stg_steer_decl *ret_decl, const struct stg_op ***ret_ops,
+                             stg_error *reterr) {
+  const size_t count = stg_op_table_count(ops);
+  const struct stg_op **builtins = stg_calloc(count, sizeof(struct stg_op *));
+  size_t n = 0;
+  if (builtins == NULL) {
+    return stg_error_memory(reterr, "a list of ops", count * sizeof(struct stg_op *));
+  }
+  for (size_t i = 0; i < count; i++) {
+    const struct stg_op *op = stg_op_table_at(ops, i);
+    if (stg_op_is_builtin(op)) {
+      builtins[n++] = op;
+    }
+  }
+  qsort(builtins, n, sizeof(struct stg_op *), stg_op_compare);
+  *ret_decl = *decl;
+  ret_decl->ops = builtins;
+  ret_decl->n_ops = n;
+  *ret_ops = builtins;
+  return STG_OK;
+}
+
+static stg_status init_tier(struct stg_kernel_set *set, enum stg_tier tier,
+                            const struct stg_steer_decl *decl, stg_error *reterr) {
+  stg_status status = STG_OK;
+  for (int tile = 0; tile < STG_TILE_COUNT && status == STG_OK; tile++) {
+    status = init_kernel(set, tier, (enum stg_tile)tile, decl, reterr);
+  }
+  return status;
+}
+
+static stg_status init_general_tier(struct stg_kernel_set *set, const struct stg_steer_decl *decl,
+                                    stg_error *reterr) {
+  struct stg_steer_decl general;
+  const struct stg_op **ops = NULL;
+  stg_status status = generalise(decl, set->engine->ops, &general, &ops, reterr);
+  if (status == STG_OK) {
+    status = init_tier(set, STG_TIER_GENERAL, &general, reterr);
+  }
+  stg_free(ops);
+  return status;
+}
+
+/* A set of one's own, not in the list yet, and with texts alone. */
+static stg_status make_set(struct stg_engine *engine, const struct stg_steer_decl *decl,
+                           struct stg_kernel_set **ret_set, stg_error *reterr) {
+  struct stg_kernel_set *set = stg_calloc(1, sizeof *set);
+  if (set == NULL) {
+    return stg_error_memory(reterr, "a table's kernels", sizeof *set);
+  }
+  set->engine = engine;
+  set->owners = set->refs = 1;
+  set->all_builtins = decl->tier0;
+  for (size_t i = 0; i < decl->n_ops; i++) {
+    set->user_ops = set->user_ops || !stg_op_is_builtin(decl->ops[i]);
+  }
+  pthread_mutex_init(&set->lock, NULL);
+  pthread_cond_init(&set->changed, NULL);
+  stg_status status = init_tier(set, STG_TIER_DECLARED, decl, reterr);
+  if (status == STG_OK && stg_engine_is_cuda(engine) && !set->all_builtins &&
+      engine->compile != STG_COMPILE_BLOCK) {
+    status = init_general_tier(set, decl, reterr);
+  }
+  if (status != STG_OK) {
+    free_set(set);
+    return status;
+  }
+  *ret_set = set;
+  return STG_OK;
+}
+
+/* Keys are compared, and the texts that they are of. */
+static bool same_kernels(const struct stg_kernel_set *a, const struct stg_kernel_set *b) {
+  bool same = true;
+  for (int tile = 0; tile < STG_TILE_COUNT; tile++) {
+    const struct stg_kernel *x = &a->kernels[STG_TIER_DECLARED][tile];
+    const struct stg_kernel *y = &b->kernels[STG_TIER_DECLARED][tile];
+    same = same && stg_key_equal(x->key, y->key) && strcmp(x->signature, y->signature) == 0;
+  }
+  return same;
+}
+
+/* The set in the list that is as this one, with one more owner, or this one, now in the list. */
+static struct stg_kernel_set *share(struct stg_kernel_table *table, struct stg_kernel_set *made) {
+  pthread_mutex_lock(&table->lock);
+  struct stg_kernel_set *set = table->sets;
+  while (set != NULL && !same_kernels(set, made)) {
+    set = set->next;
+  }
+  if (set != NULL) {
+    set->owners++;
+  } else {
+    made->next = table->sets;
+    table->sets = made;
+  }
+  pthread_mutex_unlock(&table->lock);
+  if (set == NULL) {
+    return made;
+  }
+  free_set(made);
+  return set;
+}
+
+stg_status stg_kernels_open(struct stg_engine *engine, const struct stg_steer_decl *decl,
+                            struct stg_kernel_set **ret_set, stg_error *reterr) {
+  struct stg_kernel_set *made = NULL;
+  stg_status status = make_set(engine, decl, &made, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  struct stg_kernel_set *set = share(&engine->kernels, made);
+  if (stg_engine_is_cuda(engine)) {
+    status = stg_kernels_bring(set, reterr);
+  }
+  if (status != STG_OK) {
+    stg_kernels_close(set);
+    return status;
+  }
+  *ret_set = set;
+  return STG_OK;
+}
+
+void stg_kernels_close(struct stg_kernel_set *set) {
+  if (set == NULL) {
+    return;
+  }
+  struct stg_kernel_table *table = &set->engine->kernels;
+  pthread_mutex_lock(&table->lock);
+  const bool last = --set->owners == 0;
+  if (last) {
+    struct stg_kernel_set **link = &table->sets;
+    while (*link != set) {
+      link = &(*link)->next;
+    }
+    *link = set->next;
+  }
+  pthread_mutex_unlock(&table->lock);
+  if (last) {
+    stg_plans_forget(set->engine->plans, set);
+    stg_kernel_set_unref(set);
+  }
+}
+
+const struct stg_kernel *stg_kernels_serving(struct stg_kernel_set *set, enum stg_tile tile) {
+  struct stg_kernel *declared = &set->kernels[STG_TIER_DECLARED][tile];
+  const enum stg_kernel_state state = stg_kernel_state(declared);
+  if (state == STG_KERNEL_ABSENT && set->engine->compile == STG_COMPILE_BACKGROUND) {
+    stg_status status = stg_kernel_ask(declared, false, false, NULL);
+    (void)status; /* the general kernel goes on serving */
+  }
+  return state == STG_KERNEL_READY ? declared : &set->kernels[STG_TIER_GENERAL][tile];
+}
+
+const struct stg_kernel *stg_kernels_for_capture(const struct stg_kernel_set *set,
+                                                 enum stg_tile tile) {
+  const struct stg_kernel *declared = &set->kernels[STG_TIER_DECLARED][tile];
+  if (stg_kernel_state(declared) == STG_KERNEL_READY) {
+    return declared;
+  }
+  return set->user_ops ? NULL : &set->kernels[STG_TIER_GENERAL][tile];
+}
+
+int stg_kernel_tier(const struct stg_kernel *kernel) {
+  return kernel->tier == STG_TIER_GENERAL || kernel->set->all_builtins ? 0 : 1;
+}

@@ -1,0 +1,122 @@
+/*
+ * kernels.h: the kernels of a declaration, two tiers of one per tile, for all tables of an engine
+ * that declare the same.
+ *
+ * The declared tier has just the ops that were declared. The general tier has all built-ins, so it
+ * serves any chain of them while the declared kernel is being compiled; both give the same bits.
+ * Where exactly all built-ins are declared, the declared kernel is the general one.
+ *
+ * A set is the engine's and is counted: tables own it, and jobs that compile hold it. It never
+ * knows a table. kernels.c has the sets; kernel_load.c how their kernels come to be.
+ */
+#ifndef STG_ENGINE_KERNELS_H
+#define STG_ENGINE_KERNELS_H
+
+#include <pthread.h>
+
+#include "engine/steer_decl.h"
+#include "engine/tier.h"
+#include "runtime/module_cache.h"
+
+struct stg_engine;
+
+enum stg_tier { STG_TIER_GENERAL, STG_TIER_DECLARED, STG_TIER_COUNT };
+
+enum stg_kernel_state {
+  STG_KERNEL_ABSENT, /* not there, and nobody makes it */
+  STG_KERNEL_ASKED,  /* a job is queued or runs */
+  STG_KERNEL_READY,  /* for good */
+  STG_KERNEL_FAILED  /* its compile was refused */
+};
+
+/* On the CPU only the texts and keys are set. */
+struct stg_kernel {
+  struct stg_job job;
+  struct stg_kernel_set *set;
+  enum stg_tier tier;
+  struct stg_steer_kernel text; /* what to compile; empty once it is there */
+  unsigned loading;             /* threads that read `text`; under the set's lock */
+  char *signature;              /* kernel text with architecture; NULL: there is no such kernel */
+  struct stg_key key;
+  struct stg_launch_rule rule;
+  atomic_int state; /* enum stg_kernel_state; changed under the set's lock */
+  stg_status made;  /* how the job ended */
+  stg_error error;  /* FAILED: why */
+  /* READY: constant from then on */
+  const char *source; /* "memory", "disk", "compiled", "cpu" */
+  double compile_ms;
+  struct stg_loaded_kernel loaded;
+};
+
+struct stg_kernel_set {
+  struct stg_kernel_set *next; /* in the engine's list */
+  struct stg_engine *engine;
+  size_t owners, refs;    /* under the list's lock; the owners together hold one reference */
+  bool user_ops;          /* the general tier does not have all that was declared */
+  bool all_builtins;      /* and no others: the declared tier is the general one */
+  pthread_mutex_t lock;   /* states; taken before the list's and the pool's, after a table's */
+  pthread_cond_t changed; /* a state */
+  struct stg_kernel kernels[STG_TIER_COUNT][STG_TILE_COUNT];
+};
+
+/* The sets that have an owner. The lock is a leaf: nothing is taken under it. */
+struct stg_kernel_table {
+  pthread_mutex_t lock;
+  struct stg_kernel_set *sets;
+};
+
+void stg_kernel_table_init(struct stg_kernel_table *table);
+/** No set may have an owner. */
+void stg_kernel_table_finish(struct stg_kernel_table *table);
+
+/**
+ * The set of a declaration, with one more owner, and what the engine's compile mode promises of it:
+ *   block       both declared kernels are there, compiled if need be, side by side
+ *   background  those that a cache has; for others the general ones, compiled by the engine's
+ *               threads and waited for, and the declared ones on their way
+ *   never       those that a cache has, else, without user ops, general ones that a cache has
+ * STG_E_NOT_WARM, STG_E_COMPILE, STG_E_CUDA, ... Any thread.
+ */
+STG_NODISCARD stg_status stg_kernels_open(struct stg_engine *engine,
+                                          const struct stg_steer_decl *decl,
+                                          struct stg_kernel_set **ret_set, stg_error *reterr);
+/** One owner less. With the last one go the plans of the set, which no frame may use. NULL is fine.
+ */
+void stg_kernels_close(struct stg_kernel_set *set);
+
+/**
+ * The kernel that serves a tile from now on: the declared one where it is ready. Asks for it again
+ * where the queue was full before. Any thread.
+ */
+const struct stg_kernel *stg_kernels_serving(struct stg_kernel_set *set, enum stg_tile tile);
+/** The kernel that a capture records: one that runs all that was declared; NULL while there is
+ * none. */
+const struct stg_kernel *stg_kernels_for_capture(const struct stg_kernel_set *set,
+                                                 enum stg_tile tile);
+/**
+ * Whether all that was declared can run: what a chain with the user op `name` asks.
+ * @return STG_E_PENDING while a kernel is being compiled; what was wrong with one that failed.
+ */
+STG_NODISCARD stg_status stg_kernels_check_user_op(struct stg_kernel_set *set, const char *name,
+                                                   stg_error *reterr);
+/** 0: the kernel has exactly all built-ins; 1: the declared ops. */
+int stg_kernel_tier(const struct stg_kernel *kernel);
+
+static inline enum stg_kernel_state stg_kernel_state(const struct stg_kernel *kernel) {
+  return (enum stg_kernel_state)atomic_load_explicit(&kernel->state, memory_order_acquire);
+}
+
+/* Between the two files. */
+
+/** One reference more, for a job. */
+void stg_kernel_set_ref(struct stg_kernel_set *set);
+void stg_kernel_set_unref(struct stg_kernel_set *set);
+bool stg_kernel_set_has_owner(const struct stg_kernel_set *set);
+/** Do what stg_kernels_open promises of the kernels. */
+STG_NODISCARD stg_status stg_kernels_bring(struct stg_kernel_set *set, stg_error *reterr);
+/** Let a kernel's job be queued unless it is, or the kernel is there; a failed one only by `retry`.
+ */
+STG_NODISCARD stg_status stg_kernel_ask(struct stg_kernel *kernel, bool urgent, bool retry,
+                                        stg_error *reterr);
+
+#endif
