@@ -17,6 +17,7 @@ from ._abi import LibraryError, load
 from ._errors import (
     BadSlotError,
     BusyError,
+    CancelledError,
     CapacityError,
     CapturingError,
     ClosedError,
@@ -46,6 +47,7 @@ from .wire import Wire, apply_per_request_steering
 __all__ = [
     "BadSlotError",
     "BusyError",
+    "CancelledError",
     "CapacityError",
     "CapturingError",
     "ClosedError",

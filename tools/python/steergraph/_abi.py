@@ -24,7 +24,7 @@ ERROR_MESSAGE_BYTES = 512
 DTYPE = {"none": 0, "bf16": 1, "f16": 2, "f32": 3}
 DTYPE_BYTES = {"bf16": 2, "f16": 2, "f32": 4}
 BACKEND = {"auto": 0, "cuda": 1, "cpu": 2}
-COMPILE_MODE = {"default": 0, "block": 1, "never": 2}
+COMPILE_MODE = {"default": 0, "block": 1, "never": 2, "background": 3}
 LAUNCH_MODE = {"default": 0, "graph": 1, "plain": 2}
 CACHE_MODE = {"default": 0, "read_only": 1, "refresh": 2, "off": 3}
 LOG_LEVEL = {"default": 0, "off": 1, "error": 2, "warn": 3, "info": 4, "debug": 5}
@@ -56,6 +56,9 @@ class Options(ctypes.Structure):
         ("log", LOG_FUNCTION),
         ("log_user", c_void_p),
         ("log_level", c_int),
+        ("max_plans", c_uint32),
+        ("compile_threads", c_uint32),
+        ("compile_queue", c_uint32),
     ]
 
 

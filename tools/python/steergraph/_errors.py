@@ -135,6 +135,12 @@ class CorruptError(SteergraphError):
     status = 20
 
 
+class CancelledError(SteergraphError):
+    """Given up because the engine is closing."""
+
+    status = 21
+
+
 class ClosedError(InvalidError):
     """The object has been closed, or what it was made from has. Raised by this package alone."""
 

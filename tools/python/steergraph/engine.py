@@ -92,7 +92,7 @@ class Engine:
 
     backend       "auto", "cuda" or "cpu"
     device        CUDA ordinal
-    compile       when a kernel that no cache has is compiled: "block", "never"
+    compile       when a kernel that no cache has is compiled: "background", "block", "never"
     launch        "graph" or "plain"
     cache         folders, "RO:RO:RW", packs among RO; "": memory only
     pack          a pack below all of cache; None: the installed one; "": none
@@ -101,6 +101,8 @@ class Engine:
     log           function of (level, message), called from any thread, must not call the engine;
                   None: the logger "steergraph" of logging
     log_level     "off", "error", "warn", "info" or "debug"
+    max_plans     batch shapes whose plans and graphs are kept; 0 for the library's default
+    compile_threads, compile_queue   of compiles in the background; 0 for the library's default
 
     close() closes everything that was made from the engine; so does the end of a `with` block.
     """
@@ -118,6 +120,9 @@ class Engine:
         cache_trust=False,
         log=None,
         log_level=None,
+        max_plans=0,
+        compile_threads=0,
+        compile_queue=0,
         environment=True,
     ):
         options = _options(environment)
@@ -137,6 +142,9 @@ class Engine:
         if pack is not None:
             options.pack_path = str(pack).encode()
         options.cache_trust = cache_trust
+        options.max_plans = max_plans
+        options.compile_threads = compile_threads
+        options.compile_queue = compile_queue
         say = log if log is not None else _log_to_logging
         callback = _abi.LOG_FUNCTION(
             lambda _, level, message: say(
