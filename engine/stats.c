@@ -39,7 +39,19 @@
   X(table_bytes)                                                                                   \
   X(bank_bytes)                                                                                    \
   X(frame_bytes)                                                                                   \
-  X(pinned_bytes)
+  X(pinned_bytes)                                                                                  \
+  X(kernels_live)                                                                                  \
+  X(kernel_bytes)                                                                                  \
+  X(plans_live)                                                                                    \
+  X(graphs_live)                                                                                   \
+  X(plan_evictions)                                                                                \
+  X(graph_evictions)                                                                               \
+  X(plan_bytes)                                                                                    \
+  X(kernel_swaps)                                                                                  \
+  X(compiles_queued)                                                                               \
+  X(compiles_running)                                                                              \
+  X(compiles_refused)                                                                              \
+  X(compile_threads)
 
 void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
   if (stats->struct_size != sizeof *stats) {
