@@ -44,6 +44,9 @@ static void expect_peace(const char *after, const char *forks) {
   int status = 0;
   const pid_t child = fork();
   if (child == 0) {
+    /* what only a thread knew that a forked child does not have, and what NVRTC drops when stopped
+     */
+    (void)setenv("LSAN_OPTIONS", "detect_leaks=0", 1);
     execl("/proc/self/exe", "test_exit", after, forks, (char *)NULL);
     _exit(127);
   }
