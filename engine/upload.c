@@ -9,18 +9,18 @@
 
 #include <string.h>
 
-/* Room for the records and vectors of a batch of new requests; what is more takes two buffers. */
+/* Room for the records and vectors of a batch of new requests; what is more takes two buffers. Less
+ * where the table holds less. */
 #define BUFFER_BYTES ((size_t)512 * 1024)
 
 stg_status stg_uploads_init(struct stg_uploads *uploads, struct stg_device *device,
                             const struct stg_steer_decl *decl,
                             const struct stg_steer_limits *limits, stg_error *reterr) {
   const size_t record = limits->record_bytes, row = limits->bank_row_bytes;
+  const size_t all = decl->max_slots * record + decl->max_vectors * row;
+  const size_t most = all < BUFFER_BYTES ? all : BUFFER_BYTES;
   const size_t least = record > row ? record : row;
-  /* a vector for each slot */
-  const bool small = decl->max_slots < BUFFER_BYTES / (record + row);
-  const size_t wanted = small ? decl->max_slots * (record + row) : BUFFER_BYTES;
-  return stg_staging_init(&uploads->staging, device, wanted > least ? wanted : least, 1, reterr);
+  return stg_staging_init(&uploads->staging, device, most > least ? most : least, 1, reterr);
 }
 
 void stg_uploads_finish(struct stg_uploads *uploads, struct stg_record_store *store) {
@@ -136,7 +136,7 @@ stg_status stg_upload_unsent(stg_steer *steer, stg_error *reterr) {
 stg_status stg_upload_when_full(stg_steer *steer, stg_error *reterr) {
   const size_t waiting = steer->bank.places.unsent * steer->bank.row_bytes +
                          steer->pool.places.unsent * steer->pool.record_bytes;
-  return waiting >= steer->uploads.staging.bytes ? stg_upload_unsent(steer, reterr) : STG_OK;
+  return waiting >= BUFFER_BYTES ? stg_upload_unsent(steer, reterr) : STG_OK;
 }
 
 stg_status stg_upload_wait(const stg_steer *steer, stg_stream stream, stg_error *reterr) {

@@ -92,6 +92,8 @@ STG_NODISCARD stg_status stg_json_int(const struct stg_json *at, int64_t min, in
                                       int64_t *ret, stg_error *reterr);
 /** A finite number that fits a float. */
 STG_NODISCARD stg_status stg_json_float(const struct stg_json *at, float *ret, stg_error *reterr);
+/** A finite number, with all its digits. */
+STG_NODISCARD stg_status stg_json_double(const struct stg_json *at, double *ret, stg_error *reterr);
 /** Like stg_json_float, and the strings "inf" and "-inf". */
 STG_NODISCARD stg_status stg_json_bound(const struct stg_json *at, float *ret, stg_error *reterr);
 

@@ -217,6 +217,17 @@ stg_status stg_json_int(const struct stg_json *at, int64_t min, int64_t max, int
   return STG_OK;
 }
 
+stg_status stg_json_double(const struct stg_json *at, double *ret, stg_error *reterr) {
+  if (!stg_json_is_number(at)) {
+    return stg_json_unexpected(at, "a number", reterr);
+  }
+  if (!isfinite(at->value->valuedouble)) {
+    return stg_json_unexpected(at, "a number that fits float64 (at most 1.7e308)", reterr);
+  }
+  *ret = at->value->valuedouble;
+  return STG_OK;
+}
+
 stg_status stg_json_float(const struct stg_json *at, float *ret, stg_error *reterr) {
   if (!stg_json_is_number(at)) {
     return stg_json_unexpected(at, "a number", reterr);

@@ -17,6 +17,7 @@ COMMANDS = {
     ("cache", "verify"): "",
     ("doctor",): "",
     ("bench",): "SUITE [SPEC...]",
+    ("bench", "show"): "FILE.json",
 }
 
 
@@ -148,6 +149,10 @@ class WrongWords(Case):
     def test_bench_takes_specs_for_one_suite_alone(self):
         line = self.refuse(WRONG, "bench", "all", "x.json")
         self.assertIn("'x.json' is one word too many for all", line)
+
+    def test_options_do_not_stand_before_bench_show(self):
+        line = self.refuse(WRONG, "bench", "--json", "show", "x.json")
+        self.assertIn("options of bench show come after its name", line)
 
     def test_build_needs_architectures(self):
         self.assertIn("--arch is missing", self.refuse(WRONG, "build", "x.json"))

@@ -40,6 +40,9 @@ NEW = [
     new_row("steer", "1 op", "torch eager loop", 1875.0, 10.0, 1900.0, steergraph_x=150.0),
     new_row("decode", "32 rows, 1 op", "torch eager loop", 2850.0, 1.25, 2900.0),
     new_row("steer", "1 op", "torch gather/scatter", 2000.0, 10.0, 2050.0, x="inf"),
+    new_row("rpc", "32 requests, 1 new", "steergraph in one call", None, wall=40.0),
+    new_row("rpc", "32 requests, 1 new", "SHA-256, adaptive", None, wall=240.0),
+    new_row("rpc", "8 KiB new, table of 32", "steergraph", None, wall=1.5),
     new_row("warmup", "later calls", "steergraph", None, wall=21.0),
     new_row("warmup", "first result", "torch.compile loop (dynamic)", None, wall=18.4e6,
             amortise_calls=21042.0),
@@ -48,15 +51,18 @@ NEW = [
 ]  # fmt: skip
 NEW_LINES = [
     "**Card 1**, CUDA driver 13.0, NVRTC 13.0.88, commit `c0ffee`, 2026-01-02:",
-    "| workload | steergraph, µs | floor, µs | ratio | eager loop | gather/scatter |",
-    "| steer: 1 op | 12.50 | 10.00 | 1.25 | 150 × | 160 × |",
-    "| steer: 8 ops | 20.00 | 10.00 | 2.00 |  |  |",
-    "| decode: 32 rows, 1 op | 2.00 | 1.25 | 1.60 | 1425 × |  |",
+    "| prefill | steergraph, µs | floor, µs | ratio | eager loop | gather/scatter |",
+    "| 1 op | 12.50 | 10.00 | 1.25 | 150 × | 160 × |",
+    "| 8 ops | 20.00 | 10.00 | 2.00 |  |  |",
+    "| decode | steergraph, µs | floor, µs | ratio | eager loop |",
+    "| 32 rows, 1 op | 2.00 | 1.25 | 1.60 | 1425 × |",
+    "| RPC: vectors in, rows out | steergraph, µs | SHA-256, adaptive | SHA-256, eager launches |",
+    "| 32 requests, 1 new | 40.0 | 6 × |  |",
     "| later calls | steergraph | 21 µs |  |",
     "| first result | torch.compile loop (dynamic) | 18.4 s | 21042 |",
     "| first call | torch.compile loop (dynamic) | 2 s | never |",
 ]
-# The same run with the epilogue: a column more, of the row that has the number.
+# The same run with the epilogue: a table more, with a column of the rows that have the number.
 NORM = [
     *NEW,
     new_row("steer", "norm, 32 rows, unsteered", "steergraph", 2.5, 2.0),
@@ -65,12 +71,11 @@ NORM = [
     new_row("steer", "norm, 1 row", "steergraph", 1.0, 1.0, unsteered_x="nan"),
 ]
 NORM_LINES = [
-    "| workload | steergraph, µs | floor, µs | ratio | over unsteered | eager loop | gather/scatter |"
-    " add + norm in a graph |",
-    "| steer: 1 op | 12.50 | 10.00 | 1.25 |  | 150 × | 160 × |  |",
-    "| steer: norm, 32 rows, unsteered | 2.50 | 2.00 | 1.25 |  |  |  | 2 × |",
-    "| steer: norm, 32 rows | 2.75 | 2.00 | 1.38 | 1.100 |  |  |  |",
-    "| steer: norm, 1 row | 1.00 | 1.00 | 1.00 |  |  |  |  |",
+    *NEW_LINES,
+    "| add + RMSNorm | steergraph, µs | floor, µs | ratio | over unsteered | in a graph |",
+    "| norm, 32 rows, unsteered | 2.50 | 2.00 | 1.25 |  | 2 × |",
+    "| norm, 32 rows | 2.75 | 2.00 | 1.38 | 1.100 |  |",
+    "| norm, 1 row | 1.00 | 1.00 | 1.00 |  |  |",
 ]
 # name, what a result file holds, what must be said
 REFUSED = [
@@ -164,12 +169,18 @@ def main() -> int:
         text = (root / "README.md").read_text()
         missing = [line for line in NORM_LINES if line not in text]
         report(status == 0 and not missing, "renders what is over unsteered", f"{missing} in {text}")
+        (root / "tools/bench/results/n.svg").write_text("<svg/>")
+        report(table(root, "check")[0] == 1, "check fails when a plot was added", text)
+        table(root, "write")
+        text = (root / "README.md").read_text()
+        shown = "![The times of this run as bars](tools/bench/results/n.svg)\n\n" + END
+        report(shown in text, "shows the plot under the tables", text)
         for name in ("../n", "/tmp/n", "a/b", "", "..", "a\nb"):
             status, said = table(root, "record", name, *words[2:], text=json.dumps(NEW))
             report(status == 1 and "is no name of a result file" in said and said.count("\n") == 1,
                    f"refuses to record as {name!r}", said)
         files = sorted(path.name for path in root.rglob("*") if path.is_file())
-        report(files == ["README.md", "n.json"], "leaves nothing else behind", f"{files}")
+        report(files == ["README.md", "n.json", "n.svg"], "leaves nothing else behind", f"{files}")
     for name, value, expected in REFUSED:
         with tempfile.TemporaryDirectory() as folder:
             status, said = table(tree(folder, README, {"a.json": value}), "check")

@@ -350,6 +350,9 @@ static void reads_values_of_the_expected_type(void **state) {
   at = member_of(&root, "f");
   assert_int_equal(stg_json_float(&at, &number, NULL), STG_OK);
   assert_true(number == 0.1f);
+  double all_digits = 0;
+  assert_int_equal(stg_json_double(&at, &all_digits, NULL), STG_OK);
+  assert_true(all_digits == 0.1);
   at = member_of(&root, "s");
   assert_int_equal(stg_json_string(&at, &text, NULL), STG_OK);
   assert_string_equal(text, "t");
@@ -387,8 +390,13 @@ static void says_what_was_expected_and_what_was_found(void **state) {
   assert_int_equal(stg_json_float(&at, &number, &err), STG_E_FORMAT);
   assert_string_equal(err.message, "x.json: big: expected a number that fits float32 (at most "
                                    "3.4e38), found 1e+300");
+  double wide = 7;
+  assert_int_equal(stg_json_double(&at, &wide, &err), STG_OK);
+  assert_true(wide == 1e300);
   at = member_of(&root, "huge");
   assert_int_equal(stg_json_float(&at, &number, &err), STG_E_FORMAT);
+  assert_int_equal(stg_json_double(&at, &wide, &err), STG_E_FORMAT);
+  assert_non_null(strstr(err.message, "x.json: huge: expected a number that fits float64"));
   assert_int_equal(stg_json_int(&at, 1, 5, &integer, &err), STG_E_FORMAT);
   at = member_of(&root, "s");
   assert_int_equal(stg_json_int(&at, 1, 5, &integer, &err), STG_E_FORMAT);

@@ -146,6 +146,13 @@ static void refuses_what_are_no_rows(void **state) {
   check_refused(state, WRITES("[" ROW("1 op", ", \"first_call_ms\": \"5\"") "]", ""), 60,
                 STG_E_FORMAT, "first_call_ms");
   check_refused(state, WRITES("[{\"suite\": \"steer\"}]", ""), 60, STG_E_FORMAT, "name");
+  check_refused(state,
+                WRITES("[{\"suite\": \"steer\", \"name\": \"1 op\", \"series\": \"torch\", "
+                       "\"card\": \"Card 1\", \"driver\": 13000, \"cuda\": \"13.0\", "
+                       "\"median_us\": null, \"min_us\": null, \"max_us\": null, "
+                       "\"wall_us\": 30.0, \"floor_us\": null, \"ratio\": null}]",
+                       ""),
+                60, STG_E_FORMAT, "[0]: 'median_us' of a peer is null");
   check_refused(state, "pass\n", 60, STG_E_NOT_FOUND, "rows.json");
 }
 

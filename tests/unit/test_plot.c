@@ -19,6 +19,8 @@
 #include "runtime/base/file.h"
 #include "tests/support/temp_folder.h"
 #include "tools/bench/plot_scale.h"
+#include "tools/bench/plot_series.h"
+#include "tools/bench/plot_text.h"
 #include "tools/bench/suite.h"
 #include "tools/bench/svg.h"
 
@@ -102,7 +104,7 @@ static void heights_are_proportional_to_times(void **state) {
   assert_non_null(strstr(svg, "device time per apply, linear scale"));
   /* bars stand on one line, and the floor is where a bar of its time would end */
   const double ground = attribute(bar_of(svg, "1 distinct, steergraph"), "y") + one;
-  const char *floor_line = strstr(svg, "<line class=\"floor\"");
+  const char *floor_line = strstr(bar_of(svg, "1 distinct, slice loop"), "<line class=\"floor\"");
   assert_non_null(floor_line);
   assert_near(ground - one * 0.8, attribute(floor_line, "y1"), 0.02);
   assert_near(ground - one * 0.8, attribute(floor_line, "y2"), 0.02);
@@ -126,6 +128,130 @@ static void a_wide_span_is_logarithmic(void **state) {
   assert_null(strstr(svg, "class=\"floor\" x1"));
   stg_free(svg);
   stg_bench_report_finish(&report);
+}
+
+/* The colour of the bar whose title has `text`. */
+static void assert_fill(const char *svg, const char *text, const char *colour) {
+  const char *fill = strstr(bar_of(svg, text), "fill=\"");
+  assert_non_null(fill);
+  assert_memory_equal(fill + 6, colour, strlen(colour));
+}
+
+static void add_to(struct stg_bench_report *report, const char *suite, const char *name,
+                   const char *series) {
+  const struct stg_bench_row row = {.suite = suite,
+                                    .name = name,
+                                    .series = series,
+                                    .device = {5, 5, 5},
+                                    .wall = {5, 5, 5},
+                                    .has_device = true,
+                                    .has_wall = true};
+  assert_int_equal(STG_OK, stg_bench_report_add(report, &row, NULL));
+}
+
+static void a_series_has_one_colour_in_all_panels_and_ours_is_first(void **state) {
+  struct stg_bench_report report = {0};
+  add_to(&report, "steer", "1 op", "torch x");
+  add_to(&report, "steer", "1 op", "slice loop");
+  add_to(&report, "steer", "1 op", "steergraph");
+  add_to(&report, "steer", "1 distinct", "torch y");
+  add_to(&report, "steer", "1 distinct", "torch x");
+  add_to(&report, "warmup", "later calls", "eager launches");
+  add_to(&report, "warmup", "later calls", "steergraph");
+  char *svg = plot(state, &report);
+  const char *const ours[] = {"1 op, steergraph: 5", "later calls, steergraph: 5"};
+  for (size_t i = 0; i < 2; i++) {
+    assert_fill(svg, ours[i], "#0072b2");
+  }
+  assert_true(attribute(bar_of(svg, "1 op, steergraph"), "x") <
+              attribute(bar_of(svg, "1 op, slice loop"), "x"));
+  assert_true(attribute(bar_of(svg, "1 op, slice loop"), "x") <
+              attribute(bar_of(svg, "1 op, torch x"), "x"));
+  assert_true(attribute(bar_of(svg, "later calls, steergraph"), "x") <
+              attribute(bar_of(svg, "later calls, eager launches"), "x"));
+  char colour[8] = {0};
+  memcpy(colour, strstr(bar_of(svg, "1 op, torch x"), "fill=\"") + 6, 7);
+  assert_fill(svg, "1 distinct, torch x", colour);
+  /* each once in the legend, whatever the number of panels */
+  assert_int_equal(5, count(svg, "<rect class=\"key\""));
+  assert_int_equal(1, count(svg, ">steergraph</text>"));
+  stg_free(svg);
+  stg_bench_report_finish(&report);
+}
+
+static void a_group_is_as_wide_as_its_bars_and_warm_rows_are_left_out(void **state) {
+  struct stg_bench_report report = {0};
+  char name[32];
+  for (int i = 0; i < 8; i++) {
+    snprintf(name, sizeof name, "%d rows, 1 op", i + 1);
+    add_to(&report, "decode", name, "steergraph");
+    snprintf(name, sizeof name, "%d rows, 1 op, warm", i + 1);
+    add_to(&report, "decode", name, "steergraph");
+  }
+  for (int i = 0; i < 12; i++) {
+    snprintf(name, sizeof name, "torch %d", i);
+    add_to(&report, "decode", "1 rows, 1 op", name);
+  }
+  char *svg = plot(state, &report);
+  assert_int_equal(20, count(svg, "<rect class=\"bar\""));
+  assert_null(strstr(svg, "warm"));
+  assert_near(900, attribute(strstr(svg, "<svg"), "width"), 0);
+  const double bar = attribute(bar_of(svg, "1 rows, 1 op, torch 1:"), "x") -
+                     attribute(bar_of(svg, "1 rows, 1 op, torch 0:"), "x");
+  assert_true(bar >= 11 && bar <= 18);
+  assert_true(attribute(bar_of(svg, "3 rows, 1 op"), "x") -
+                  attribute(bar_of(svg, "2 rows, 1 op"), "x") <
+              8 * bar);
+  stg_free(svg);
+  stg_bench_report_finish(&report);
+}
+
+static void more_bars_than_a_readme_shows_make_it_wider(void **state) {
+  struct stg_bench_report report = {0};
+  char name[32];
+  char series[32];
+  for (int i = 0; i < 10; i++) {
+    snprintf(name, sizeof name, "%d distinct", i);
+    for (int s = 0; s < STG_PLOT_MAX_SERIES + 4; s++) {
+      snprintf(series, sizeof series, "series %d", s);
+      add(&report, name, series, 10, 8);
+    }
+  }
+  char *svg = plot(state, &report);
+  assert_int_equal(10 * STG_PLOT_MAX_SERIES, count(svg, "<rect class=\"bar\""));
+  const double width = attribute(strstr(svg, "<svg"), "width");
+  assert_true(width >= 10 * STG_PLOT_MAX_SERIES * 11);
+  assert_true(attribute(bar_of(svg, "9 distinct, series 31"), "x") + 11 < width);
+  stg_free(svg);
+  stg_bench_report_finish(&report);
+}
+
+static void assert_lines(const char *text, size_t chars, const char *expected) {
+  struct stg_plot_line lines[STG_PLOT_MAX_LINES];
+  char found[256] = "";
+  const size_t n = stg_plot_wrap(text, chars, lines);
+  for (size_t i = 0; i < n; i++) {
+    const size_t used = strlen(found);
+    snprintf(found + used, sizeof found - used, "%s%.*s", i > 0 ? "|" : "", (int)lines[i].bytes,
+             lines[i].start);
+  }
+  assert_string_equal(expected, found);
+}
+
+static void names_are_broken_into_lines_and_never_cut(void **state) {
+  (void)state;
+  assert_lines("1 op", 10, "1 op");
+  assert_lines("", 10, "");
+  assert_lines("32 rows, 8 ops", 11, "32 rows,|8 ops");
+  assert_lines("first result, empty cache", 30, "first result, empty cache");
+  assert_lines("calls, a second thread creating 50 new tables", 16,
+               "calls,|a second thread|creating 50 new|tables");
+  assert_lines("unbreakable", 4, "unbreakable");
+  assert_lines("unbreakable x", 0, "unbreakable|x");
+  assert_lines("a b c d e f g h i j", 1, "a|b|c|d|e|f|g|h i j");
+  assert_lines(" a  b ", 1, "|a|b");
+  assert_lines("äöü äöü", 7, "äöü äöü");
+  assert_int_equal(3, stg_plot_chars("äöü", strlen("äöü")));
 }
 
 static void warm_up_is_drawn_by_wall_time(void **state) {
@@ -213,6 +339,13 @@ int main(void) {
                                       temp_folder_teardown),
       cmocka_unit_test_setup_teardown(a_wide_span_is_logarithmic, temp_folder_setup,
                                       temp_folder_teardown),
+      cmocka_unit_test_setup_teardown(a_series_has_one_colour_in_all_panels_and_ours_is_first,
+                                      temp_folder_setup, temp_folder_teardown),
+      cmocka_unit_test_setup_teardown(a_group_is_as_wide_as_its_bars_and_warm_rows_are_left_out,
+                                      temp_folder_setup, temp_folder_teardown),
+      cmocka_unit_test_setup_teardown(more_bars_than_a_readme_shows_make_it_wider,
+                                      temp_folder_setup, temp_folder_teardown),
+      cmocka_unit_test(names_are_broken_into_lines_and_never_cut),
       cmocka_unit_test_setup_teardown(warm_up_is_drawn_by_wall_time, temp_folder_setup,
                                       temp_folder_teardown),
       cmocka_unit_test_setup_teardown(is_well_formed_whatever_the_names, temp_folder_setup,

@@ -14,6 +14,7 @@
 #include <steergraph/steergraph.h>
 
 #include "engine/hostmem.h"
+#include "runtime/base/alloc.h"
 #include "runtime/device.h"
 #include "tests/support/host_device.h"
 
@@ -312,36 +313,118 @@ static void steps_ahead_on_two_streams_get_what_their_slots_meant(void **state) 
   }
 }
 
-/* Four vectors a slot are more than the buffers are made for. */
+/* A table of many layers and wide rows, with a vector of its own for each layer of a slot. */
+#define LAYERS 32
+
+struct wide {
+  struct bed bed; /* the engine and its streams */
+  stg_steer *steer;
+  stg_frame *frame;
+  uint32_t width, slots;
+  stg_vector vectors[4][LAYERS];
+};
+
+static void open_wide(struct wide *wide, uint32_t width, uint32_t slots) {
+  stg_error error = STG_ERROR_INIT;
+  const stg_steer_desc desc = {.struct_size = sizeof desc,
+                               .hidden_size = width,
+                               .layers = LAYERS,
+                               .dtype = STG_F32,
+                               .max_rows = ROWS,
+                               .max_slots = slots};
+  float *values = stg_calloc(width, sizeof *values);
+  assert_non_null(values);
+  open_bed(&wide->bed, 0);
+  wide->width = width;
+  wide->slots = slots;
+  ok(stg_steer_create(wide->bed.engine, &desc, &wide->steer, &error), &error);
+  ok(stg_frame_create(wide->steer, &wide->frame, &error), &error);
+  for (uint32_t v = 0; v < slots * LAYERS; v++) {
+    for (uint32_t j = 0; j < width; j++) {
+      values[j] = element(v, j);
+    }
+    ok(stg_vector_intern(wide->bed.engine, STG_F32, values, width,
+                         &wide->vectors[v / LAYERS][v % LAYERS], &error),
+       &error);
+  }
+  stg_free(values);
+  host_device_reset_calls();
+}
+
+static void close_wide(struct wide *wide) {
+  stg_error error = STG_ERROR_INIT;
+  stg_frame_destroy(wide->frame);
+  ok(stg_steer_destroy(wide->steer, &error), &error);
+  for (uint32_t v = 0; v < wide->slots * LAYERS; v++) {
+    ok(stg_vector_release(wide->bed.engine, wide->vectors[v / LAYERS][v % LAYERS], &error), &error);
+  }
+  close_bed(&wide->bed);
+}
+
+static void set_wide(struct wide *wide, uint32_t slot) {
+  stg_error error = STG_ERROR_INIT;
+  stg_op_call calls[LAYERS];
+  stg_chain chains[LAYERS];
+  for (uint32_t layer = 0; layer < LAYERS; layer++) {
+    calls[layer] = (stg_op_call){.op = "add", .vectors = {wide->vectors[slot][layer]}};
+    chains[layer] = (stg_chain){.layer = layer, .ops = &calls[layer], .n_ops = 1};
+  }
+  ok(stg_steer_slot_set(wide->steer, slot, chains, LAYERS, &error), &error);
+}
+
+/* One row of each slot, steered at every layer in turn. */
+static void pass_wide(struct wide *wide) {
+  stg_error error = STG_ERROR_INIT;
+  const int32_t map[4] = {0, 1, 2, 3};
+  const stg_step step = {.struct_size = sizeof step, .row_map = map, .rows = wide->slots};
+  const size_t n = (size_t)wide->slots * wide->width;
+  float *hidden = stg_calloc(n, sizeof *hidden);
+  assert_non_null(hidden);
+  ok(stg_steer_step(wide->frame, &step, wide->bed.streams[0], &error), &error);
+  for (uint32_t layer = 0; layer < LAYERS; layer++) {
+    const stg_apply apply = {.struct_size = sizeof apply, .layer = layer, .hidden = hidden};
+    ok(stg_steer_apply(wide->frame, &apply, wide->bed.streams[0], &error), &error);
+  }
+  ok(stg_stream_synchronize(stg_mem_device(wide->bed.engine), wide->bed.streams[0], &error),
+     &error);
+  for (size_t at = 0; at < n; at++) {
+    const uint32_t slot = (uint32_t)(at / wide->width), j = (uint32_t)(at % wide->width);
+    float sum = 0;
+    for (uint32_t layer = 0; layer < LAYERS; layer++) {
+      sum += element(slot * LAYERS + layer, j);
+    }
+    assert_true(sum == hidden[at]);
+  }
+  stg_free(hidden);
+}
+
+/* However few slots there are, each may bring a vector for each of its layers. */
+static void a_slot_of_many_layers_is_sent_in_two_copies(void **state) {
+  (void)state;
+  struct wide wide;
+  open_wide(&wide, 1024, 1);
+  set_wide(&wide, 0);
+  assert_int_equal(0, host_device_calls().copies);
+  pass_wide(&wide);
+  assert_int_equal(2 + MAP, host_device_calls().copies);
+  close_wide(&wide);
+}
+
+/* Half a megabyte of vectors a slot. */
 static void more_than_a_buffer_holds_goes_out_while_slots_are_set(void **state) {
   (void)state;
-  struct bed bed;
-  struct pass pass;
-  open_bed(&bed, VECTORS);
-  for (uint32_t slot = 0; slot < SLOTS; slot++) {
-    stg_op_call ops[4];
-    stg_error error = STG_ERROR_INIT;
-    for (uint32_t k = 0; k < 4; k++) {
-      ops[k] = (stg_op_call){.op = "add",
-                             .vectors = {bed.vectors[4 * slot + k]},
-                             .params = {(float)k + 1},
-                             .params_given = 1};
-    }
-    const stg_chain chain = {.ops = ops, .n_ops = 4};
-    ok(stg_steer_slot_set(bed.steer, slot, &chain, 1, &error), &error);
+  struct wide wide;
+  open_wide(&wide, 4096, 4);
+  set_wide(&wide, 0);
+  assert_int_equal(0, host_device_calls().copies);
+  for (uint32_t slot = 1; slot < 4; slot++) {
+    set_wide(&wide, slot);
   }
   const size_t before = host_device_calls().copies;
-  assert_true(before > 0 && before <= 4);
-  issue(&bed, 0, 0, false, &pass);
-  assert_true(host_device_calls().copies <= before + 4 + MAP);
-  for (uint32_t r = 0; r < ROWS; r++) {
-    for (uint32_t at = 0; pass.map[r] >= 0 && at < 4 * HIDDEN; at++) {
-      const uint32_t k = at / HIDDEN, j = at % HIDDEN;
-      pass.expected[r][j] += (float)(k + 1) * element(4 * (uint32_t)pass.map[r] + k, j);
-    }
-  }
-  wait_and_check(&bed, &pass, 1);
-  close_bed(&bed);
+  assert_true(before >= 3 && before <= 9);
+  pass_wide(&wide);
+  assert_true(host_device_calls().copies <= before + 3 + MAP);
+  close_wide(&wide);
 }
 
 /* A step whose copy fails leaves everything to be sent again. */
@@ -395,6 +478,7 @@ int main(void) {
       cmocka_unit_test(a_record_that_no_step_saw_is_never_sent),
       cmocka_unit_test(a_one_shot_sends_its_chains_together),
       cmocka_unit_test(steps_ahead_on_two_streams_get_what_their_slots_meant),
+      cmocka_unit_test(a_slot_of_many_layers_is_sent_in_two_copies),
       cmocka_unit_test(more_than_a_buffer_holds_goes_out_while_slots_are_set),
       cmocka_unit_test(a_copy_that_fails_is_made_up_for_by_the_next_step),
       cmocka_unit_test(a_lost_device_is_said_by_the_slot_already),

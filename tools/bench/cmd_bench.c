@@ -5,9 +5,10 @@
  */
 #include <string.h>
 
-#include "runtime/base/interrupt.h"
 #include "runtime/compile.h"
 #include "runtime/device.h"
+#include "tools/bench/cmd_bench_show.h"
+#include "tools/bench/show.h"
 #include "tools/bench/suite.h"
 #include "tools/command.h"
 #include "tools/options.h"
@@ -39,6 +40,9 @@ static const struct suite suites[] = {
 };
 #define N_SUITES (sizeof suites / sizeof suites[0])
 
+/* The one first word that is no suite. */
+#define SHOW "show"
+
 struct bench_run {
   struct stg_bench_options options;
   const char *plot; /* file, NULL: none */
@@ -59,7 +63,9 @@ static int check_words(const char *word, const struct bench_run *run) {
     found = is_chosen(&suites[i], word) ? &suites[i] : found;
   }
   int code = STG_EXIT_DONE;
-  if (found == NULL) {
+  if (strcmp(word, SHOW) == 0) {
+    code = stg_report_wrong("bench", "options of bench show come after its name");
+  } else if (found == NULL) {
     code = stg_report_wrong("bench", "unknown suite '%s'; there is %sall", word,
                             stg_strbuf_text(&names));
   } else if (options->n_words > 0 && (strcmp(word, "all") == 0 || !found->takes_words)) {
@@ -107,29 +113,6 @@ static stg_status run_chosen(const char *word, const struct bench_run *run,
   return status;
 }
 
-static int print_rows(const struct stg_bench_report *report,
-                      const struct stg_bench_machine *machine, bool as_json) {
-  struct stg_strbuf text = {0};
-  if (as_json) {
-    stg_bench_report_json(report, machine, &text);
-  } else {
-    stg_bench_report_print(report, machine, &text);
-  }
-  int code = stg_report_print(&text);
-  stg_strbuf_finish(&text);
-  return code;
-}
-
-static int write_plot(const struct stg_bench_report *report,
-                      const struct stg_bench_machine *machine, const char *path) {
-  struct stg_interrupt_hold hold;
-  stg_error err = STG_ERROR_INIT;
-  stg_interrupt_hold(&hold);
-  stg_status status = stg_bench_plot_write(report, machine, path, &err);
-  stg_interrupt_release(&hold);
-  return status == STG_OK ? STG_EXIT_DONE : stg_report_fail(&err);
-}
-
 /* Gives out the rows with the card that they were measured on, if there is one. */
 static int show_rows(const struct stg_bench_report *report, const struct bench_run *run) {
   struct stg_device *device = NULL;
@@ -143,10 +126,7 @@ static int show_rows(const struct stg_bench_report *report, const struct bench_r
     const char *dash = strchr(nvrtc.compiler, '-');
     machine.cuda = dash != NULL ? dash + 1 : nvrtc.compiler;
   }
-  int code = print_rows(report, &machine, run->json);
-  if (code == STG_EXIT_DONE && run->plot != NULL) {
-    code = write_plot(report, &machine, run->plot);
-  }
+  int code = stg_bench_show(report, &machine, run->json, run->plot);
   stg_device_close(device);
   return code;
 }
@@ -181,6 +161,9 @@ static int run_bench(const char *word, const struct bench_run *run) {
 }
 
 int stg_cmd_bench(int argc, char **argv) {
+  if (argc > 1 && strcmp(argv[1], SHOW) == 0) {
+    return stg_cmd_bench_show(argc - 1, argv + 1);
+  }
   struct bench_run run = {0};
   const struct stg_option table[] = {
       {"--json", NULL, "print one JSON array of rows", NULL, &run.json},
@@ -201,7 +184,9 @@ int stg_cmd_bench(int argc, char **argv) {
     stg_strbuf_printf(&details, "  %-9s %s\n", suites[i].name, suites[i].summary);
   }
   stg_strbuf_str(&details, "  all       every suite\n\nDevice times are cold: lines of launches "
-                           "over buffers that exceed the L2 together.");
+                           "over buffers that exceed the L2 together.\n"
+                           "`steergraph bench show FILE.json` prints or draws rows of an earlier "
+                           "run.");
   const struct stg_grammar grammar = {
       .name = "bench",
       .words = "SUITE [SPEC...]",

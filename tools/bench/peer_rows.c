@@ -6,81 +6,27 @@
 #include <string.h>
 
 #include "specs/json.h"
+#include "tools/bench/row_json.h"
 
-/* Keys that every row has; what follows them are its extras. */
-static const char *const fixed_keys[] = {"suite",  "name",    "series",    "card",
-                                         "driver", "cuda",    "median_us", "min_us",
-                                         "max_us", "wall_us", "floor_us",  "ratio"};
-
-static bool is_fixed(const char *key) {
-  for (size_t i = 0; i < sizeof fixed_keys / sizeof fixed_keys[0]; i++) {
-    if (strcmp(key, fixed_keys[i]) == 0) {
-      return true;
-    }
-  }
-  return false;
-}
-
-static stg_status read_text(const struct stg_json *row, const char *key, const char **ret,
-                            stg_error *reterr) {
-  struct stg_json value;
-  stg_status status = stg_json_get(row, key, &value, reterr);
-  return status == STG_OK ? stg_json_string(&value, ret, reterr) : status;
-}
-
-static stg_status read_time(const struct stg_json *row, const char *key, double *ret,
-                            stg_error *reterr) {
-  struct stg_json value;
-  float number = 0;
-  stg_status status = stg_json_get(row, key, &value, reterr);
-  if (status == STG_OK) {
-    status = stg_json_float(&value, &number, reterr);
-  }
-  if (status == STG_OK && number <= 0) {
-    status = stg_json_unexpected(&value, "a time above 0", reterr);
-  }
-  *ret = (double)number;
-  return status;
-}
-
-static stg_status read_times(const struct stg_json *object, struct stg_bench_row *row,
+/* What a row may leave out and a peer may not. One extra is kept for steergraph_x. */
+static stg_status check_peer(const struct stg_json *object, const struct stg_bench_row *row,
                              stg_error *reterr) {
-  stg_status status = read_time(object, "median_us", &row->device.median_us, reterr);
-  if (status == STG_OK) {
-    status = read_time(object, "min_us", &row->device.min_us, reterr);
-  }
-  if (status == STG_OK) {
-    status = read_time(object, "max_us", &row->device.max_us, reterr);
-  }
-  double wall = 0;
-  if (status == STG_OK) {
-    status = read_time(object, "wall_us", &wall, reterr);
-  }
-  row->wall = (struct stg_times){wall, wall, wall};
-  row->has_device = row->has_wall = true;
-  return status;
-}
-
-/* One is kept for steergraph_x. */
-static stg_status read_extras(const struct stg_json *object, struct stg_bench_row *row,
-                              stg_error *reterr) {
-  struct stg_json member;
-  stg_status status = STG_OK;
-  for (bool more = stg_json_first(object, &member); status == STG_OK && more;
-       more = stg_json_next(&member)) {
-    if (is_fixed(member.key)) {
-      continue;
-    }
-    float value = 0;
-    if (row->n_extras + 1 >= STG_BENCH_MAX_EXTRAS) {
-      return stg_json_error(reterr, STG_E_FORMAT, &member, "too many members");
-    }
-    status = stg_json_float(&member, &value, reterr);
-    if (status == STG_OK) {
-      stg_bench_row_extra(row, member.key, (double)value);
+  const struct {
+    const char *key;
+    bool known;
+  } members[] = {{"card", row->card != NULL},
+                 {"cuda", row->cuda != NULL},
+                 {"median_us", row->has_device},
+                 {"wall_us", row->has_wall}};
+  for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
+    if (!members[i].known) {
+      return stg_json_error(reterr, STG_E_FORMAT, object, "'%s' of a peer is null", members[i].key);
     }
   }
-  return status;
+  if (row->n_extras == STG_BENCH_MAX_EXTRAS) {
+    return stg_json_error(reterr, STG_E_FORMAT, object, "too many members");
+  }
+  return STG_OK;
 }
 
 static bool belongs(const struct stg_bench_row *row, const struct stg_peer_arg *cases,
@@ -96,25 +42,11 @@ static bool belongs(const struct stg_bench_row *row, const struct stg_peer_arg *
 /* Texts are borrowed from the document. */
 static stg_status read_row(const struct stg_json *object, const struct stg_peer_arg *cases,
                            size_t n_cases, struct stg_bench_row *ret_row, stg_error *reterr) {
-  struct stg_bench_row row = {0};
-  stg_status status = read_text(object, "suite", &row.suite, reterr);
+  struct stg_bench_row row;
+  int driver = 0;
+  stg_status status = stg_bench_row_read(object, &row, &driver, reterr);
   if (status == STG_OK) {
-    status = read_text(object, "name", &row.name, reterr);
-  }
-  if (status == STG_OK) {
-    status = read_text(object, "series", &row.series, reterr);
-  }
-  if (status == STG_OK) {
-    status = read_text(object, "card", &row.card, reterr);
-  }
-  if (status == STG_OK) {
-    status = read_text(object, "cuda", &row.cuda, reterr);
-  }
-  if (status == STG_OK) {
-    status = read_times(object, &row, reterr);
-  }
-  if (status == STG_OK) {
-    status = read_extras(object, &row, reterr);
+    status = check_peer(object, &row, reterr);
   }
   if (status == STG_OK && !belongs(&row, cases, n_cases)) {
     status = stg_json_error(reterr, STG_E_FORMAT, object, "'%s' of suite '%s' is none of its cases",
@@ -149,10 +81,7 @@ static stg_status read_all(const struct stg_json_doc *doc, const struct stg_peer
   for (bool more = status == STG_OK && stg_json_first(&root, &object); status == STG_OK && more;
        more = stg_json_next(&object)) {
     struct stg_bench_row row;
-    status = stg_json_expect_object(&object, reterr);
-    if (status == STG_OK) {
-      status = read_row(&object, cases, n_cases, &row, reterr);
-    }
+    status = read_row(&object, cases, n_cases, &row, reterr);
     if (status == STG_OK) {
       join(report, &row);
       status = stg_bench_report_add(report, &row, reterr);

@@ -12,67 +12,103 @@
 #include "tools/bench/suite.h"
 #include "tools/bench/svg.h"
 
-#define FOOT 40.0
+/* In pixels: what a README shows without making it smaller. */
+#define WIDTH 900.0
+#define MARGIN 16.0
+#define TITLE 28.0
+#define SUBTITLE 48.0
+#define LEGEND 66.0
+#define LEGEND_GAP 14.0
 
 static const struct stg_plot_choice choices[] = {
-    {.title = "Distinct ops in a batch of 32 requests of 64 rows",
+    {.title = "Prefill: 1 to 32 distinct ops among 32 requests of 64 rows, hidden 4096",
      .axis = "device time per apply",
      .suite = "steer",
      .suffixes = {" distinct"}},
-    {.title = "Ops per request, 32 requests of 64 rows",
+    {.title = "Prefill: 1 to 8 ops per request, 32 requests of 64 rows, hidden 4096",
      .axis = "device time per apply",
      .suite = "steer",
      .suffixes = {" op", " ops"}},
-    {.title = "Decode, one row per request", .axis = "device time per apply", .suite = "decode"},
-    {.title = "Warm-up", .axis = "wall time", .suite = "warmup", .wall = true},
+    {.title = "Decode: one row per request, hidden 4096",
+     .axis = "device time per apply",
+     .suite = "decode"},
+    {.title =
+         "Warm-up: a first result from an empty cache, from disk and from memory, and later calls",
+     .axis = "wall time",
+     .suite = "warmup",
+     .wall = true},
 };
 #define N_CHOICES (sizeof choices / sizeof choices[0])
 
-static void draw_foot(const struct stg_bench_machine *machine, double height,
+/* The panels of a plot and what they have in common. */
+struct drawing {
+  struct stg_plot_series series;
+  struct stg_plot_panel panels[N_CHOICES];
+  bool floors;
+  double width, height, head;
+};
+
+static void draw_head(const struct drawing *drawing, const struct stg_bench_machine *machine,
                       struct stg_strbuf *out) {
   struct stg_strbuf text = {0};
-  stg_strbuf_str(&text, machine->card != NULL ? machine->card : "no card");
+  const struct stg_svg_place title = {MARGIN, TITLE, 0, "start", "head"};
+  const struct stg_svg_place subtitle = {MARGIN, SUBTITLE, 0, "start", "note"};
+  stg_strbuf_printf(&text, "steergraph on %s", machine->card != NULL ? machine->card : "no card");
+  stg_svg_text(out, &title, stg_strbuf_text(&text));
+  out->failed = out->failed || text.failed;
+  stg_strbuf_finish(&text);
   if (machine->driver > 0) {
-    stg_strbuf_printf(&text, ", CUDA driver %d.%d", machine->driver / 1000,
+    stg_strbuf_printf(&text, "CUDA driver %d.%d; ", machine->driver / 1000,
                       machine->driver % 1000 / 10);
   }
   if (machine->cuda != NULL) {
-    stg_strbuf_printf(&text, ", NVRTC %s", machine->cuda);
+    stg_strbuf_printf(&text, "NVRTC %s; ", machine->cuda);
   }
-  stg_strbuf_str(&text, "; medians");
-  const struct stg_svg_place place = {20, height - FOOT / 2, 0, "start", 11};
-  stg_svg_text(out, &place, stg_strbuf_text(&text));
+  stg_strbuf_str(&text, "medians, lower is better; bars stand in the order of this legend");
+  stg_svg_text(out, &subtitle, stg_strbuf_text(&text));
   out->failed = out->failed || text.failed;
   stg_strbuf_finish(&text);
+  stg_plot_series_draw(&drawing->series, drawing->floors, MARGIN, drawing->width - MARGIN, LEGEND,
+                       out);
 }
 
-/* Draws the panels that have rows, one below the other; false when none has. */
-static bool draw(const struct stg_bench_report *report, const struct stg_bench_machine *machine,
-                 struct stg_plot_panel *panels, struct stg_strbuf *out) {
-  double width = 0;
-  double height = FOOT;
+/* False when no row is drawn. */
+static bool plan(const struct stg_bench_report *report, struct drawing *drawing) {
   for (size_t i = 0; i < N_CHOICES; i++) {
-    stg_plot_panel_init(report, &choices[i], &panels[i]);
-    if (panels[i].n_groups > 0) {
-      const double panel_width = stg_plot_panel_width(&panels[i]);
-      width = panel_width > width ? panel_width : width;
-      height += stg_plot_panel_height(&panels[i]);
+    stg_plot_panel_series(report, &choices[i], &drawing->series);
+  }
+  drawing->width = WIDTH;
+  for (size_t i = 0; i < N_CHOICES; i++) {
+    struct stg_plot_panel *panel = &drawing->panels[i];
+    stg_plot_panel_init(report, &choices[i], &drawing->series, panel);
+    const double width = stg_plot_panel_width(panel);
+    drawing->width = width > drawing->width ? width : drawing->width;
+    drawing->floors = drawing->floors || stg_plot_panel_has_floor(panel);
+  }
+  drawing->head = LEGEND + stg_plot_series_height(&drawing->series, drawing->floors) + LEGEND_GAP;
+  drawing->height = drawing->head;
+  for (size_t i = 0; i < N_CHOICES; i++) {
+    if (drawing->panels[i].n_groups > 0) {
+      drawing->height += stg_plot_panel_height(&drawing->panels[i], drawing->width);
     }
   }
-  if (!(width > 0)) {
-    return false;
-  }
-  stg_svg_open(out, width, height);
-  double top = 0;
+  return drawing->series.n > 0;
+}
+
+/* Panels that have rows stand one below the other. */
+static void draw(const struct drawing *drawing, const struct stg_bench_machine *machine,
+                 struct stg_strbuf *out) {
+  double top = drawing->head;
+  stg_svg_open(out, drawing->width, drawing->height);
+  draw_head(drawing, machine, out);
   for (size_t i = 0; i < N_CHOICES; i++) {
-    if (panels[i].n_groups > 0) {
-      stg_plot_panel_draw(&panels[i], top, out);
-      top += stg_plot_panel_height(&panels[i]);
+    const struct stg_plot_panel *panel = &drawing->panels[i];
+    if (panel->n_groups > 0) {
+      stg_plot_panel_draw(panel, drawing->width, top, out);
+      top += stg_plot_panel_height(panel, drawing->width);
     }
   }
-  draw_foot(machine, height, out);
   stg_svg_close(out);
-  return true;
 }
 
 stg_status stg_bench_plot_check(const char *path, stg_error *reterr) {
@@ -96,24 +132,24 @@ stg_status stg_bench_plot_check(const char *path, stg_error *reterr) {
 stg_status stg_bench_plot_write(const struct stg_bench_report *report,
                                 const struct stg_bench_machine *machine, const char *path,
                                 stg_error *reterr) {
-  struct stg_plot_panel *panels = stg_calloc(N_CHOICES, sizeof *panels);
-  if (panels == NULL) {
-    return stg_error_memory(reterr, "the panels of a plot", N_CHOICES * sizeof *panels);
+  struct drawing *drawing = stg_calloc(1, sizeof *drawing);
+  if (drawing == NULL) {
+    return stg_error_memory(reterr, "the panels of a plot", sizeof *drawing);
   }
   struct stg_strbuf text = {0};
   stg_status status = STG_OK;
-  if (!draw(report, machine, panels, &text)) {
-    status =
-        stg_error_set(reterr, STG_E_INVALID,
-                      "--plot '%s': no row that is drawn; run steer, decode, warmup or all", path);
-  }
-  if (status == STG_OK) {
+  if (plan(report, drawing)) {
+    draw(drawing, machine, &text);
     status = stg_strbuf_status(&text, reterr);
+  } else {
+    status = stg_error_set(reterr, STG_E_INVALID,
+                           "--plot '%s': no row that is drawn; steer, decode and warmup have some",
+                           path);
   }
   if (status == STG_OK) {
     status = stg_file_write_atomic(path, text.data, text.len, 0644, reterr);
   }
   stg_strbuf_finish(&text);
-  stg_free(panels);
+  stg_free(drawing);
   return status;
 }

@@ -14,11 +14,12 @@ void stg_svg_escape(struct stg_strbuf *out, const char *text);
 void stg_svg_open(struct stg_strbuf *out, double width, double height);
 void stg_svg_close(struct stg_strbuf *out);
 
-/* Where a text stands: `anchor` is "start", "middle" or "end"; turned by `degrees` about (x, y). */
+/* Where a text stands: `anchor` is "start", "middle" or "end"; turned by `degrees` about (x, y).
+ * `style` is a class of the drawing: "head", "title", "note", "key", "name", "value". */
 struct stg_svg_place {
   double x, y, degrees;
   const char *anchor;
-  double size;
+  const char *style;
 };
 void stg_svg_text(struct stg_strbuf *out, const struct stg_svg_place *place, const char *text);
 /** `style` is a class of the drawing: "grid", "axis", "floor". */

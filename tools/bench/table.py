@@ -11,7 +11,9 @@ SPEC...` by older versions, which had a "kernel" and no "series", keep their own
 
 Of a run the README shows, per workload of the suites steer and decode, our time, the floor, how many
 times ours each PyTorch peer takes, and how many times that of the same batch unsteered ours is, where
-that was measured; and what is said of warming up. All else stays in the file.
+that was measured; what a batch takes whose vectors come by RPC; and what is said of warming up. All
+else stays in the file. Under them it shows the run's plot, which `steergraph bench show` draws into
+a file of the same name, NAME.svg.
 """
 import argparse
 import datetime
@@ -41,7 +43,14 @@ ROW_TEXTS = ("suite", "name", "series", "card", "cuda")
 ROW_NUMBERS = ("median_us", "min_us", "max_us", "wall_us", "floor_us", "ratio")
 NO_NUMBERS = ("inf", "-inf", "nan")  # as the bench writes them; only extras may be so
 OURS = "steergraph"
-SHOWN_SUITES = ("steer", "decode")
+GROUPS = {
+    "steer": "prefill",
+    "hidden": "single ops, hidden 2048",
+    "norm": "add + RMSNorm",
+    "decode": "decode",
+}
+RPC_OURS = "steergraph in one call"
+RPC_OTHERS = ("SHA-256, adaptive", "SHA-256, eager launches")
 PEERS = {
     "torch eager loop": "eager loop",
     "torch.compile loop (dynamic)": "compiled loop",
@@ -51,11 +60,11 @@ PEERS = {
     "torch row-wise": "row-wise",
     "torch.compile row-wise": "row-wise compiled",
     "torch uniform op": "whole-batch op",
-    "torch eager op": "single ops",
-    "torch.compile op (dynamic)": "single ops compiled",
-    "torch.compile op (reduce-overhead)": "single ops reduce-overhead",
-    "torch add + rms_norm in a graph": "add + norm in a graph",
-    "torch.compile add + rms_norm in a graph": "add + norm compiled in a graph",
+    "torch eager op": "eager",
+    "torch.compile op (dynamic)": "compiled",
+    "torch.compile op (reduce-overhead)": "reduce-overhead",
+    "torch add + rms_norm in a graph": "in a graph",
+    "torch.compile add + rms_norm in a graph": "compiled, in a graph",
 }
 
 
@@ -203,24 +212,45 @@ def calls_text(calls) -> str:
     return "never" if isinstance(calls, str) else f"{calls:.0f}"
 
 
-def workload_lines(rows: list[dict]) -> list[str]:
+def group_of(row: dict) -> str | None:
+    """The table that shows a row of ours: workloads of one kind, which have the same peers."""
+    if row["series"] != OURS or row["ratio"] is None or row["name"].endswith(", warm"):
+        return None
+    if row["suite"] == "steer":
+        return next((name for name in ("hidden", "norm") if row["name"].startswith(name)), "steer")
+    return row["suite"] if row["suite"] == "decode" else None
+
+
+def workload_lines(rows: list[dict], group: str) -> list[str]:
     """Per workload: our time, the floor, the ratio, over unsteered, and each peer's time over ours."""
     times = {(row["suite"], row["name"], row["series"]): row["median_us"] for row in rows}
-    ours = [row for row in rows if row["series"] == OURS and row["suite"] in SHOWN_SUITES]
-    ours = [row for row in ours if row["ratio"] is not None and not row["name"].endswith(", warm")]
+    ours = [row for row in rows if group_of(row) == group]
     keys = [(row["suite"], row["name"]) for row in ours]
     peers = [peer for peer in PEERS if any(times.get((*key, peer)) for key in keys)]
     over = ["over unsteered"] if any("unsteered_x" in row for row in ours) else []
     table = []
     for row, key in zip(ours, keys):
-        line = [f"{row['suite']}: {row['name']}", f"{row['median_us']:.2f}", f"{row['floor_us']:.2f}"]
+        line = [row["name"], f"{row['median_us']:.2f}", f"{row['floor_us']:.2f}"]
         line.append(f"{row['ratio']:.2f}")
         line += [factor_text(row.get("unsteered_x")) for _ in over]
         for peer in peers:
             time = times.get((*key, peer))
             line.append(times_text(time / row["median_us"]) if time else "")
         table.append(line)
-    head = ["workload", "steergraph, µs", "floor, µs", "ratio", *over, *(PEERS[peer] for peer in peers)]
+    head = [GROUPS[group], "steergraph, µs", "floor, µs", "ratio", *over]
+    return lines_of(head + [PEERS[peer] for peer in peers], table, (0,)) if table else []
+
+
+def rpc_lines(rows: list[dict]) -> list[str]:
+    """Bytes of vectors in, steered rows out: our one call, and what others take over ours."""
+    times = {(row["name"], row["series"]): row["wall_us"] for row in rows if row["suite"] == "rpc"}
+    table = []
+    for (name, series), time in times.items():
+        if series == RPC_OURS and time:
+            others = [times.get((name, other)) for other in RPC_OTHERS]
+            table.append([name, f"{time:.1f}",
+                          *(times_text(other / time) if other else "" for other in others)])
+    head = ["RPC: vectors in, rows out", "steergraph, µs", *RPC_OTHERS]
     return lines_of(head, table, (0,)) if table else []
 
 
@@ -243,7 +273,8 @@ def render_run(run: dict) -> list[str]:
     lines = [", ".join(facts) + ":"]
     if "kernel" in first:
         return lines + ["", *lines_of(list(HEAD), [cells(row) for row in run["rows"]], TEXT_COLUMNS)]
-    parts = [part for part in (workload_lines(run["rows"]), warmup_lines(run["rows"])) if part]
+    parts = [workload_lines(run["rows"], group) for group in GROUPS]
+    parts = [part for part in (*parts, rpc_lines(run["rows"]), warmup_lines(run["rows"])) if part]
     for part in parts:
         lines += ["", *part]
     return lines if parts else [*lines, "", "No row that is shown here."]
@@ -254,6 +285,9 @@ def render(root: pathlib.Path) -> str:
     for path in sorted((root / RESULTS).glob("*.json")):
         place = path.relative_to(root).as_posix()
         blocks.append("\n".join(render_run(read_run(path.read_bytes(), place))))
+        plot = path.with_suffix(".svg")
+        if plot.is_file():
+            blocks.append(f"![The times of this run as bars]({plot.relative_to(root).as_posix()})")
     return "\n\n".join(blocks) if blocks else NOTHING
 
 

@@ -117,11 +117,11 @@ typedef struct stg_chain {
  * captures.
  * @return STG_E_INVALID (layer, vector width or parameter, with the values), STG_E_NOT_DECLARED (an
  * op or a chain longer than declared), STG_E_CAPACITY (slot, vectors or records),
- * STG_E_NOT_FOUND (vector), STG_E_DEVICE_LOST; STG_E_PENDING while a chain with a user op waits for
- * its kernel, and what the compiler said (STG_E_COMPILE) when it refused that; on CUDA alone. The
- * slot is unchanged on failure. Any thread. Waits
- * for the device only where the record pool is full of records still in use, or where slots bring
- * more than half a megabyte, which goes out at once, faster than it can be sent.
+ * STG_E_NOT_FOUND (vector), STG_E_CUDA, STG_E_DEVICE_LOST, STG_E_FORKED; STG_E_PENDING while a
+ * chain with a user op waits for its kernel, and what the compiler said (STG_E_COMPILE) when it
+ * refused that; on CUDA alone. The slot is unchanged on failure. Any thread. Waits for the device
+ * only where the record pool is full of records still in use, or where slots bring more than half a
+ * megabyte, faster than it can be sent: that goes out at once.
  */
 STG_API STG_NODISCARD stg_status stg_steer_slot_set(stg_steer *steer, uint32_t slot,
                                                     const stg_chain *chains, size_t n_chains,
