@@ -195,14 +195,15 @@ static stg_status fetch_cubin(const struct compilation *c, struct stg_kernel_ima
   return STG_OK;
 }
 
-/* NVRTC asks this at several points of a compile. */
-static int wants_to_stop(void *payload, void *reserved) {
-  (void)reserved;
-  return atomic_load((const atomic_bool *)payload) ? 1 : 0;
+static bool is_cancelled(const struct stg_kernel_request *request) {
+  return stg_nvrtc_is_ending() || (request->cancel != NULL && atomic_load(request->cancel));
 }
 
-static bool is_cancelled(const struct stg_kernel_request *request) {
-  return request->cancel != NULL && atomic_load(request->cancel);
+/* NVRTC asks this at several points of a compile; `payload` is the request. */
+static int wants_to_stop(void *payload, void *reserved) {
+  (void)reserved;
+  stg_nvrtc_stay_ahead();
+  return is_cancelled(payload) ? 1 : 0;
 }
 
 static stg_status cancelled(const struct stg_kernel_request *request, stg_error *reterr) {
@@ -217,8 +218,9 @@ static stg_status create_and_compile(struct compilation *c,
   if (result != NVRTC_SUCCESS) {
     return stg_nvrtc_fail(c->nvrtc, result, "nvrtcCreateProgram", reterr);
   }
-  if (request->cancel != NULL && c->nvrtc->set_flow_callback != NULL) {
-    result = c->nvrtc->set_flow_callback(c->program, wants_to_stop, request->cancel);
+  struct stg_kernel_request asked = *request;
+  if (c->nvrtc->set_flow_callback != NULL) {
+    result = c->nvrtc->set_flow_callback(c->program, wants_to_stop, &asked);
     if (result != NVRTC_SUCCESS) {
       return stg_nvrtc_fail(c->nvrtc, result, "nvrtcSetFlowCallback", reterr);
     }
@@ -302,8 +304,13 @@ static stg_status compile_image(const struct stg_kernel_request *request, const 
     log_interval(log, "load", &load, "", c.nvrtc->path);
   }
   uint64_t entered_ns = stg_clock_ns();
+  if (!stg_nvrtc_enter()) {
+    return cancelled(request, reterr);
+  }
   status = compile(&c, request, log, &image, reterr);
   finish_compilation(&c);
+  stg_nvrtc_stay_ahead();
+  stg_nvrtc_leave();
   log_compile(log, request, entered_ns, status);
   if (status != STG_OK) {
     stg_free(image.cubin);

@@ -43,7 +43,8 @@ STG_NODISCARD stg_status stg_nvrtc_archs(int *ret, size_t capacity, size_t *ret_
  * whole log (error) and the numbered source (debug) go to `log`. STG_E_UNSUPPORTED names the
  * architectures that this NVRTC knows. STG_E_NO_DEVICE: NVRTC or its builtins library is missing.
  * STG_E_CANCELLED soon after the request's flag is set, where this NVRTC can be stopped (it has
- * nvrtcSetFlowCallback); another one compiles to the end first, and the result is dropped.
+ * nvrtcSetFlowCallback); another one compiles to the end first, and the result is dropped. So it is
+ * when the process ends, which waits for that.
  * Says in the log (info) of each call which thread was in NVRTC, and from when to when, in seconds
  * of CLOCK_MONOTONIC; likewise, once in the process, of the library's load:
  *   "nvrtc: load on thread 71 from 12.000000000 to 12.300000000 (300.0 ms): PATH"

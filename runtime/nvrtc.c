@@ -9,7 +9,10 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
@@ -41,6 +44,12 @@ static const struct nvrtc_row nvrtc_rows[] = {
 #undef STG_NVRTC_FN
 };
 
+/* How long a process that ends waits for who is in NVRTC: 10 s, a poll each 2 ms. */
+#define END_POLL_NS 2000000
+#define END_POLLS 5000
+/* How often that is registered: by then NVRTC has made all that it makes at first use. */
+#define MOST_REGISTERED 1000
+
 /* Newest first; "" is the loader's own search, which also finds what the host has loaded. */
 static const char *const nvrtc_names[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
 static const char *const nvrtc_folders[] = {
@@ -55,6 +64,9 @@ static stg_status nvrtc_status;
 static stg_error nvrtc_error;
 static atomic_bool nvrtc_loaded, nvrtc_load_taken;
 static struct stg_nvrtc_load nvrtc_load;
+static pid_t nvrtc_owner; /* the process that loaded it */
+static atomic_uint nvrtc_inside, nvrtc_registered;
+static atomic_bool nvrtc_ending;
 static pthread_once_t nvrtc_once = PTHREAD_ONCE_INIT;
 
 /* A file that is there but does not load tells more than one that is not. */
@@ -147,6 +159,45 @@ static stg_status preload_builtins(struct stg_nvrtc *table, stg_error *reterr) {
   return STG_OK;
 }
 
+/*
+ * At exit, ahead of NVRTC's own destructors, since it is registered behind them. Not in a child,
+ * where the threads that were inside do not exist; and not for ever, if one of them is this one.
+ */
+static void end_nvrtc(void) {
+  const struct timespec pause = {.tv_nsec = END_POLL_NS};
+  atomic_store(&nvrtc_ending, true);
+  for (unsigned i = 0; i < END_POLLS && getpid() == nvrtc_owner; i++) {
+    if (atomic_load(&nvrtc_inside) == 0) {
+      return;
+    }
+    nanosleep(&pause, NULL);
+  }
+}
+
+void stg_nvrtc_stay_ahead(void) {
+  if (atomic_load(&nvrtc_registered) < MOST_REGISTERED && !atomic_load(&nvrtc_ending)) {
+    atomic_fetch_add(&nvrtc_registered, 1);
+    (void)atexit(end_nvrtc);
+  }
+}
+
+bool stg_nvrtc_enter(void) {
+  atomic_fetch_add(&nvrtc_inside, 1);
+  if (atomic_load(&nvrtc_ending)) {
+    atomic_fetch_sub(&nvrtc_inside, 1);
+    return false;
+  }
+  return true;
+}
+
+void stg_nvrtc_leave(void) {
+  atomic_fetch_sub(&nvrtc_inside, 1);
+}
+
+bool stg_nvrtc_is_ending(void) {
+  return atomic_load(&nvrtc_ending);
+}
+
 static void load_nvrtc(void) {
   void *library = NULL;
   nvrtc_load = (struct stg_nvrtc_load){.thread = stg_thread_id(), .from_ns = stg_clock_ns()};
@@ -160,6 +211,10 @@ static void load_nvrtc(void) {
   }
   if (nvrtc_status == STG_OK) {
     nvrtc_status = preload_builtins(&nvrtc_table, &nvrtc_error);
+  }
+  nvrtc_owner = getpid();
+  if (nvrtc_status == STG_OK && atexit(end_nvrtc) != 0) {
+    nvrtc_status = stg_error_memory(&nvrtc_error, "what is to be done at exit", 0);
   }
   nvrtc_load.to_ns = stg_clock_ns();
   atomic_store(&nvrtc_loaded, nvrtc_status == STG_OK);

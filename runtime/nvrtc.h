@@ -43,6 +43,19 @@ struct stg_nvrtc_load {
 bool stg_nvrtc_take_load(struct stg_nvrtc_load *ret_load);
 
 /**
+ * Before and after all calls that concern a program. A process that ends waits for those inside,
+ * which stg_nvrtc_is_ending tells to give up: NVRTC's own data must not go from under them. False:
+ * the process ends, do not call.
+ */
+STG_NODISCARD bool stg_nvrtc_enter(void);
+void stg_nvrtc_leave(void);
+bool stg_nvrtc_is_ending(void);
+/** Be ahead of destructors that NVRTC has registered by now. For its callbacks, and after a
+ * compile.
+ */
+void stg_nvrtc_stay_ahead(void);
+
+/**
  * nvrtcCompileProgram with Ctrl-C put off: NVRTC has handlers of its own for SIGINT and SIGTERM
  * meanwhile, which end the process with status 4 or lose the signal.
  */
