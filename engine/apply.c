@@ -179,12 +179,20 @@ static stg_status capture_kernel(const stg_frame *frame, const struct stg_kernel
                                  stg_error *reterr) {
   const struct stg_kernel_set *set = frame->steer->kernels;
   const enum stg_tile tile = stg_steer_capture_tile(frame->plan->shape.rows);
+  const struct stg_kernel *declared = &set->kernels[STG_TIER_DECLARED][tile];
   *ret_kernel = stg_kernels_for_capture(set, tile);
-  return *ret_kernel != NULL
-             ? STG_OK
-             : stg_error_set(reterr, STG_E_NOT_WARM,
-                             "kernel '%s' is not there yet: capture when no slot_set is pending",
-                             set->kernels[STG_TIER_DECLARED][tile].signature);
+  if (*ret_kernel != NULL) {
+    return STG_OK;
+  }
+  if (stg_kernel_state(declared) == STG_KERNEL_FAILED) {
+    return stg_error_set(reterr, STG_E_COMPILE,
+                         "kernel '%s' could not be made, as slot_set and the log say: without it "
+                         "nothing can be captured with this table",
+                         declared->signature);
+  }
+  return stg_error_set(reterr, STG_E_NOT_WARM,
+                       "kernel '%s' is not there yet: capture when no slot_set is pending",
+                       declared->signature);
 }
 
 static stg_status apply_cuda(stg_frame *frame, const stg_apply *apply, int64_t stride,

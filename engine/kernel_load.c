@@ -74,6 +74,7 @@ static void done(struct stg_job *job) {
   struct stg_kernel_set *set = kernel->set;
   struct stg_engine *engine = set->engine;
   const bool failed = kernel->made != STG_OK && kernel->made != STG_E_CANCELLED;
+  const stg_error error = kernel->error; /* another job may begin as soon as the state is set */
   pthread_mutex_lock(&set->lock);
   const bool ready = stg_kernel_state(kernel) == STG_KERNEL_READY;
   if (!ready) {
@@ -87,7 +88,7 @@ static void done(struct stg_job *job) {
     atomic_fetch_add(&engine->counters.kernel_swaps, 1);
   } else if (failed && !ready) {
     stg_log_printf(&engine->log, STG_LOG_WARN, "kernel '%s' could not be made: %s",
-                   kernel->signature, kernel->error.message);
+                   kernel->signature, error.message);
   }
   stg_kernel_set_unref(set);
 }
@@ -100,11 +101,13 @@ stg_status stg_kernel_ask(struct stg_kernel *kernel, bool urgent, bool retry, st
   if (state == STG_KERNEL_ABSENT || (state == STG_KERNEL_FAILED && retry)) {
     kernel->job.run = run;
     kernel->job.done = done;
+    const stg_status before = kernel->made;
     kernel->made = STG_E_CANCELLED; /* unless it runs */
     stg_kernel_set_ref(set);
     atomic_store_explicit(&kernel->state, STG_KERNEL_ASKED, memory_order_release);
     status = stg_tiers_submit(set->engine->tiers, &kernel->job, urgent, reterr);
     if (status != STG_OK) {
+      kernel->made = before;
       atomic_store_explicit(&kernel->state, state, memory_order_release);
       stg_kernel_set_unref(set); /* not the last: the caller has one */
     }

@@ -6,7 +6,8 @@
  * no frame uses stays, up to a limit: the plan, and likewise the exec, that was idle longest goes
  * first. An exec belongs to one plan and one stream; the engine is one context.
  *
- * The table's lock is a leaf. Nothing is allocated, instantiated or destroyed under it.
+ * The table's lock is a leaf. Nothing is instantiated or destroyed under it, and nothing allocated
+ * but a larger hash.
  */
 #ifndef STG_ENGINE_PLAN_H
 #define STG_ENGINE_PLAN_H

@@ -161,12 +161,14 @@ static stg_status preload_builtins(struct stg_nvrtc *table, stg_error *reterr) {
 
 /*
  * At exit, ahead of NVRTC's own destructors, since it is registered behind them. Not in a child,
- * where the threads that were inside do not exist; and not for ever, if one of them is this one.
+ * where the threads that were inside do not exist; and not for ever, if one of them is this one:
+ * all that are registered share one wait.
  */
 static void end_nvrtc(void) {
+  static unsigned polls = END_POLLS;
   const struct timespec pause = {.tv_nsec = END_POLL_NS};
   atomic_store(&nvrtc_ending, true);
-  for (unsigned i = 0; i < END_POLLS && getpid() == nvrtc_owner; i++) {
+  for (; polls > 0 && getpid() == nvrtc_owner; polls--) {
     if (atomic_load(&nvrtc_inside) == 0) {
       return;
     }

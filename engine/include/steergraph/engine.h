@@ -36,9 +36,10 @@ typedef enum stg_compile_mode {
   STG_COMPILE_NEVER = 2,   /* no NVRTC: STG_E_NOT_WARM names the signature, unless a cache has the
                               declared kernels, or general ones that will do */
   /*
-   * Threads of the engine compile, never the caller's. stg_steer_create waits for general kernels,
-   * which run all built-in ops, unless a cache has the declared ones; these follow, and serve from
-   * a later step on, with the same bits. Slots with user ops are STG_E_PENDING until then.
+   * Threads of the engine compile, not the caller's, unless none can be started. stg_steer_create
+   * waits for general kernels, which run all built-in ops, unless a cache has the declared ones;
+   * these follow, and serve from a later step on, with the same bits. Slots with user ops are
+   * STG_E_PENDING until then.
    */
   STG_COMPILE_BACKGROUND = 3
 } stg_compile_mode;
@@ -159,8 +160,9 @@ typedef struct stg_stats {
   uint64_t graphs_created, graph_updates, graph_launches, plain_launches, graph_fallbacks;
   uint64_t steps, applies;
   uint64_t vectors_live, vector_bytes, vector_intern_hits, gram_pairs, gram_hits;
-  /* Sums over steps: rows that are not padding, and how many rows their buckets have beyond; and
-   * the same of requests. */
+  /* Sums over steps: rows that are not padding (of row maps on the device all rows), and how many
+   * rows their buckets have beyond; and the same of requests, of which a row map on the device
+   * counts as one where the step gives no number. */
   uint64_t step_rows, step_pad_rows;
   uint64_t step_requests, step_pad_requests;
   /* Sums over applies, but for those that a host captured, whose replays are not seen: rows with a
@@ -175,10 +177,10 @@ typedef struct stg_stats {
   uint64_t pinned_bytes;
   uint64_t kernels_live, kernel_bytes; /* loaded now, and their code on the device */
   uint64_t plans_live, graphs_live, plan_evictions, graph_evictions;
-  /* background: declared kernels that took over from general ones; jobs now, and those that found
-   * the queue full; threads started */
-  uint64_t kernel_swaps, compiles_queued, compiles_running, compiles_refused, compile_threads;
   uint64_t plan_bytes; /* host memory of plans and graphs, without what the driver keeps */
+  /* background: declared kernels that became ready while general ones served; jobs now, and those
+   * that found the queue full; threads started */
+  uint64_t kernel_swaps, compiles_queued, compiles_running, compiles_refused, compile_threads;
 } stg_stats;
 /** Fills nothing when struct_size is not that of this version: the caller's struct is another. */
 STG_API void stg_engine_stats(const stg_engine *engine, stg_stats *stats);

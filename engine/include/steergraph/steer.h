@@ -84,7 +84,8 @@ STG_API STG_NODISCARD stg_status stg_steer_bytes(stg_engine *engine, const stg_s
  * what must be there at once. Tables that declare the same share kernels. The compile of a user op
  * begins here, when a table first declares it.
  * @return STG_E_INVALID names the field and the value; STG_E_NOT_WARM with compile=never;
- * STG_E_COMPILE.
+ * STG_E_COMPILE; STG_E_NO_DEVICE without an NVRTC to compile with; STG_E_NO_MEMORY, STG_E_CUDA,
+ * STG_E_DEVICE_LOST, STG_E_FORKED.
  */
 STG_API STG_NODISCARD stg_status stg_steer_create(stg_engine *engine, const stg_steer_desc *desc,
                                                   stg_steer **ret_steer, stg_error *reterr);
@@ -217,7 +218,8 @@ typedef struct stg_apply {
  * (griddepcontrol.wait) before it reads what this one writes, or writes what it reads.
  * @return STG_E_INVALID for a layer, stride, pointer or overlap that cannot be, with the values,
  * and before the first step; STG_E_NOT_WARM in a capture while the kernel of a declared user op is
- * being compiled. Nothing is written then, and a capture stays valid. Does not synchronise.
+ * being compiled, STG_E_COMPILE where it was refused. Nothing is written then, and a capture stays
+ * valid. Does not synchronise.
  */
 STG_API STG_NODISCARD stg_status stg_steer_apply(stg_frame *frame, const stg_apply *apply,
                                                  stg_stream stream, stg_error *reterr);
