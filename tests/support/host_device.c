@@ -146,6 +146,12 @@ void host_device_eager(uint32_t seed) {
   random_state = seed;
 }
 
+static bool says_capturing;
+
+void host_device_say_capturing(bool capturing) {
+  says_capturing = capturing;
+}
+
 void host_device_fail_copies(size_t nth) {
   copies_left = nth;
   copies_fail = nth != 0;
@@ -287,7 +293,7 @@ stg_status stg_stream_synchronize(dev *device, stg_stream_handle handle, stg_err
 
 stg_status stg_stream_is_capturing(dev *device, stg_stream_handle stream, bool *ret_capturing,
                                    stg_error *reterr) {
-  *ret_capturing = false;
+  *ret_capturing = says_capturing;
   return enter(reterr);
 }
 

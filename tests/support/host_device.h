@@ -28,6 +28,8 @@ void host_device_reset_calls(void);
 void host_device_eager(uint32_t seed);
 /** Let the n-th copy to the device from now on fail, and those after it; 0: none. */
 void host_device_fail_copies(size_t nth);
+/** Say of every stream from now on whether it is capturing. What is launched runs all the same. */
+void host_device_say_capturing(bool capturing);
 /** From now on every call says that the device is lost, or none does. */
 void host_device_lose(bool lost);
 

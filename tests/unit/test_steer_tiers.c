@@ -155,6 +155,15 @@ static void general_kernels_serve_until_a_step_swaps(void **state) {
   close_bed(&bed);
 }
 
+/* An apply in a stream that captures. */
+static stg_status try_capture(struct bed *bed, stg_frame *frame, stg_error *reterr) {
+  const stg_apply args = {.struct_size = sizeof args, .hidden = bed->hidden};
+  host_device_say_capturing(true);
+  stg_status status = stg_steer_apply(frame, &args, NULL, reterr);
+  host_device_say_capturing(false);
+  return status;
+}
+
 static void a_user_op_is_pending_until_its_kernels_are_there(void **state) {
   (void)state;
   struct bed bed;
@@ -170,6 +179,8 @@ static void a_user_op_is_pending_until_its_kernels_are_there(void **state) {
   apply(&bed, frame, GENERAL);
   expect(STG_E_PENDING, "try again", try_slot(&bed, steer, "lean", &error), &error);
   apply(&bed, frame, GENERAL); /* the slot is as it was */
+  expect(STG_E_NOT_WARM, "capture when no slot_set is pending", try_capture(&bed, frame, &error),
+         &error);
 
   const int64_t lengths[] = {ROWS};
   const stg_op_call call = {.op = "lean", .vectors = {bed.ones}};
@@ -220,6 +231,7 @@ static void a_compile_that_fails_is_said_by_the_slot(void **state) {
   stg_frame *frame = open_frame(steer);
   step(frame);
   apply(&bed, frame, GENERAL);
+  expect(STG_E_COMPILE, "nothing can be captured", try_capture(&bed, frame, &error), &error);
 
   /* a new table tries again, for both */
   host_device_set_compiler(&(struct host_compiler){.missing = ALL});
