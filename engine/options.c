@@ -1,6 +1,7 @@
 /*
  * options.c: defaults and the environment, which is read here and nowhere else.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include <steergraph/engine.h>
 
 #include "engine/offline.h"
+#include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
 
 void stg_options_init(stg_options *options) {
@@ -50,10 +52,41 @@ static stg_status read_log_level(stg_log_level *ret_level, stg_error *reterr) {
                        "STEERGRAPH_LOG: '%s' is none of off, error, warn, info, debug", value);
 }
 
-/* The folder behind a home or cache variable. The text lives as long as the thread and is made anew
- * by each call. */
+#define MAX_PATH_BYTES 4096
+
+/* Paths that were made up, which live as long as the process: one of each. */
+struct kept_path {
+  struct kept_path *next;
+  char text[];
+};
+
+static const char *keep_path(const char *base, const char *tail) {
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  static struct kept_path *kept;
+  const size_t bytes = strlen(base) + strlen(tail) + 1;
+  struct kept_path *made = bytes <= MAX_PATH_BYTES ? stg_malloc(sizeof *made + bytes) : NULL;
+  if (made == NULL) {
+    return NULL;
+  }
+  snprintf(made->text, bytes, "%s%s", base, tail);
+  pthread_mutex_lock(&lock);
+  struct kept_path *found = kept;
+  while (found != NULL && strcmp(found->text, made->text) != 0) {
+    found = found->next;
+  }
+  if (found == NULL) {
+    made->next = kept;
+    kept = made;
+  }
+  pthread_mutex_unlock(&lock);
+  if (found != NULL) {
+    stg_free(made);
+  }
+  return found != NULL ? found->text : made->text;
+}
+
+/* The folder behind a home or cache variable; NULL where there is none or its path is too long. */
 static const char *default_cache_path(void) {
-  static _Thread_local char path[4096];
   const char *direct = getenv("STEERGRAPH_CACHE_DIR");
   const char *xdg = getenv("XDG_CACHE_HOME");
   const char *home = getenv("HOME");
@@ -64,14 +97,7 @@ static const char *default_cache_path(void) {
                      : home != NULL && home[0] == '/' ? home
                                                       : NULL;
   const char *tail = base == xdg && base != NULL ? "/steergraph" : "/.cache/steergraph";
-  if (base == NULL) {
-    return NULL;
-  }
-  int len = snprintf(path, sizeof path, "%s%s", base, tail);
-  if (len < 0 || (size_t)len >= sizeof path) {
-    return NULL;
-  }
-  return path;
+  return base != NULL ? keep_path(base, tail) : NULL;
 }
 
 stg_status stg_options_for_command(stg_options *options, stg_error *reterr) {

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,6 +112,27 @@ static void the_cache_folder_follows_the_usual_variables(void **state) {
   assert_null(read_options().cache_path);
 }
 
+static void *read_path(void *ret) {
+  *(const char **)ret = read_options().cache_path;
+  return NULL;
+}
+
+/* What a thread read is there when the thread is not. */
+static void a_path_outlives_the_thread_that_read_it(void **state) {
+  (void)state;
+  const char *first = NULL, *second = NULL;
+  setenv("HOME", "/home/someone", 1);
+  for (int i = 0; i < 2; i++) {
+    pthread_t thread;
+    assert_int_equal(0, pthread_create(&thread, NULL, read_path, i == 0 ? &first : &second));
+    assert_int_equal(0, pthread_join(thread, NULL));
+  }
+  setenv("HOME", "/home/another", 1);
+  assert_string_equal("/home/another/.cache/steergraph", read_options().cache_path);
+  assert_string_equal("/home/someone/.cache/steergraph", first);
+  assert_ptr_equal(first, second); /* however often it is asked for */
+}
+
 static void a_home_that_is_too_long_gives_no_folder(void **state) {
   (void)state;
   static char home[5000];
@@ -184,6 +206,7 @@ int main(void) {
       ENV_TEST(every_variable_sets_its_option),
       ENV_TEST(zero_and_empty_mean_off),
       ENV_TEST(the_cache_folder_follows_the_usual_variables),
+      ENV_TEST(a_path_outlives_the_thread_that_read_it),
       ENV_TEST(a_home_that_is_too_long_gives_no_folder),
       ENV_TEST(other_values_are_refused_by_name),
       ENV_TEST(hosts_ask_whether_they_are_to_steer),
