@@ -26,12 +26,13 @@ static stg_status check_options(const stg_options *options, stg_error *reterr) {
   if ((unsigned)options->backend > STG_BACKEND_CPU ||
       (unsigned)options->compile > STG_COMPILE_BACKGROUND ||
       (unsigned)options->launch > STG_LAUNCH_PLAIN ||
-      (unsigned)options->cache_mode > STG_CACHE_OFF) {
+      (unsigned)options->cache_mode > STG_CACHE_OFF ||
+      (unsigned)options->log_level > STG_LOG_DEBUG) {
     return stg_error_set(
         reterr, STG_E_INVALID,
-        "stg_options: backend %d, compile %d, launch %d or cache_mode %d is unknown",
+        "stg_options: backend %d, compile %d, launch %d, cache_mode %d or log_level %d is unknown",
         (int)options->backend, (int)options->compile, (int)options->launch,
-        (int)options->cache_mode);
+        (int)options->cache_mode, (int)options->log_level);
   }
   if (options->compile_threads > LIMIT_THREADS) {
     return stg_error_set(reterr, STG_E_INVALID, "stg_options: compile_threads %u is more than %d",

@@ -170,6 +170,10 @@ static void options_that_make_no_sense_are_refused(void **state) {
   options.compile = (stg_compile_mode)4;
   expect_error(STG_E_INVALID, "compile 4", stg_engine_create(&options, &engine, &error), &error);
   stg_options_init(&options);
+  options.log_level = (stg_log_level)(STG_LOG_DEBUG + 1);
+  expect_error(STG_E_INVALID, "log_level 6 is unknown",
+               stg_engine_create(&options, &engine, &error), &error);
+  options.log_level = STG_LOG_DEFAULT;
   options.compile_threads = 65;
   expect_error(STG_E_INVALID, "compile_threads 65 is more than 64",
                stg_engine_create(&options, &engine, &error), &error);
