@@ -1,10 +1,13 @@
 """One engine, many threads: frames of their own, slots changed meanwhile, closing under calls."""
+import contextlib
 import threading
 import unittest
+from unittest import mock
 
 import support  # noqa: F401
 import tap
-from support import np, steergraph
+from steergraph import _abi
+from support import np, refusal, steergraph
 
 HIDDEN, THREADS, ROUNDS = 16, 8, 150
 
@@ -94,6 +97,50 @@ class Threads(unittest.TestCase):
                     pass
 
             at_once([lambda f=f: serve(f) for f in frames] + [engine.close])
+
+    def test_closing_between_a_creation_and_its_handle_waits_for_the_handle(self):
+        """What another thread may do right behind a call of C, done right there."""
+        makers = {
+            "stg_vector_intern": lambda engine, table: engine.vector(axis(0)),
+            "stg_steer_create": lambda engine, table: steergraph.Steering(engine, HIDDEN),
+            "stg_frame_create": lambda engine, table: table.frame(),
+        }
+        call = _abi.call
+        for name, make in makers.items():
+            engine = steergraph.Engine("cpu")
+            table = steergraph.Steering(engine, HIDDEN, dtype="f32")
+            called = []
+
+            def closing(function, *arguments):
+                call(function, *arguments)
+                called.append(function)
+                if function == name:
+                    engine.close()
+
+            with self.subTest(name), mock.patch.object(_abi, "call", closing):
+                self.assertIs(refusal(make, engine, table)[0], steergraph.ClosedError)
+                self.assertEqual(called.count("stg_engine_destroy"), 1)
+                self.assertEqual(called[-1], "stg_engine_destroy")
+                if name == "stg_vector_intern":
+                    self.assertIn("stg_vector_release", called)
+
+    def test_closing_under_sets_ends_them_with_an_error(self):
+        for _ in range(20):
+            engine = steergraph.Engine("cpu")
+            table = steergraph.Steering(engine, HIDDEN, dtype="f32", max_slots=THREADS)
+            begun = threading.Event()
+
+            def hammer(k):
+                with contextlib.suppress(steergraph.ClosedError):
+                    while True:
+                        table.set(k, {0: [("add", axis(k))]})
+                        begun.set()
+
+            def close():
+                begun.wait()
+                engine.close()
+
+            at_once([lambda k=k: hammer(k) for k in range(4)] + [close])
 
     def test_errors_of_threads_do_not_mix(self):
         frames = [self.table.frame() for _ in range(THREADS)]

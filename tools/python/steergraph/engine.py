@@ -56,11 +56,6 @@ class Vector:
     def __init__(self, engine, data, dtype=None):
         pointer, code, length, kept = tensors.vector_of(data, dtype)
         number = ctypes.c_uint64()
-        with engine.handle as address:
-            _abi.call(
-                "stg_vector_intern", address, code, pointer, length, ctypes.byref(number)
-            )
-        del kept  # read during the call alone
 
         def release(value, parent=engine.handle):
             _abi.call("stg_vector_release", parent.pointer, value)
@@ -68,7 +63,12 @@ class Vector:
         self.engine = engine
         self.length = length
         self.dtype = _abi.word_of(_abi.DTYPE, code)
-        self.handle = Handle("vector", number.value, release, engine.handle)
+        with engine.handle as address:  # which lives until the handle counts as its child
+            _abi.call(
+                "stg_vector_intern", address, code, pointer, length, ctypes.byref(number)
+            )
+            self.handle = Handle("vector", number.value, release, engine.handle)
+        del kept  # read during the call alone
         self.handle.owned_by(self)
 
     @property
@@ -213,8 +213,8 @@ class Engine:
             with vector.handle as number:
                 yield number
         else:
-            with Vector(self, vector) as interned:
-                yield interned.id
+            with Vector(self, vector) as interned, interned.handle as number:
+                yield number
 
     def register_op(self, definition, name="<python>"):
         """Register an op: the text of its JSON definition, or the definition as a dict.

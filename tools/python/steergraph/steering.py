@@ -95,15 +95,15 @@ class Steering:
                 setattr(desc, "n_" + field, len(sizes))
         pointer = ctypes.c_void_p()
         size = ctypes.c_size_t()
-        with engine.handle as address:
-            _abi.call("stg_steer_bytes", address, ctypes.byref(desc), ctypes.byref(size))
-            _abi.call("stg_steer_create", address, ctypes.byref(desc), ctypes.byref(pointer))
-        self.device_bytes = size.value  # of records and the vector bank; frames come on top
 
         def destroy(address):
             _abi.call("stg_steer_destroy", address)
 
-        self.handle = Handle("steer table", pointer.value, destroy, engine.handle)
+        with engine.handle as address:  # which lives until the handle counts as its child
+            _abi.call("stg_steer_bytes", address, ctypes.byref(desc), ctypes.byref(size))
+            _abi.call("stg_steer_create", address, ctypes.byref(desc), ctypes.byref(pointer))
+            self.handle = Handle("steer table", pointer.value, destroy, engine.handle)
+        self.device_bytes = size.value  # of records and the vector bank; frames come on top
         self.handle.owned_by(self)
 
     @property
@@ -277,13 +277,13 @@ class Frame:
 
     def __init__(self, steering):
         pointer = ctypes.c_void_p()
-        with steering.handle as address:
-            _abi.call("stg_frame_create", address, ctypes.byref(pointer))
 
         def destroy(address):
             _abi.library().stg_frame_destroy(address)
 
-        self.handle = Handle("frame", pointer.value, destroy, steering.handle)
+        with steering.handle as address:  # which lives until the handle counts as its child
+            _abi.call("stg_frame_create", address, ctypes.byref(pointer))
+            self.handle = Handle("frame", pointer.value, destroy, steering.handle)
         self.handle.owned_by(self)
         self.steering = steering
         self.rows = 0  # of the last step
