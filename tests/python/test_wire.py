@@ -147,6 +147,32 @@ class Wire(unittest.TestCase):
         self.assertEqual(text, "stg_steer_once: lengths sum to 3, the tensors have 2 rows")
         self.assertEqual(rows.tobytes(), kept.tobytes())
 
+    def test_a_vector_that_is_not_the_engines_or_closed_is_refused_behind_a_cached_chain(self):
+        with steergraph.Engine("cpu") as other:
+            own, foreign = (e.vector(self.vector("f32")) for e in (self.engine, other))
+            self.assertEqual(own.id, foreign.id)  # or this shows nothing
+            rows = self.rows(1, "f32")
+            self.wire.apply(rows, [1], [[("add", own, None)]])
+            kept = rows.copy()
+            found = refusal(self.wire.apply, rows, [1], [[("add", foreign, None)]])
+            self.assertEqual(
+                found, (steergraph.InvalidError, "a vector belongs to another engine")
+            )
+            own.close()
+            found = refusal(self.wire.apply, rows, [1], [[("add", own, None)]])
+            self.assertEqual(found, (steergraph.ClosedError, "the vector is closed"))
+            self.assertEqual(rows.tobytes(), kept.tobytes())
+
+    def test_an_id_that_is_used_again_steers_by_its_new_vector(self):
+        old = self.engine.vector(self.vector("f32"))
+        self.wire.apply(self.rows(1, "f32"), [1], [[("add", old, None)]])
+        old.close()
+        data = self.vector("f32")
+        new = self.engine.vector(data)
+        before = self.rows(1, "f32")
+        after = self.wire.apply(before.copy(), [1], [[("add", new, None)]])
+        self.check(before, after, [1], [[("add", data, None)]], "f32")
+
     def test_a_closed_engine_is_an_error(self):
         self.wire.apply(self.rows(1, "f32"), [1], [None])
         self.engine.close()

@@ -8,6 +8,7 @@ Per call this makes records of the chains, so it costs the host more than slots 
 Tables are made at the first call of a kind and made again, larger, where a batch asks for more,
 which waits for the device. Not for use while a stream captures.
 """
+import contextlib
 import threading
 import weakref
 
@@ -46,10 +47,15 @@ class Wire:
             [(name, self._known(vector, wide), params) for name, vector, params in chain]
             for chain in requests
         ]
-        built = [self._prepare(ops) for ops in requests]
         state = "hidden" if residual is None else "hidden+residual"
         kind = (rows.width, rows.dtype, state, "f32" if wide else rows.dtype)
         needs = (rows.rows, sum(map(bool, requests)), len(ops), max(map(len, requests), default=0))
+        with contextlib.ExitStack() as held:
+            self._hold(held, requests)
+            built = [self._prepare(ops) for ops in requests]
+            return self._apply(hidden, delta, residual, seq_lens, built, kind, needs, stream)
+
+    def _apply(self, hidden, delta, residual, seq_lens, built, kind, needs, stream):
         while True:
             table = self._table(kind, needs)
             try:
@@ -72,8 +78,18 @@ class Wire:
         for table in tables.values():
             table.close()
 
+    def _hold(self, held, requests):
+        """Keep the Vectors of a call open: the ids in a chain that was prepared name them."""
+        vectors = {id(vector): vector for ops in requests for _, vector, _ in ops}
+        for vector in vectors.values():
+            if isinstance(vector, Vector):
+                held.enter_context(self.engine.as_vector(vector))
+
     def _prepare(self, ops):
-        """A chain of Vectors as a call before made it; arrays are interned by the call itself."""
+        """A chain of Vectors as a call before made it; arrays are interned by the call itself.
+
+        The ids are those of Vectors that are open, so a chain of before means the same.
+        """
         if not all(isinstance(vector, Vector) for _, vector, _ in ops):
             return ops
         key = tuple(
