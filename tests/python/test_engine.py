@@ -1,14 +1,18 @@
 """The life of engines, tables, frames and vectors: opening, closing in any order, the log, ops."""
+import contextlib
 import gc
 import itertools
 import os
+import signal
 import subprocess
 import sys
+import threading
 import unittest
 from unittest import mock
 
 import support
 import tap
+from steergraph import _abi, _handle, wire
 from support import np, refusal, steergraph
 
 SWITCH = "STEERLLM_COMPILE_STEERING"
@@ -147,6 +151,61 @@ frame.step([0])
                 os._exit(code)
         self.assertEqual(os.waitpid(child, 0)[1], 0)
         things["frame"].step([0])
+        things["engine"].close()
+
+    def in_a_child_forked_under(self, lock, act):
+        """Fork while another thread holds a lock; whether `act` comes to its end in the child."""
+        inside, done = threading.Event(), threading.Event()
+
+        def hold():
+            with lock:
+                inside.set()
+                done.wait()
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        inside.wait()
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                signal.alarm(10)  # a child that hangs is ended
+                act()
+                code = 0
+            finally:
+                os._exit(code)
+        done.set()
+        thread.join()
+        return os.waitpid(child, 0)[1] == 0
+
+    def test_a_child_finds_every_lock_free_that_a_thread_held(self):
+        def own_engine():
+            with steergraph.Engine("cpu") as engine:
+                rows = np.zeros((1, 2), np.float32)
+                ops = [("add", np.float32([1, 0]), 1.0)]
+                steergraph.Wire(engine).apply(rows, [1], [ops])
+                assert rows.tolist() == [[1, 0]], rows
+
+        def answered(call, *arguments):
+            """A call of the parent's objects: the backend may take it or refuse it."""
+            with contextlib.suppress(steergraph.ForkedError):
+                call(*arguments)
+
+        things = opened()
+        batches = steergraph.Wire(things["engine"])
+        batch = np.zeros((1, 2), np.float32), [1], [None]
+        for what, lock, act, *arguments in (
+            ("handles", _handle._lock, own_engine),
+            ("closing", _handle._lock, things["engine"].close),
+            ("library", _abi._lock, steergraph.load),
+            ("engines", wire._engines_lock, steergraph.apply_per_request_steering, *batch),
+            ("wire", batches._lock, batches.apply, *batch),
+            ("frame", things["frame"]._lock, things["frame"].step, [0]),
+        ):
+            with self.subTest(what):
+                self.assertTrue(
+                    self.in_a_child_forked_under(lock, lambda: answered(act, *arguments))
+                )
         things["engine"].close()
 
 

@@ -8,11 +8,12 @@ import ctypes.util
 import pathlib
 import shutil
 import subprocess
+import sys
 import threading
 from ctypes import POINTER, c_bool, c_char, c_char_p, c_double, c_float, c_int, c_int32, c_int64
 from ctypes import c_size_t, c_ubyte, c_uint32, c_uint64, c_void_p
 
-from . import _errors
+from . import _errors, _locks
 
 ROW_UNSTEERED = -1
 ROW_PADDING = -2
@@ -223,7 +224,7 @@ _PLAIN = {
 _OPTIONAL = {"stg_enabled": (c_bool, POINTER(Options))}
 
 _SONAMES = ("libsteergraph.so.0", "libsteergraph.so")
-_lock = threading.Lock()
+_locks.own(sys.modules[__name__], "_lock", threading.Lock)
 _library = None
 
 

@@ -6,13 +6,14 @@ nothing new begin; whoever is the last to use the object destroys it, and then i
 waits for it. Knows nothing of what the objects are for.
 """
 import os
+import sys
 import threading
 import weakref
 
-from . import _errors
+from . import _errors, _locks
 
 # Reentrant: the garbage collector may run a finalizer while this thread holds it.
-_lock = threading.RLock()
+_locks.own(sys.modules[__name__], "_lock", threading.RLock)
 
 
 class Handle:

@@ -8,7 +8,7 @@ import threading
 import weakref
 from typing import NamedTuple
 
-from . import _abi, _errors, chains, tensors
+from . import _abi, _errors, _locks, chains, tensors
 from ._handle import Handle
 
 UNSTEERED = _abi.ROW_UNSTEERED
@@ -288,7 +288,7 @@ class Frame:
         self.steering = steering
         self.rows = 0  # of the last step
         self.number = _next_frame()
-        self._lock = threading.Lock()
+        _locks.own(self, "_lock", threading.Lock)
         frames[self.number] = self
 
     @property

@@ -9,10 +9,11 @@ Tables are made at the first call of a kind and made again, larger, where a batc
 which waits for the device. Not for use while a stream captures.
 """
 import contextlib
+import sys
 import threading
 import weakref
 
-from . import _errors, chains, tensors
+from . import _errors, _locks, chains, tensors
 from .engine import Engine, Vector
 from .steering import Steering
 
@@ -27,7 +28,7 @@ class Wire:
 
     def __init__(self, engine):
         self.engine = engine
-        self._lock = threading.Lock()
+        _locks.own(self, "_lock", threading.Lock)
         self._tables = {}
         self._prepared = {}  # (name, id of a Vector, params) of each op: the chain
         self._vectors = {}  # of a tensor: (weak reference, its contents' version, Vector)
@@ -207,7 +208,7 @@ def _is_f32(vector):
 
 
 _engines = {}  # by device, for calls that name none
-_engines_lock = threading.Lock()
+_locks.own(sys.modules[__name__], "_engines_lock", threading.Lock)
 
 
 def apply_per_request_steering(hidden, seq_lens, request_layer_specs, *, engine=None):
