@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "engine/offline.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/intmath.h"
 #include "runtime/disk_cache.h"
@@ -63,17 +64,16 @@ static stg_status add_item(void *user, const struct stg_disk_item *found, stg_er
   return stg_arena_status(&cache->arena, reterr);
 }
 
-stg_status stg_cache_open(const char *path_list, stg_cache **ret_cache, stg_error *reterr) {
-  if (path_list == NULL || path_list[0] == '\0' || ret_cache == NULL) {
+static stg_status open_listed(const struct stg_disk_options *options, stg_cache **ret_cache,
+                              stg_error *reterr) {
+  if (options->path_list == NULL || options->path_list[0] == '\0' || ret_cache == NULL) {
     return stg_error_set(reterr, STG_E_INVALID, "no cache folder is given");
   }
-  struct stg_disk_options options = {
-      .path_list = path_list, .mode = STG_DISK_READ_ONLY, .trust = true, .strict = true};
   stg_cache *cache = stg_calloc(1, sizeof *cache);
   if (cache == NULL) {
     return stg_error_memory(reterr, "a cache", sizeof *cache);
   }
-  stg_status status = stg_disk_cache_open(&options, &cache->disk, reterr);
+  stg_status status = stg_disk_cache_open(options, &cache->disk, reterr);
   if (status == STG_OK) {
     status = stg_disk_cache_walk(cache->disk, add_item, cache, reterr);
   }
@@ -83,6 +83,19 @@ stg_status stg_cache_open(const char *path_list, stg_cache **ret_cache, stg_erro
   }
   *ret_cache = cache;
   return STG_OK;
+}
+
+stg_status stg_cache_open(const char *path_list, stg_cache **ret_cache, stg_error *reterr) {
+  const struct stg_disk_options options = {
+      .path_list = path_list, .mode = STG_DISK_READ_ONLY, .trust = true, .strict = true};
+  return open_listed(&options, ret_cache, reterr);
+}
+
+stg_status stg_cache_open_as_engine(const char *path_list, bool read_only, stg_cache **ret_cache,
+                                    stg_error *reterr) {
+  const struct stg_disk_options options = {
+      .path_list = path_list, .mode = read_only ? STG_DISK_READ_ONLY : STG_DISK_READ_WRITE};
+  return open_listed(&options, ret_cache, reterr);
 }
 
 void stg_cache_close(stg_cache *cache) {

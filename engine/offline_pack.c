@@ -10,6 +10,7 @@
 #include "engine/offline.h"
 #include "engine/steer_decl.h"
 #include "runtime/base/alloc.h"
+#include "runtime/pack.h"
 #include "runtime/pack_writer.h"
 
 struct stg_offline_pack {
@@ -55,6 +56,13 @@ stg_status stg_offline_build(stg_engine *engine, const stg_steer_desc *desc, enu
                               ret_compile_ms, reterr);
     resolved_finish(&resolved);
   }
+  return status;
+}
+
+stg_status stg_offline_pack_check(const char *path, stg_error *reterr) {
+  struct stg_pack *pack = NULL;
+  stg_status status = stg_pack_open(path, false, &pack, reterr);
+  stg_pack_close(pack);
   return status;
 }
 

@@ -13,6 +13,7 @@
 #include <steergraph/version.h>
 
 #include "engine/offline.h"
+#include "runtime/base/alloc.h"
 #include "tools/cache_folder.h"
 #include "tools/command.h"
 #include "tools/json_out.h"
@@ -44,12 +45,20 @@ struct backend_finding {
   int driver_version;
 };
 
+/* A pack of the cache's path list that an engine passes over. */
+struct passed_over {
+  struct stg_strbuf path;
+  struct finding found;
+};
+
 struct cache_finding {
   struct finding found;
   const char *path; /* NULL: memory only */
   size_t entries;
   size_t bad;
   bool writable;
+  struct passed_over *packs;
+  size_t n_packs;
 };
 
 struct pack_finding {
@@ -84,7 +93,7 @@ static void copy_text(char *to, size_t capacity, const char *from) {
 }
 
 static void examine_backend(stg_backend backend, struct backend_finding *ret) {
-  const struct stg_job_options options = {.backend = backend, .cache_path = ""};
+  const struct stg_job_options options = {.backend = backend, .cache_path = "", .pack_path = ""};
   stg_engine *engine = NULL;
   ret->found.ok = stg_job_open_engine(&options, &engine, &ret->found.problem) == STG_OK;
   if (ret->found.ok) {
@@ -132,6 +141,47 @@ static stg_status check_folder(const char *folder, bool *ret_writable, stg_error
   return STG_OK;
 }
 
+/* Note an element of the list that is a pack, when no engine would use it. */
+static stg_status check_pack(struct cache_finding *cache, const char *element, size_t len,
+                             stg_error *reterr) {
+  struct passed_over pack = {0};
+  struct stat facts;
+  stg_strbuf_mem(&pack.path, element, len);
+  stg_status status = stg_strbuf_status(&pack.path, reterr);
+  const char *path = stg_strbuf_text(&pack.path);
+  if (status != STG_OK || len == 0 || stat(path, &facts) != 0 || !S_ISREG(facts.st_mode) ||
+      stg_offline_pack_check(path, &pack.found.problem) == STG_OK) {
+    stg_strbuf_finish(&pack.path);
+    return status;
+  }
+  size_t bytes = (cache->n_packs + 1) * sizeof *cache->packs;
+  struct passed_over *packs = stg_realloc(cache->packs, bytes);
+  if (packs == NULL) {
+    stg_strbuf_finish(&pack.path);
+    return stg_error_memory(reterr, "a list of packs", bytes);
+  }
+  cache->packs = packs;
+  cache->packs[cache->n_packs++] = pack;
+  return STG_OK;
+}
+
+static stg_status check_packs(struct cache_finding *cache, stg_error *reterr) {
+  stg_status status = STG_OK;
+  for (const char *piece = cache->path; piece != NULL && status == STG_OK;) {
+    size_t len = strcspn(piece, ":");
+    status = check_pack(cache, piece, len, reterr);
+    piece = piece[len] == ':' ? piece + len + 1 : NULL;
+  }
+  return status;
+}
+
+static void cache_finish(struct cache_finding *cache) {
+  for (size_t i = 0; i < cache->n_packs; i++) {
+    stg_strbuf_finish(&cache->packs[i].path);
+  }
+  stg_free(cache->packs);
+}
+
 static void examine_cache(struct cache_finding *ret) {
   stg_options options;
   stg_error *problem = &ret->found.problem;
@@ -144,12 +194,9 @@ static void examine_cache(struct cache_finding *ret) {
     ret->found.ok = true;
     return;
   }
-  /* the engine applies the rules of ownership that the inspector does not need */
-  const struct stg_job_options job = {.backend = STG_BACKEND_CPU};
-  stg_engine *engine = NULL;
   stg_cache *cache = NULL;
-  ret->found.ok = stg_job_open_engine(&job, &engine, problem) == STG_OK &&
-                  stg_cache_open(ret->path, &cache, problem) == STG_OK &&
+  ret->found.ok = stg_cache_open_as_engine(ret->path, false, &cache, problem) == STG_OK &&
+                  check_packs(ret, problem) == STG_OK &&
                   check_folder(last_folder(ret->path), &ret->writable, problem) == STG_OK;
   ret->entries = cache != NULL ? stg_cache_count(cache) : 0;
   for (size_t i = 0; i < ret->entries && ret->found.ok; i++) {
@@ -158,14 +205,14 @@ static void examine_cache(struct cache_finding *ret) {
     ret->bad += ret->found.ok && !entry.ok;
   }
   stg_cache_close(cache);
-  stg_job_close_engine(engine);
 }
 
 static void examine_pack(struct pack_finding *ret) {
   stg_cache *cache = NULL;
   ret->path = stg_installed_pack();
   ret->found.ok =
-      ret->path == NULL || stg_cache_open(ret->path, &cache, &ret->found.problem) == STG_OK;
+      ret->path == NULL || (stg_offline_pack_check(ret->path, &ret->found.problem) == STG_OK &&
+                            stg_cache_open(ret->path, &cache, &ret->found.problem) == STG_OK);
   ret->entries = stg_cache_count(cache);
   stg_cache_close(cache);
 }
@@ -259,6 +306,14 @@ static void report_json(const struct diagnosis *d, struct stg_strbuf *out) {
   stg_json_out_count(&json, "entries", d->cache.entries);
   stg_json_out_count(&json, "bad", d->cache.bad);
   json_problem(&json, &d->cache.found);
+  stg_json_out_open(&json, "passed_over", '[');
+  for (size_t i = 0; i < d->cache.n_packs; i++) {
+    stg_json_out_open(&json, NULL, '{');
+    stg_json_out_text(&json, "path", stg_strbuf_text(&d->cache.packs[i].path));
+    json_problem(&json, &d->cache.packs[i].found);
+    stg_json_out_close(&json, '}');
+  }
+  stg_json_out_close(&json, ']');
   stg_json_out_close(&json, '}');
   stg_json_out_open(&json, "pack", '{');
   stg_json_out_bool(&json, "ok", d->pack.found.ok);
@@ -280,12 +335,12 @@ static void report_json(const struct diagnosis *d, struct stg_strbuf *out) {
 }
 
 /* Messages say what is wrong and, after a semicolon, what to do: a row for each. */
-static void add_problem(struct stg_table *table, const char *what, const struct finding *finding,
-                        const char *remedy) {
+static void add_problem(struct stg_table *table, const char *what, const char *state,
+                        const struct finding *finding, const char *remedy) {
   const char *message = finding->problem.message;
   const char *end = strstr(message, "; ");
   stg_table_cell(table, what);
-  stg_table_cell(table, "missing");
+  stg_table_cell(table, state);
   stg_table_printf(table, "%.*s", (int)(end != NULL ? (size_t)(end - message) : strlen(message)),
                    message);
   stg_table_cell(table, "");
@@ -296,7 +351,7 @@ static void add_problem(struct stg_table *table, const char *what, const struct 
 static void add_backend(struct stg_table *table, const char *what,
                         const struct backend_finding *backend, const char *remedy) {
   if (!backend->found.ok) {
-    add_problem(table, what, &backend->found, remedy);
+    add_problem(table, what, "missing", &backend->found, remedy);
     return;
   }
   stg_table_cell(table, what);
@@ -311,7 +366,7 @@ static void add_backend(struct stg_table *table, const char *what,
 
 static void add_cache(struct stg_table *table, const struct cache_finding *cache) {
   if (!cache->found.ok) {
-    add_problem(table, "cache", &cache->found,
+    add_problem(table, "cache", "missing", &cache->found,
                 "set STEERGRAPH_CACHE_DIR to a folder of your own that others cannot write");
   } else if (cache->path == NULL) {
     stg_table_cell(table, "cache");
@@ -324,11 +379,16 @@ static void add_cache(struct stg_table *table, const struct cache_finding *cache
                      cache->writable ? "writable" : "read only", cache->entries,
                      cache->bad == 0 ? "" : ", some damaged: 'steergraph cache verify --repair'");
   }
+  for (size_t i = 0; i < cache->n_packs; i++) {
+    add_problem(table, "cache pack", "unused", &cache->packs[i].found,
+                "make it again with 'steergraph build --pack': engines pass it over");
+  }
 }
 
 static void add_pack(struct stg_table *table, const struct pack_finding *pack) {
   if (!pack->found.ok) {
-    add_problem(table, "pack", &pack->found, "install it again: nothing else is missing");
+    add_problem(table, "pack", "missing", &pack->found,
+                "install it again: nothing else is missing");
     return;
   }
   stg_table_cell(table, "pack");
@@ -366,7 +426,7 @@ static void report_text(const struct diagnosis *d, struct stg_strbuf *out) {
     stg_table_printf(&table, "%s, a small kernel in %.0f ms", d->trial.compiler,
                      d->trial.compile_ms);
   } else {
-    add_problem(&table, "compiler", &d->compiler,
+    add_problem(&table, "compiler", "missing", &d->compiler,
                 "install NVRTC 12 or 13, or use kernels that were built elsewhere");
   }
   add_cache(&table, &d->cache);
@@ -410,6 +470,7 @@ int stg_cmd_doctor(int argc, char **argv) {
   }
   code = stg_report_print(&text);
   stg_strbuf_finish(&text);
+  cache_finish(&diagnosis.cache);
   for (size_t i = 0; i < VARIABLE_COUNT; i++) {
     stg_strbuf_finish(&diagnosis.variables[i].value);
   }

@@ -5,8 +5,9 @@ import math
 import struct
 
 import tap
-from cli import EXAMPLES, FAILED, SPECS, Case, safetensors_bytes, small_workload
+from cli import EXAMPLES, FAILED, ROOT, SPECS, Case, safetensors_bytes, small_workload
 
+PACK = ROOT / "tests" / "data" / "packs" / "small.sgp"
 OP = {
     "op": "lean",
     "note": "half a step",
@@ -310,6 +311,42 @@ class Doctor(Case):
         outcome = self.run_command("doctor")
         self.assertEqual(outcome.code, FAILED, outcome)
         self.assertIn(str(shared), outcome.out)
+
+    def look_through(self, pack):
+        self.environment["STEERGRAPH_CACHE_DIR"] = f"{pack}:{self.folder / 'rw'}"
+        outcome = self.succeed("doctor")
+        self.assertEqual(outcome.err, "")
+        return outcome.out, self.succeed("doctor", "--json").json()["cache"]
+
+    def test_a_pack_that_engines_use_has_its_entries_counted(self):
+        pack = self.write("k.sgp", PACK.read_bytes())
+        pack.chmod(0o644)
+        out, cache = self.look_through(pack)
+        self.assertRegex(out, r"\n +cache +ok .*, writable, 3 entries\n")
+        self.assertEqual((cache["ok"], cache["entries"], cache["passed_over"]), (True, 3, []))
+
+    def test_a_pack_that_engines_pass_over_is_said_and_fails_nothing(self):
+        pack = self.write("k.sgp", PACK.read_bytes())
+        pack.chmod(0o666)
+        torn = self.write("torn.sgp", PACK.read_bytes()[:-1])
+        torn.chmod(0o644)
+        for path, problem, remedy in (
+            (pack, "has mode 0666, so that others can write it", "chmod go-w it"),
+            (torn, "its header says", "make it again with 'steergraph build --pack'"),
+        ):
+            with self.subTest(path=path):
+                out, cache = self.look_through(path)
+                self.assertRegex(out, rf"\n +cache pack +unused +cache pack '{path}'.*{problem}.*\n +remedy +{remedy}")
+                self.assertRegex(out, r"\n +cache +ok .*, writable, 0 entries\n")
+                self.assertEqual((cache["ok"], cache["entries"], cache["problem"]), (True, 0, None))
+                self.assertEqual([bad["path"] for bad in cache["passed_over"]], [str(path)])
+                self.assertIn(problem, cache["passed_over"][0]["problem"])
+
+    def test_a_pack_in_the_place_that_is_written_to_is_said_and_fails(self):
+        self.environment["STEERGRAPH_CACHE_DIR"] = f"{self.folder}:{PACK}"
+        outcome = self.run_command("doctor")
+        self.assertEqual(outcome.code, FAILED, outcome)
+        self.assertRegex(outcome.out, r"cache +missing .*\n +remedy +put a folder after a pack")
 
 
 tap.main()
