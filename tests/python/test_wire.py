@@ -117,6 +117,14 @@ class Wire(unittest.TestCase):
         after = self.wire.apply(before.copy(), [3000], specs)
         self.check(before, after, [3000], specs, "f32")
 
+    def test_an_array_is_read_in_every_call(self):
+        data = self.vector("f32")
+        for _ in range(3):
+            data[:] = self.vector("f32")
+            before = self.rows(1, "f32")
+            after = self.wire.apply(before.copy(), [1], [[("add", data, None)]])
+            self.check(before, after, [1], [[("add", data, None)]], "f32")
+
     def test_empty_batches(self):
         rows = self.rows(0, "f32")
         self.assertIs(self.wire.apply(rows, [], []), rows)

@@ -4,6 +4,10 @@ A request's ops are tuples (op type, vector, params), as a list or as the attrib
 an object: ("add", v, None) with the scale folded in, or a scale; ("cap", v, (min, max)), either may
 be None; ("ablation", v, scale). They act in their order, as given: no vector is normalised.
 
+Arrays of the host are read in every call. A tensor on a device is read at its first call, and again
+when torch counts a write to it: one through `.data`, of a kernel of its own, or in inference mode
+is not counted, so hand over another tensor, or a Vector.
+
 Per call this makes records of the chains, so it costs the host more than slots do (steering.py).
 Tables are made at the first call of a kind and made again, larger, where a batch asks for more,
 which waits for the device. Not for use while a stream captures.
@@ -125,21 +129,14 @@ class Wire:
         return table
 
     def _known(self, vector, wide):
-        """A Vector for a tensor seen before: reading one from a device waits for it.
+        """A Vector for a tensor of a device seen before: reading one waits for the device.
 
-        A table has one type of vectors: where one is float32, narrower ones are widened.
-
-        Numpy's arrays, and tensors of inference mode on the CPU, say nothing of changes: they are
-        read each time. Those of inference mode on a device are read once.
+        A table has one type of vectors: where one is float32, narrower ones are widened. Memory of
+        the host is read each time: nothing tells of every write to it.
         """
-        if not tensors.is_torch(vector):
+        if not tensors.is_torch(vector) or vector.device.type == "cpu":
             return tensors.widened(vector) if wide else vector
-        if vector.is_inference():
-            if vector.device.type == "cpu":
-                return tensors.widened(vector) if wide else vector
-            version = None
-        else:
-            version = vector._version
+        version = None if vector.is_inference() else vector._version
         key, state = (id(vector), wide), (vector.data_ptr(), version)
         with self._lock:
             known = self._vectors.get(key)
