@@ -31,6 +31,11 @@ stg_status stg_cache_folder_find(const char *given, const char **ret_path, stg_e
   return STG_OK;
 }
 
+bool stg_cache_folder_is_pack(const char *path_list) {
+  struct stat facts;
+  return strchr(path_list, ':') == NULL && stat(path_list, &facts) == 0 && S_ISREG(facts.st_mode);
+}
+
 stg_status stg_cache_folder_check(const char *path_list, stg_error *reterr) {
   for (const char *piece = path_list; piece != NULL;) {
     const char *colon = strchr(piece, ':');

@@ -12,6 +12,8 @@
  */
 STG_NODISCARD stg_status stg_cache_folder_find(const char *given, const char **ret_path,
                                                stg_error *reterr);
+/** Whether it is one pack and no list: entries to look at, and nowhere to write to. */
+bool stg_cache_folder_is_pack(const char *path_list);
 /** STG_E_IO names the first folder of "RO:RO:RW" that is not there. */
 STG_NODISCARD stg_status stg_cache_folder_check(const char *path_list, stg_error *reterr);
 /** Find and open. */

@@ -99,7 +99,11 @@ static stg_status look_in_cache(const struct explain_options *options,
                                 const struct stg_explained *kernel, struct stg_arena *arena,
                                 struct stg_miss *ret_miss, stg_error *reterr) {
   stg_cache *cache = NULL;
-  stg_status status = stg_cache_folder_open(options->job.cache_path, &cache, reterr);
+  const char *path = NULL;
+  stg_status status = stg_cache_folder_find(options->job.cache_path, &path, reterr);
+  if (status == STG_OK) {
+    status = stg_cache_open_as_engine(path, options->job.cache_read_only, &cache, reterr);
+  }
   if (status == STG_OK) {
     status = stg_why_miss(kernel, cache, arena, ret_miss, reterr);
   }
@@ -171,7 +175,7 @@ static int explain_workload(const struct explain_options *options) {
 }
 
 int stg_cmd_explain(int argc, char **argv) {
-  struct explain_options options = {.job.cache_read_only = true};
+  struct explain_options options = {0};
   const char *declare = NULL;
   const struct stg_option table[] = {
       {"--arch", "ARCH", "architecture: sm_80, sm_90, ..., or cpu (default: the GPU here)",
@@ -212,6 +216,10 @@ int stg_cmd_explain(int argc, char **argv) {
   }
   options.spec = argv[1];
   options.job.declare_used = declare != NULL && strcmp(declare, "used") == 0;
+  /* lists are those of `run` and refused as there, but for a pack that is named to be looked into
+   */
+  options.job.cache_read_only =
+      options.job.cache_path != NULL && stg_cache_folder_is_pack(options.job.cache_path);
   /* a named architecture needs no device */
   options.job.backend = options.arch != NULL ? STG_BACKEND_CPU : STG_BACKEND_AUTO;
   return explain_workload(&options);

@@ -38,6 +38,7 @@ class Golden(Case):
         super().setUp()
         self.pack = self.folder / "small.sgp"
         self.pack.write_bytes(GOLDEN.read_bytes())
+        self.pack.chmod(0o644)
 
     def damage(self, at):
         data = bytearray(self.pack.read_bytes())
@@ -114,6 +115,33 @@ class Golden(Case):
         self.assertFalse(miss["hit"])
         self.assertIn("kernel", [factor["factor"] for factor in miss["factors"]])
 
+    def test_why_miss_passes_over_what_run_passes_over(self):
+        spec = self.write("w.json", small_workload())
+        words = ("explain", "--json", "--why-miss", "--arch", "sm_90", "--cache")
+        if "CUDA headers" in self.run_command(*words, self.folder, spec).err:
+            self.skipTest("built without CUDA")
+        self.pack.chmod(0o666)
+        torn = self.write("torn.sgp", GOLDEN.read_bytes()[:-1])
+        torn.chmod(0o644)
+        for folders in (self.pack, f"{self.pack}:rw", torn, f"{torn}:rw"):
+            with self.subTest(folders=folders):
+                outcome = self.succeed(*words, folders, spec)
+                self.assertEqual(outcome.err.count("passed over"), 1, outcome)
+                miss = outcome.json()["why_miss"]
+                self.assertEqual((miss["hit"], miss["nearest"], miss["factors"]), (False, None, []))
+        self.pack.chmod(0o644)
+        outcome = self.succeed(*words, f"{self.pack}:rw", spec)
+        self.assertEqual(outcome.err, "")
+        self.assertTrue(outcome.json()["why_miss"]["nearest"].startswith(f"{self.pack}/"))
+        self.assertFalse((self.folder / "rw").exists())
+
+    def test_explain_refuses_a_list_that_ends_with_a_pack(self):
+        spec = self.write("w.json", small_workload())
+        for folders in (f"{self.folder}:{self.pack}", f"{self.pack}:"):
+            for words in ((), ("--why-miss",)):
+                line = self.refuse(FAILED, "explain", *words, "--arch", "sm_90", "--cache", folders, spec)
+                self.assertIn("is written to; put a folder after a pack", line)
+
 
 class Built(Case):
     def setUp(self):
@@ -138,6 +166,10 @@ class Built(Case):
                 miss = self.succeed(*words).json()["why_miss"]
                 self.assertEqual((miss["hit"], miss["factors"]), (True, []))
         self.assertEqual(list((self.folder / "rw").iterdir()), [])
+        self.pack.chmod(0o664)
+        outcome = self.succeed(*words[:-2], f"{self.pack}:rw", self.spec)
+        self.assertFalse(outcome.json()["why_miss"]["hit"])
+        self.pack.chmod(0o644)
         outcome = self.succeed("run", "--cache", f"{self.pack}:{self.folder / 'rw'}", self.spec)
         self.assertNotIn("warn", outcome.err)
 
