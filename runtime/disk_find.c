@@ -237,12 +237,12 @@ static stg_status visit_file(const struct stg_disk_file *file, stg_disk_visit vi
                                   .mtime_unix = stg_pack_mtime_unix(pack)};
     return visit(user, &entry, reterr);
   }
-  if (stat(file->path, &info) != 0 || !S_ISREG(info.st_mode)) {
-    return STG_OK; /* gone since it was listed, or nothing of ours */
+  if (stat(file->path, &info) != 0) {
+    return STG_OK; /* gone since it was listed */
   }
   struct stg_disk_item item = {.path = file->path,
                                .layer = file->layer->root,
-                               .size_bytes = (uint64_t)info.st_size,
+                               .size_bytes = S_ISREG(info.st_mode) ? (uint64_t)info.st_size : 0,
                                .mtime_unix = (int64_t)info.st_mtime};
   return visit(user, &item, reterr);
 }

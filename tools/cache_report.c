@@ -208,8 +208,8 @@ static size_t count_bad(const stg_cache_entry *entries, size_t count) {
   return bad;
 }
 
-void stg_cache_verify_json(const stg_cache_entry *entries, size_t count, bool repair, size_t n_left,
-                           struct stg_strbuf *out) {
+void stg_cache_verify_json(const stg_cache_entry *entries, size_t count,
+                           const struct stg_cache_repair *repair, struct stg_strbuf *out) {
   struct stg_json_out json = {0};
   size_t n_bad = count_bad(entries, count);
   stg_json_out_open(&json, NULL, '{');
@@ -225,13 +225,13 @@ void stg_cache_verify_json(const stg_cache_entry *entries, size_t count, bool re
     }
   }
   stg_json_out_close(&json, ']');
-  stg_json_out_bool(&json, "repaired", repair && n_left == 0);
+  stg_json_out_bool(&json, "repaired", repair != NULL && repair->n_moved == n_bad);
   stg_json_out_close(&json, '}');
   *out = json.text;
 }
 
-void stg_cache_verify_text(const stg_cache_entry *entries, size_t count, bool repair, size_t n_left,
-                           struct stg_strbuf *out) {
+void stg_cache_verify_text(const stg_cache_entry *entries, size_t count,
+                           const struct stg_cache_repair *repair, struct stg_strbuf *out) {
   size_t n_bad = count_bad(entries, count);
   for (size_t i = 0; i < count; i++) {
     if (!entries[i].ok) {
@@ -239,11 +239,18 @@ void stg_cache_verify_text(const stg_cache_entry *entries, size_t count, bool re
     }
   }
   stg_strbuf_printf(out, "%zu entries: %zu good, %zu bad", count, count - n_bad, n_bad);
-  if (repair && n_left > 0) {
-    stg_strbuf_printf(out, ", %zu moved to quarantine, %zu left in packs: make those again",
-                      n_bad - n_left, n_left);
-  } else if (repair && n_bad > 0) {
-    stg_strbuf_str(out, ", moved to quarantine");
+  if (repair != NULL && n_bad > 0) {
+    if (repair->n_moved == n_bad) {
+      stg_strbuf_str(out, ", moved to quarantine");
+    } else {
+      stg_strbuf_printf(out, ", %zu moved to quarantine", repair->n_moved);
+    }
+    if (repair->n_in_packs > 0) {
+      stg_strbuf_printf(out, ", %zu left in packs: make those again", repair->n_in_packs);
+    }
+    if (repair->n_no_files > 0) {
+      stg_strbuf_printf(out, ", %zu left that are no files: move those away", repair->n_no_files);
+    }
   }
   stg_strbuf_str(out, "\n");
 }

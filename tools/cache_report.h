@@ -14,11 +14,16 @@ void stg_cache_list_text(const stg_cache_entry *entries, size_t count, struct st
 void stg_cache_show_json(const stg_cache_entry *entry, bool with_source, struct stg_strbuf *out);
 void stg_cache_show_text(const stg_cache_entry *entry, bool with_source, struct stg_strbuf *out);
 
-/** Of all entries verified, the bad ones; with `repair` all but `n_left` were moved to quarantine.
- */
-void stg_cache_verify_json(const stg_cache_entry *entries, size_t count, bool repair, size_t n_left,
-                           struct stg_strbuf *out);
-void stg_cache_verify_text(const stg_cache_entry *entries, size_t count, bool repair, size_t n_left,
-                           struct stg_strbuf *out);
+/* What became of the bad entries that were to be moved to quarantine. */
+struct stg_cache_repair {
+  size_t n_moved;
+  size_t n_in_packs; /* left: packs are never written to */
+  size_t n_no_files; /* left: folders and such under an entry's name */
+};
+/** Of all entries verified, the bad ones; `repair` is NULL where none was asked for. */
+void stg_cache_verify_json(const stg_cache_entry *entries, size_t count,
+                           const struct stg_cache_repair *repair, struct stg_strbuf *out);
+void stg_cache_verify_text(const stg_cache_entry *entries, size_t count,
+                           const struct stg_cache_repair *repair, struct stg_strbuf *out);
 
 #endif

@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
@@ -136,12 +137,23 @@ static stg_status show(stg_cache *cache, const struct cache_options *options,
   return status;
 }
 
-/* Move a bad entry away. One in a pack is left there: its pack has to be made again. */
-static stg_status repair(stg_cache *cache, const char *path, bool *ret_moved, stg_error *reterr) {
+/* Move a bad entry away. One in a pack is left there: its pack has to be made again. So is what has
+ * an entry's name and is no file: nobody stored it here, and it may hold anything. */
+static stg_status repair(stg_cache *cache, const char *path, struct stg_cache_repair *repair,
+                         stg_error *reterr) {
+  struct stat facts;
+  if (stat(path, &facts) == 0 && !S_ISREG(facts.st_mode)) {
+    repair->n_no_files++;
+    return STG_OK;
+  }
   stg_error err = STG_ERROR_INIT;
   stg_status status = stg_cache_quarantine(cache, path, &err);
-  *ret_moved = status == STG_OK;
-  if (status == STG_OK || status == STG_E_UNSUPPORTED) {
+  if (status == STG_OK) {
+    repair->n_moved++;
+    return STG_OK;
+  }
+  if (status == STG_E_UNSUPPORTED) {
+    repair->n_in_packs++;
     return STG_OK;
   }
   return stg_error_set(reterr, status, "%s", err.message);
@@ -151,22 +163,23 @@ static stg_status verify(stg_cache *cache, const struct cache_options *options, 
                          struct stg_strbuf *ret_text, stg_error *reterr) {
   stg_cache_entry *entries = NULL;
   size_t count = 0;
-  size_t n_left = 0;
+  size_t n_bad = 0;
+  struct stg_cache_repair repaired = {0};
   stg_status status = read_all(cache, &entries, &count, reterr);
   for (size_t i = 0; i < count && status == STG_OK; i++) {
     if (!entries[i].ok) {
-      bool moved = false;
-      status = options->repair ? repair(cache, entries[i].path, &moved, reterr) : STG_OK;
-      n_left += !moved;
+      status = options->repair ? repair(cache, entries[i].path, &repaired, reterr) : STG_OK;
+      n_bad++;
     }
   }
+  const struct stg_cache_repair *done = options->repair ? &repaired : NULL;
   if (status == STG_OK && options->json) {
-    stg_cache_verify_json(entries, count, options->repair, n_left, ret_text);
+    stg_cache_verify_json(entries, count, done, ret_text);
   } else if (status == STG_OK) {
-    stg_cache_verify_text(entries, count, options->repair, n_left, ret_text);
+    stg_cache_verify_text(entries, count, done, ret_text);
   }
   stg_free(entries);
-  *ret_good = n_left == 0;
+  *ret_good = n_bad == repaired.n_moved;
   return status;
 }
 

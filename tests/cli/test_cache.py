@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """`steergraph build` and `steergraph cache`: compile without a GPU, then look at what was stored."""
+import os
 import shutil
 import tempfile
 import pathlib
@@ -22,6 +23,24 @@ class Empty(Case):
                 with self.subTest(words=words, folders=folders):
                     self.assertIn("'nowhere'", self.refuse(FAILED, "cache", *words, "--cache", folders))
         self.assertFalse((self.folder / "nowhere").exists())
+
+    def test_what_has_the_name_of_an_entry_and_is_no_file_is_bad_and_left(self):
+        shard = self.folder / "kernels" / "v1" / "ab"
+        shard.mkdir(parents=True)
+        for name, make in (("ab" + 30 * "0", os.mkdir), ("ab" + 30 * "1", os.mkfifo)):
+            make(shard / f"{name}-nvrtc-13.0.88.sgc")
+        paths = sorted(str(path) for path in shard.iterdir())
+        for words in ((), ("--repair",)):
+            outcome = self.run_command("cache", "verify", *words, "--json", "--cache", "kernels")
+            self.assertEqual(outcome.code, FAILED, outcome)
+            report = outcome.json()
+            self.assertEqual((report["entries"], report["good"], report["repaired"]), (2, 0, False))
+            self.assertEqual([bad["path"] for bad in report["bad"]], paths)
+            self.assertRegex(report["bad"][0]["problem"], "it is a .*, not a file")
+        text = self.run_command("cache", "verify", "--repair", "--cache", "kernels").out
+        self.assertIn("0 good, 2 bad, 0 moved to quarantine, 2 left that are no files: move those away", text)
+        self.assertEqual(sorted(str(path) for path in shard.iterdir()), paths)
+        self.assertFalse((self.folder / "kernels" / "v1" / "quarantine").exists())
 
     def test_a_key_that_is_not_there_is_named(self):
         self.assertIn("abcd", self.refuse(FAILED, "cache", "show", "abcd", "--cache", self.folder))
