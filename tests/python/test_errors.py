@@ -136,6 +136,59 @@ class Texts(unittest.TestCase):
             frame.apply, 7, np.ones((1, 4), np.float32),
         )
 
+    def test_integers_that_do_not_fit_are_refused_and_do_not_wrap(self):
+        engine, table, v = self.engine, self.table, self.v
+        frame, rows = table.frame(), np.ones((1, 4), np.float32)
+        frame.step([0])
+
+        def declared(name, value):
+            return lambda: steergraph.Steering(engine, **{"hidden_size": 4, name: value})
+
+        def opened(name, value):
+            return lambda: steergraph.Engine("cpu", **{name: value})
+
+        calls = {"hidden_size": (declared("hidden_size", 2**64 + 4), 2**64 + 4)}
+        for name in ("layers", "max_rows", "max_slots", "max_vectors", "max_chain"):
+            calls[name] = declared(name, 2**32 + 1), 2**32 + 1
+        for name in ("row_buckets", "batch_buckets"):
+            calls[name] = declared(name, [2**64 + 8]), 2**64 + 8
+        for name in ("device", "max_plans", "compile_threads", "compile_queue"):
+            calls[name] = opened(name, 2**32), 2**32
+        for name in ("requests", "longest"):
+            calls[name] = lambda name=name: frame.step([0], **{name: 2**32 + 1}), 2**32 + 1
+        calls["rows"] = lambda: frame.step([0], rows=2**64 + 1), 2**64 + 1
+        calls["a length"] = lambda: table.once(rows, [2**64 + 1], [[]]), 2**64 + 1
+        calls["layer"] = lambda: table.set(0, {2**32: [("add", v)]}), 2**32
+        calls["op_index"] = lambda: table.set_params(0, 0, 2**32, [1]), 2**32
+        for what, (call, value) in calls.items():
+            with self.subTest(what):
+                kind, text = refusal(call)
+                self.assertIs(kind, steergraph.InvalidError)
+                self.assertTrue(text.startswith(f"{what} is {value}, not in "), text)
+        for call in (
+            lambda: table.set_params(0, 2**32, 0, [1]),
+            lambda: frame.apply(2**32, rows),
+        ):
+            self.assertIs(refusal(call)[0], steergraph.CapacityError)
+
+    def test_what_is_no_integer_is_no_number_of_anything(self):
+        frame = self.table.frame()
+        self.refuses(
+            TypeError,
+            "hidden_size is 4.0, not an integer",
+            lambda: steergraph.Steering(self.engine, 4.0),
+        )
+        rows = np.ones((1, 4), np.float32)
+        self.assertIs(refusal(self.table.once, rows, [1.5], [None])[0], TypeError)
+        self.assertIs(refusal(frame.step, [0.5])[0], TypeError)
+        self.table.set(np.int64(0), {np.int8(0): [("add", self.v)]})
+        frame.step(list(np.int64([0])), rows=np.int32(1))
+        self.table.once(rows, np.int32([1]), [None])
+
+    def test_declared_sizes_of_0_are_the_librarys_defaults(self):
+        table = steergraph.Steering(self.engine, 4, layers=0, max_rows=0)
+        self.assertEqual((table.layers, table.max_rows), (1, 2048))
+
     def test_the_engine_goes_on_after_a_refusal(self):
         refusal(self.table.set, 0, {0: [("add", self.v[:3])]})
         self.table.set(0, {0: [("add", self.v)]})

@@ -5,6 +5,7 @@ offset and value against a C compiler. Knows nothing of what the calls are for.
 """
 import ctypes
 import ctypes.util
+import operator
 import pathlib
 import shutil
 import subprocess
@@ -263,6 +264,39 @@ def call(name, *arguments):
 def new(struct, **fields):
     """A struct with its size filled in."""
     return struct(struct_size=ctypes.sizeof(struct), **fields)
+
+
+def integer(value, what, low, high, kind=_errors.InvalidError):
+    """An int that C's type holds: ctypes would wrap any other silently."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{what} is {value!r}, not an integer") from None
+    if not low <= number <= high:
+        raise kind(f"{what} is {number}, not in {low}..{high}")
+    return number
+
+
+def uint32(value, what):
+    return integer(value, what, 0, 2**32 - 1)
+
+
+def uint64(value, what):
+    return integer(value, what, 0, 2**64 - 1)
+
+
+def int32(value, what):
+    return integer(value, what, -(2**31), 2**31 - 1)
+
+
+def int64(value, what):
+    return integer(value, what, -(2**63), 2**63 - 1)
+
+
+def int64_array(values, what):
+    """(array, count) of integers."""
+    numbers = [int64(value, what) for value in values]
+    return (c_int64 * max(len(numbers), 1))(*numbers), len(numbers)
 
 
 def pick(table, word, what):

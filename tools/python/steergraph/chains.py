@@ -60,7 +60,7 @@ class Chains:
     def add(self, layer, ops):
         """Append the chain of a layer: Prepared, or Ops or tuples (name, vectors, params)."""
         chain = self.array[self.count]
-        chain.layer = _number(layer, "layer")
+        chain.layer = _abi.uint32(layer, "layer")
         if isinstance(ops, Prepared):
             chain.ops, chain.n_ops = ops.pointer, ops.count
             self._objects.append(ops)
@@ -120,9 +120,3 @@ def params_of(engine, name, params):
     for k, value in enumerate(params):
         given |= (value is not None) << k
     return [0.0 if value is None else float(value) for value in params], given
-
-
-def _number(value, what):
-    if not 0 <= value < 2**32:
-        raise _errors.InvalidError(f"{what} is {value}")
-    return value

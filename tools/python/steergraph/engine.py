@@ -127,7 +127,7 @@ class Engine:
     ):
         options = _options(environment)
         options.backend = _abi.pick(_abi.BACKEND, backend, "backend")
-        options.device = device
+        options.device = device = _abi.int32(device, "device")
         words = (
             ("compile", _abi.COMPILE_MODE, compile),
             ("launch", _abi.LAUNCH_MODE, launch),
@@ -142,9 +142,9 @@ class Engine:
         if pack is not None:
             options.pack_path = str(pack).encode()
         options.cache_trust = cache_trust
-        options.max_plans = max_plans
-        options.compile_threads = compile_threads
-        options.compile_queue = compile_queue
+        options.max_plans = _abi.uint32(max_plans, "max_plans")
+        options.compile_threads = _abi.uint32(compile_threads, "compile_threads")
+        options.compile_queue = _abi.uint32(compile_queue, "compile_queue")
         say = log if log is not None else _log_to_logging
         callback = _abi.LOG_FUNCTION(
             lambda _, level, message: say(

@@ -64,24 +64,24 @@ class Steering:
         epsilon=0.0,
     ):
         self.engine = engine
-        self.hidden_size = hidden_size
-        self.layers = layers
+        self.hidden_size = _abi.int64(hidden_size, "hidden_size")
+        self.layers = _abi.uint32(layers, "layers") or 1
         self.dtype = tensors.dtype_word(dtype)
         self.state = state
-        self.max_rows = max_rows or 2048
+        self.max_rows = _abi.uint32(max_rows, "max_rows") or 2048
         self.epilogue = epilogue
         self.epsilon = epsilon
         desc = _abi.new(
             _abi.SteerDesc,
-            hidden_size=hidden_size,
-            layers=layers,
+            hidden_size=self.hidden_size,
+            layers=self.layers,
             dtype=_abi.DTYPE[self.dtype],
             bank_dtype=_abi.DTYPE[tensors.dtype_word(bank_dtype) if bank_dtype else "none"],
             state=_abi.pick(_abi.STATE, state, "state"),
-            max_rows=max_rows,
-            max_slots=max_slots,
-            max_vectors=max_vectors,
-            max_chain=max_chain,
+            max_rows=self.max_rows,
+            max_slots=_abi.uint32(max_slots, "max_slots"),
+            max_vectors=_abi.uint32(max_vectors, "max_vectors"),
+            max_chain=_abi.uint32(max_chain, "max_chain"),
             epilogue=_abi.pick(_abi.EPILOGUE, epilogue or "none", "epilogue"),
             epsilon=epsilon,
         )
@@ -91,8 +91,9 @@ class Steering:
             desc.n_ops = len(names)
         for field, sizes in (("row_buckets", row_buckets), ("batch_buckets", batch_buckets)):
             if sizes is not None:
-                setattr(desc, field, (ctypes.c_int64 * max(len(sizes), 1))(*sizes))
-                setattr(desc, "n_" + field, len(sizes))
+                array, count = _abi.int64_array(sizes, field)
+                setattr(desc, field, array)
+                setattr(desc, "n_" + field, count)
         pointer = ctypes.c_void_p()
         size = ctypes.c_size_t()
 
@@ -146,9 +147,11 @@ class Steering:
         """Change parameters of one op of a slot, given in the op's order; None keeps a value."""
         values, given = chains.params_of(self.engine, str(op_index), list(params))
         array = (ctypes.c_float * _abi.MAX_CALL_PARAMS)(*values)
+        slot, layer = _slot(slot), _slot(layer)
+        op_index = _abi.uint32(op_index, "op_index")
         with self.handle as address:
             _abi.call(
-                "stg_steer_set_params", address, _slot(slot), layer, op_index, array, given
+                "stg_steer_set_params", address, slot, layer, op_index, array, given
             )
 
     def digest(self, slot):
@@ -180,10 +183,10 @@ class Steering:
         written: `out`, or `hidden`.
         """
         rows, apply = self.describe(layer, hidden, residual, out, weight)
-        lengths = [int(length) for length in lengths]
+        lengths, count = _abi.int64_array(lengths, "a length")
         ops_of = [() if ops is None else ops for ops in chains_of_requests]
-        if len(ops_of) != len(lengths):
-            raise _errors.InvalidError(f"{len(lengths)} lengths, but {len(ops_of)} chains")
+        if len(ops_of) != count:
+            raise _errors.InvalidError(f"{count} lengths, but {len(ops_of)} chains")
         with chains.Chains(self.engine, len(ops_of)) as built:
             for ops in ops_of:
                 built.add(layer, ops)
@@ -191,8 +194,8 @@ class Steering:
                 _abi.Once,
                 apply=apply,
                 rows=rows,
-                n_requests=len(lengths),
-                lengths=(ctypes.c_int64 * max(len(lengths), 1))(*lengths),
+                n_requests=count,
+                lengths=lengths,
                 chains=ctypes.cast(built.array, ctypes.POINTER(_abi.Chain)),
             )
             where = tensors.stream_of(self.engine.device, stream)
@@ -320,15 +323,15 @@ class Frame:
             )
         if rows is None:
             rows = count
-        elif not 0 <= rows <= count:
+        elif not 0 <= _abi.int64(rows, "rows") <= count:
             raise _errors.InvalidError(f"rows is {rows}, row_map has {count}")
         step = _abi.new(
             _abi.Step,
             rows=rows,
             row_map=pointer,
             on_device=where != "cpu",
-            requests=requests,
-            longest=longest,
+            requests=_abi.uint32(requests, "requests"),
+            longest=_abi.uint32(longest, "longest"),
         )
         stream = tensors.stream_of(self.steering.engine.device, stream)
         with self.handle as address, self._lock:
@@ -375,7 +378,5 @@ def frame_of(number):
 
 
 def _slot(number):
-    """A number that C takes as uint32; ctypes would wrap it silently."""
-    if not 0 <= number < 2**32:
-        raise _errors.CapacityError(f"slot or layer {number} is not in the table")
-    return number
+    """A slot or a layer, as C takes it: one that does not fit is in no table either."""
+    return _abi.integer(number, "a slot or layer", 0, 2**32 - 1, _errors.CapacityError)

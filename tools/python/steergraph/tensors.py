@@ -4,6 +4,7 @@ Nothing is copied or converted: what does not fit is refused, with what it is an
 Imports neither numpy nor torch; a tensor of theirs means that its module is there already.
 """
 import functools
+import operator
 import sys
 from typing import Any, NamedTuple
 
@@ -194,7 +195,7 @@ def row_map_of(row_map):
         if row_map.ndim != 1 or not row_map.flags.c_contiguous:
             raise _errors.InvalidError("row_map is not one contiguous dimension")
         return row_map.ctypes.data, row_map.shape[0], "cpu", row_map
-    entries = [int(entry) for entry in row_map]
+    entries = list(map(operator.index, row_map))
     if any(not -(2**31) <= entry < 2**31 for entry in entries):
         raise _errors.InvalidError("row_map has an entry that is no int32")
     kept = (_abi.c_int32 * max(len(entries), 1))(*entries)
@@ -210,4 +211,5 @@ def stream_of(device, stream):
         if torch is None:
             return None
         stream = torch.cuda.current_stream(torch.device(device))
-    return getattr(stream, "cuda_stream", stream)
+    stream = getattr(stream, "cuda_stream", stream)
+    return _abi.uint64(stream, "stream") if isinstance(stream, int) else stream
