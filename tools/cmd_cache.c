@@ -225,7 +225,7 @@ static int cache_ls(int argc, char **argv) {
   const struct stg_grammar grammar = {
       .name = "cache ls",
       .words = "",
-      .summary = "List the entries of a cache folder.",
+      .summary = "List the entries of a cache folder or pack.",
       .options = table,
       .n_options = sizeof table / sizeof table[0],
   };

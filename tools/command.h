@@ -18,7 +18,7 @@ enum stg_exit {
   X(build, "compile a workload's kernels for any architecture, without a GPU")                     \
   X(ops, "list the built-in ops, or check an op definition")                                       \
   X(vectors, "list the tensors of a file, or show their norms")                                    \
-  X(cache, "list, show and verify the entries of a cache folder")                                  \
+  X(cache, "list, show and verify the entries of a folder or pack")                                \
   X(bench, "time workloads on a GPU, beside a copy of the same bytes")                             \
   X(doctor, "say what was found here, what is missing, and the remedy")
 

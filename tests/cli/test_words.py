@@ -44,6 +44,8 @@ class Help(Case):
 
     def test_groups_list_their_subcommands(self):
         self.assertIn("verify", self.succeed("cache", "--help").out)
+        self.assertIn("entries of a folder or pack", self.succeed("--help").out)
+        self.assertIn("a cache folder or pack", self.succeed("cache", "ls", "--help").out)
         self.assertIn("show", self.succeed("vectors", "--help").out)
 
     def test_help_wins_over_wrong_words(self):
