@@ -3,9 +3,11 @@ import contextlib
 import gc
 import itertools
 import os
+import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 from unittest import mock
@@ -225,6 +227,24 @@ class Options(unittest.TestCase):
         self.assertIn("info", [level for level, _ in said])
         self.assertTrue(any("cpu backend" in text for _, text in said))
 
+    def test_refuses_a_log_that_cannot_be_called(self):
+        for bad in (0, "", "stderr", []):
+            kind, text = refusal(steergraph.Engine, "cpu", log=bad)
+            self.assertIs(kind, TypeError)
+            self.assertEqual(text, f"log is {bad!r}, neither a function nor None")
+
+    def test_takes_paths_in_every_form(self):
+        with tempfile.TemporaryDirectory() as folder:
+            odd = os.fsencode(folder) + b"/\xff"
+            for form in (odd, os.fsdecode(odd), pathlib.Path(os.fsdecode(odd))):
+                steergraph.Engine("cpu", cache=form).close()
+                self.assertIs(steergraph.load(), steergraph.load(os.fsencode(support.LIBRARY)))
+        for name in ("cache", "pack"):
+            kind, text = refusal(steergraph.Engine, "cpu", **{name: "/tmp/a\0b"})
+            self.assertIs(kind, steergraph.InvalidError)
+            self.assertEqual(text, f"{name} is '/tmp/a\\x00b', which has a NUL byte")
+            self.assertIs(refusal(steergraph.Engine, "cpu", **{name: 5})[0], TypeError)
+
     def test_logs_to_logging_by_itself(self):
         with self.assertLogs("steergraph", "INFO") as logs:
             steergraph.Engine("cpu", log_level="info").close()
@@ -265,6 +285,18 @@ class Ops(unittest.TestCase):
             self.assertIs(kind, steergraph.FormatError)
             self.assertIn("my_op.json", text)
             self.assertIn("w", text)
+
+    def test_names_are_whole(self):
+        with steergraph.Engine("cpu") as engine:
+            table = steergraph.Steering(engine, 2, dtype="f32")
+            for call in (
+                lambda: table.set(0, {0: [("add\0x", np.float32([0, 1]))]}),
+                lambda: steergraph.Steering(engine, 2, ops=["add\0x"]),
+                lambda: engine.register_op(self.NUDGE, "my\0op.json"),
+            ):
+                kind, text = refusal(call)
+                self.assertIs(kind, steergraph.InvalidError)
+                self.assertIn("which has a NUL byte", text)
 
     def test_counts(self):
         things = opened()

@@ -121,14 +121,25 @@ class Chains(Case):
                 ("add", [v], (3,)),
                 ("add", (self.engine.vector(v),), {"scale": 3}),
                 ("projection_cap", v, (3, None)),
+                ("add", v, np.float32(3)),
+                ("add", v, np.array(3)),
+                ("add", v, np.float16([3])),
+                ("add", v, [np.array(3.0)]),
             )
         ):
             table.set(number, {0: [item]})
-        table.set(5, {0: [("add", v)]})
+        table.set(9, {0: [("add", v)]})
         frame = table.frame()
-        frame.step(range(6))
-        rows = frame.apply(0, np.zeros((6, 2), np.float32))
-        self.assertEqual(rows[:, 1].tolist(), [3] * 5 + [1])
+        frame.step(range(10))
+        rows = frame.apply(0, np.zeros((10, 2), np.float32))
+        self.assertEqual(rows[:, 1].tolist(), [3] * 9 + [1])
+
+    def test_parameters_that_are_no_numbers(self):
+        table = self.table("f32", hidden=2)
+        for bad in ("3", b"3", ["3"], [[3]], {"scale": "3"}, object(), 3j):
+            kind, text = refusal(table.set, 0, {0: [("add", np.float32([0, 1]), bad)]})
+            self.assertIs(kind, steergraph.InvalidError, text)
+            self.assertIn("of op 'add'", text)
 
 
 class Batches(Case):
@@ -245,6 +256,8 @@ class Slots(Case):
         v = np.float32([0, 1])
         table.set(0, {0: [("add", v, 1), ("add", v, 2)]})
         self.assertEqual(self.steered(table, frame), 3)
+        table.set_params(0, 0, 1, np.float32(4))
+        self.assertEqual(self.steered(table, frame), 5)
         table.set_params(0, 0, 1, [5])
         self.assertEqual(self.steered(table, frame), 6)
         table.set(0, {0: [("add", v, 9)]})

@@ -125,6 +125,23 @@ class Wire(unittest.TestCase):
             after = self.wire.apply(before.copy(), [1], [[("add", data, None)]])
             self.check(before, after, [1], [[("add", data, None)]], "f32")
 
+    def test_parameters_may_be_any_number_and_are_read_in_every_call(self):
+        data = self.vector("f32")
+        vector, scale = self.engine.vector(data), np.array(2.0)
+        for form in (2.0, np.float32(2), scale, [2.0]):
+            for given in (data, vector):
+                before = self.rows(1, "f32")
+                after = self.wire.apply(before.copy(), [1], [[("add", given, form)]])
+                self.check(before, after, [1], [[("add", data, 2.0)]], "f32")
+        scale[()] = 5
+        before = self.rows(1, "f32")
+        after = self.wire.apply(before.copy(), [1], [[("add", vector, scale)]])
+        self.check(before, after, [1], [[("add", data, 5.0)]], "f32")
+        for given in (data, vector):
+            for bad in ("2", [[2]], object()):
+                found = refusal(self.wire.apply, before, [1], [[("add", given, bad)]])
+                self.assertIs(found[0], steergraph.InvalidError)
+
     def test_empty_batches(self):
         rows = self.rows(0, "f32")
         self.assertIs(self.wire.apply(rows, [], []), rows)

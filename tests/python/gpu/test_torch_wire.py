@@ -95,6 +95,29 @@ class Wire(unittest.TestCase):
                 wire.apply(rows.zero_(), [1], [[("add", vector, None)]])
                 self.assertEqual(rows[0, 2].item(), value)
 
+    def test_views_that_negate_and_parameters_of_no_dimension(self):
+        rows = torch.zeros(1, HIDDEN, dtype=torch.float32, device=DEVICE)
+        data = torch.zeros(HIDDEN)
+        data[2] = 1
+        wire = steergraph.Wire(self.engine)
+        held = self.engine.vector(data)
+        for vector in (torch._neg_view(data), torch._neg_view(data.to(DEVICE))):
+            wire.apply(rows.zero_(), [1], [[("add", vector, torch.tensor(3.0))]])
+            self.assertEqual(rows[0, 2].item(), -3)
+        scale = torch.tensor(3.0)
+        for value in (3, 4):
+            scale.fill_(value)
+            wire.apply(rows.zero_(), [1], [[("add", held, scale)]])
+            self.assertEqual(rows[0, 2].item(), value)
+        found = support.refusal(wire.apply, torch._neg_view(rows), [1], [[("add", held, None)]])
+        self.assertEqual(
+            found,
+            (
+                steergraph.InvalidError,
+                "hidden is a negated view of its memory: use resolve_neg()",
+            ),
+        )
+
     def test_vectors_are_read_once_and_again_when_they_change(self):
         vector = torch.zeros(HIDDEN, dtype=torch.float32, device=DEVICE)
         vector[3] = 1

@@ -6,6 +6,7 @@ offset and value against a C compiler. Knows nothing of what the calls are for.
 import ctypes
 import ctypes.util
 import operator
+import os
 import pathlib
 import shutil
 import subprocess
@@ -299,6 +300,24 @@ def int64_array(values, what):
     return (c_int64 * max(len(numbers), 1))(*numbers), len(numbers)
 
 
+def text(value, what):
+    """A str as C reads it, up to its end."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} is {value!r}, not a str")
+    return _whole(value.encode(), value, what)
+
+
+def path(value, what):
+    """A path, or a list of folders with colons, in the bytes that the system has for it."""
+    return _whole(os.fsencode(value), value, what)
+
+
+def _whole(raw, value, what):
+    if b"\0" in raw:
+        raise _errors.InvalidError(f"{what} is {value!r}, which has a NUL byte")
+    return raw
+
+
 def pick(table, word, what):
     """The value of a word of an enum."""
     try:
@@ -327,7 +346,7 @@ def _candidates():
 
 def _open(path):
     refusals = []
-    for candidate in [str(path)] if path is not None else _candidates():
+    for candidate in [os.fsdecode(path)] if path is not None else _candidates():
         try:
             return ctypes.CDLL(candidate)
         except OSError as error:
@@ -374,4 +393,4 @@ def _check_options(opened):
 
 
 def _is_same(loaded, path):
-    return pathlib.Path(loaded).resolve() == pathlib.Path(path).resolve()
+    return pathlib.Path(loaded).resolve() == pathlib.Path(os.fsdecode(path)).resolve()

@@ -81,7 +81,7 @@ class Chains:
     def _fill(self, call, name, vectors=(), params=()):
         if not isinstance(name, str):
             raise _errors.InvalidError(f"an op begins with its name, not with {name!r}")
-        call.op = name.encode()
+        call.op = _abi.text(name, "an op's name")
         if vectors is None:
             vectors = ()
         elif not isinstance(vectors, (tuple, list)):
@@ -101,8 +101,10 @@ def params_of(engine, name, params):
     """(values, bits of those given) of parameters by name, by place, or of a single number."""
     if params is None:
         params = ()
-    elif isinstance(params, (int, float)):
+    elif is_number(params):
         params = (params,)
+    elif isinstance(params, (str, bytes)) or not hasattr(params, "__len__"):
+        raise _errors.InvalidError(f"parameters of op '{name}' are {params!r}; give numbers")
     if isinstance(params, dict):
         names = engine.params_of_op(name)
         unknown = [word for word in params if names is None or word not in names]
@@ -116,7 +118,23 @@ def params_of(engine, name, params):
         raise _errors.InvalidError(
             f"op '{name}' is given {len(params)} parameters, at most {_abi.MAX_CALL_PARAMS}"
         )
-    given = 0
+    given, values = 0, []
     for k, value in enumerate(params):
+        if value is not None and not is_number(value):
+            raise _errors.InvalidError(f"a parameter of op '{name}' is {value!r}; give a number")
         given |= (value is not None) << k
-    return [0.0 if value is None else float(value) for value in params], given
+        values.append(0.0 if value is None else float(value))
+    return values, given
+
+
+def is_number(value):
+    """Whether it is one number: also numpy's, and an array or a tensor of no dimension."""
+    if isinstance(value, (int, float)):
+        return True
+    if not hasattr(value, "__float__"):
+        return False
+    try:
+        len(value)
+    except TypeError:
+        return True
+    return False

@@ -138,13 +138,15 @@ class Engine:
             if word is not None:
                 setattr(options, field, _abi.pick(table, word, field))
         if cache is not None:
-            options.cache_path = str(cache).encode()
+            options.cache_path = _abi.path(cache, "cache")
         if pack is not None:
-            options.pack_path = str(pack).encode()
+            options.pack_path = _abi.path(pack, "pack")
         options.cache_trust = cache_trust
         options.max_plans = _abi.uint32(max_plans, "max_plans")
         options.compile_threads = _abi.uint32(compile_threads, "compile_threads")
         options.compile_queue = _abi.uint32(compile_queue, "compile_queue")
+        if log is not None and not callable(log):
+            raise TypeError(f"log is {log!r}, neither a function nor None")
         say = log if log is not None else _log_to_logging
         callback = _abi.LOG_FUNCTION(
             lambda _, level, message: say(
@@ -222,9 +224,9 @@ class Engine:
         `name` stands for the file in messages.
         """
         text = definition if isinstance(definition, str) else json.dumps(definition)
-        raw = text.encode()
+        raw, name = text.encode(), _abi.path(name, "name")
         with self.handle as address:
-            _abi.call("stg_op_register", address, str(name).encode(), raw, len(raw))
+            _abi.call("stg_op_register", address, name, raw, len(raw))
         read = json.loads(text)
         self._params[read["op"]] = tuple(read.get("params", ()))
 

@@ -86,7 +86,7 @@ class Steering:
             epsilon=epsilon,
         )
         if ops is not None:
-            names = [name.encode() for name in ops]
+            names = [_abi.text(name, "an op's name") for name in ops]
             desc.ops = (ctypes.c_char_p * max(len(names), 1))(*names)
             desc.n_ops = len(names)
         for field, sizes in (("row_buckets", row_buckets), ("batch_buckets", batch_buckets)):
@@ -145,7 +145,9 @@ class Steering:
 
     def set_params(self, slot, layer, op_index, params):
         """Change parameters of one op of a slot, given in the op's order; None keeps a value."""
-        values, given = chains.params_of(self.engine, str(op_index), list(params))
+        if not chains.is_number(params):
+            params = list(params)
+        values, given = chains.params_of(self.engine, str(op_index), params)
         array = (ctypes.c_float * _abi.MAX_CALL_PARAMS)(*values)
         slot, layer = _slot(slot), _slot(layer)
         op_index = _abi.uint32(op_index, "op_index")

@@ -89,6 +89,8 @@ def _of_torch(tensor, what):
     dtype = _word(tensor.dtype)
     if dtype is None:
         raise _errors.InvalidError(f"{what} is {tensor.dtype}; give bfloat16, float16 or float32")
+    if tensor.is_neg():
+        raise _errors.InvalidError(f"{what} is a negated view of its memory: use resolve_neg()")
     device = _word(tensor.device)
     if device is None:
         raise _errors.InvalidError(
@@ -149,8 +151,10 @@ def vector_of(data, dtype=None):
 
     A torch tensor of another device is copied to the host, which waits for the device.
     """
-    if is_torch(data) and data.device.type != "cpu":
-        data = data.detach().cpu()
+    if is_torch(data):
+        data = data.detach().resolve_neg()
+        if data.device.type != "cpu":
+            data = data.cpu()
     if len(getattr(data, "shape", ())) != 1 and (is_torch(data) or is_numpy(data)):
         raise _errors.InvalidError(f"a vector has shape {tuple(data.shape)}; give one dimension")
     rows = rows_of(data, "a vector")
@@ -186,7 +190,7 @@ def row_map_of(row_map):
     if is_torch(row_map):
         if str(row_map.dtype) != "torch.int32":
             raise _errors.InvalidError(f"row_map is {row_map.dtype}; give int32")
-        if row_map.dim() != 1 or not row_map.is_contiguous():
+        if row_map.dim() != 1 or not row_map.is_contiguous() or row_map.is_neg():
             raise _errors.InvalidError("row_map is not one contiguous dimension")
         return row_map.data_ptr(), row_map.shape[0], str(row_map.device), row_map
     if is_numpy(row_map):

@@ -95,12 +95,9 @@ class Wire:
 
         The ids are those of Vectors that are open, so a chain of before means the same.
         """
-        if not all(isinstance(vector, Vector) for _, vector, _ in ops):
+        if not all(_is_cacheable(*op) for op in ops):
             return ops
-        key = tuple(
-            (name, vector.id, tuple(params) if isinstance(params, list) else params)
-            for name, vector, params in ops
-        )
+        key = tuple((name, vector.id, params) for name, vector, params in ops)
         found = self._prepared.get(key)
         if found is None:
             if len(self._prepared) >= _MAX_PREPARED:
@@ -195,7 +192,24 @@ def _op(number, kind, vector, params=None):
         )
     if name == "projection_cap" and (not isinstance(params, (tuple, list)) or len(params) != 2):
         raise _errors.InvalidError(f"request {number}: a cap takes (min, max), not {params!r}")
-    return name, vector, params
+    return name, vector, _frozen(params)
+
+
+def _is_cacheable(name, vector, params):
+    values = params if isinstance(params, tuple) else (params,)
+    numbers = all(value is None or isinstance(value, float) for value in values)
+    return numbers and isinstance(vector, Vector)
+
+
+def _frozen(params):
+    """Parameters as they are now: a tensor of one number is hashed by its place, not its value."""
+    if params is None:
+        return None
+    if chains.is_number(params):
+        return float(params)
+    if isinstance(params, (tuple, list)):
+        return tuple(float(value) if chains.is_number(value) else value for value in params)
+    return params  # by name, or refused by the chain's maker
 
 
 def _is_f32(vector):
