@@ -5,7 +5,8 @@
  * process that ended by Ctrl-C, and a folder holds the old file or the new one, no temporary one.
  *
  * A signal that is pending is lost when someone sets it to SIG_IGN, be it for an instant, as NVRTC
- * does before it sets its handlers. So what has come is taken, and sent again on release.
+ * does before it sets its handlers. So what has come is taken, and sent again on release. What
+ * comes between that and NVRTC's instant is lost all the same; nothing outside of NVRTC can tell.
  */
 #include "runtime/base/interrupt.h"
 
