@@ -16,6 +16,22 @@ from . import _errors, _locks
 _locks.own(sys.modules[__name__], "_lock", threading.RLock)
 
 
+class Held:
+    """What has a handle: closed at the end of a `with` block, if not before."""
+
+    handle = None
+
+    @property
+    def closed(self):
+        return self.handle.closed
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
 class Handle:
     """`with handle as pointer` keeps the object alive meanwhile; ClosedError when it is closed."""
 

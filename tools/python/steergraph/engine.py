@@ -8,7 +8,7 @@ import json
 import logging
 
 from . import _abi, _errors, chains, tensors
-from ._handle import Handle
+from ._handle import Handle, Held
 
 _LEVELS = {
     "error": logging.ERROR,
@@ -47,7 +47,7 @@ def _log_to_logging(level, message):
     _logger.log(_LEVELS.get(level, logging.INFO), "%s", message)
 
 
-class Vector:
+class Vector(Held):
     """An interned vector. Equal bytes of equal type are one; slots hold their own reference.
 
     Any thread. Closed with its engine, or when it is collected.
@@ -79,14 +79,8 @@ class Vector:
         """Drop the reference. A second time does nothing."""
         self.handle.close()
 
-    def __enter__(self):
-        return self
 
-    def __exit__(self, *_):
-        self.close()
-
-
-class Engine:
+class Engine(Held):
     """Open an engine. Options not given are those of the environment, or with environment=False
     the library's defaults.
 
@@ -181,22 +175,12 @@ class Engine:
             self.arch = info.arch.decode()
             self.driver_version = info.driver_version
 
-    @property
-    def closed(self):
-        return self.handle.closed
-
     def close(self):
         """Close the engine and all that was made from it. A second time does nothing.
 
         Calls of other threads that have begun come to their end first.
         """
         self.handle.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
 
     def vector(self, data, dtype=None):
         """Intern a vector: a numpy array or a torch tensor of one dimension.

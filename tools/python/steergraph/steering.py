@@ -9,7 +9,7 @@ import weakref
 from typing import NamedTuple
 
 from . import _abi, _errors, _locks, chains, tensors
-from ._handle import Handle
+from ._handle import Handle, Held
 
 UNSTEERED = _abi.ROW_UNSTEERED
 PADDING = _abi.ROW_PADDING
@@ -27,7 +27,7 @@ class DeviceReport(NamedTuple):
     non_finite_rows: int
 
 
-class Steering:
+class Steering(Held):
     """A steer table: everything that may ever be asked is declared here; kernels come with it.
 
     hidden_size   elements of a row
@@ -107,19 +107,9 @@ class Steering:
         self.device_bytes = size.value  # of records and the vector bank; frames come on top
         self.handle.owned_by(self)
 
-    @property
-    def closed(self):
-        return self.handle.closed
-
     def close(self):
         """Close the table and its frames. A second time does nothing."""
         self.handle.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
 
     def set(self, slot, by_layer):
         """Put chains into a slot, replacing what it held: {layer: [op, ...]}.
@@ -273,7 +263,7 @@ class PlanInfo(NamedTuple):
     seq_bucket: int
 
 
-class Frame:
+class Frame(Held):
     """One row map at fixed device addresses. Fill it with step, use it with apply.
 
     A CUDA graph that captured an apply uses the frame's memory, so the frame (and so its table and
@@ -296,19 +286,9 @@ class Frame:
         _locks.own(self, "_lock", threading.Lock)
         frames[self.number] = self
 
-    @property
-    def closed(self):
-        return self.handle.closed
-
     def close(self):
         """Close the frame; waits for the stream of its last step. A second time does nothing."""
         self.handle.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
 
     def step(self, row_map, *, rows=None, requests=0, longest=0, stream=None):
         """One scheduling step: which slot does each row belong to?
