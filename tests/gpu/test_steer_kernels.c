@@ -27,17 +27,6 @@ static stg_engine *engine_with(const char *cache_path, stg_compile_mode compile,
   return steer_engine(&options);
 }
 
-static void close_engine(stg_engine *engine) {
-  stg_error error = STG_ERROR_INIT;
-  check_ok(stg_engine_destroy(engine, &error), &error);
-}
-
-static stg_stats stats_of(const stg_engine *engine) {
-  stg_stats stats = {.struct_size = sizeof stats};
-  stg_engine_stats(engine, &stats);
-  return stats;
-}
-
 static stg_plan_info plan_of(const struct steer_bed *bed) {
   stg_plan_info info = {.struct_size = sizeof info};
   stg_error error = STG_ERROR_INIT;
@@ -79,7 +68,7 @@ static void graphs_and_plain_launches_give_the_same_bits(void **state) {
     bits[i] = malloc(image_bytes);
     assert_non_null(bits[i]);
     memcpy(bits[i], batch->result, image_bytes);
-    const stg_stats stats = stats_of(engine);
+    const stg_stats stats = steer_engine_stats(engine);
     assert_int_equal(2, stats.steps);
     assert_int_equal(2, stats.applies);
     assert_int_equal(i == 0 ? 2 : 0, stats.graph_launches);
@@ -96,11 +85,11 @@ static void graphs_and_plain_launches_give_the_same_bits(void **state) {
     assert_true(stats.table_bytes > 0 && stats.frame_bytes > 0 && stats.kernel_bytes > 0);
     steer_batch_destroy(batch);
     steer_bed_destroy(bed);
-    const stg_stats after = stats_of(engine);
+    const stg_stats after = steer_engine_stats(engine);
     assert_int_equal(0, after.vectors_live);
     assert_int_equal(0, after.table_bytes + after.bank_bytes + after.frame_bytes);
     assert_int_equal(0, after.pinned_bytes + after.kernel_bytes);
-    close_engine(engine);
+    steer_engine_close(engine);
   }
   assert_memory_equal(bits[0], bits[1], image_bytes);
   free(bits[0]);
@@ -165,7 +154,7 @@ static void apply_allocates_nothing(void **state) {
     steer_batch_check(batch);
     steer_batch_destroy(batch);
     steer_bed_destroy(bed);
-    close_engine(engine);
+    steer_engine_close(engine);
   }
 }
 
@@ -175,11 +164,11 @@ static void a_shape_seen_before_costs_no_graph_and_no_compile(void **state) {
   struct steer_bed *bed = steer_bed_create(env, &table);
   struct steer_batch *batch = mixed_batch(bed);
   steer_batch_expect_ok(batch);
-  const stg_stats before = stats_of(env->engine);
+  const stg_stats before = steer_engine_stats(env->engine);
   for (int k = 0; k < 10; k++) {
     steer_batch_expect_ok(batch);
   }
-  const stg_stats after = stats_of(env->engine);
+  const stg_stats after = steer_engine_stats(env->engine);
   assert_int_equal(before.graphs_created, after.graphs_created);
   assert_int_equal(before.kernel_compiles, after.kernel_compiles);
   assert_int_equal(before.kernel_disk_hits, after.kernel_disk_hits);
@@ -200,8 +189,8 @@ static void without_a_compile_an_empty_cache_is_not_warm(void **state) {
                &error);
   assert_non_null(strstr(error.message, "hidden=768 dtype=bf16"));
   assert_null(steer);
-  assert_int_equal(0, stats_of(engine).kernel_compiles);
-  close_engine(engine);
+  assert_int_equal(0, steer_engine_stats(engine).kernel_compiles);
+  steer_engine_close(engine);
   assert_true(env->cuda);
 }
 
@@ -216,30 +205,30 @@ static void a_second_engine_takes_its_kernels_from_the_folder(void **state) {
   steer_batch_expect_ok(batch);
   assert_string_equal("compiled", plan_of(bed).source);
   assert_true(plan_of(bed).compile_ms > 0);
-  stg_stats stats = stats_of(first);
+  stg_stats stats = steer_engine_stats(first);
   assert_int_equal(2, stats.kernel_compiles);
   assert_int_equal(2, stats.cache_stores);
   assert_int_equal(0, stats.kernel_disk_hits);
   struct steer_bed *beside = steer_bed_on(env, first, &table);
-  assert_int_equal(2, stats_of(first).kernel_memory_hits);
+  assert_int_equal(2, steer_engine_stats(first).kernel_memory_hits);
   steer_bed_destroy(beside);
   steer_batch_destroy(batch);
   steer_bed_destroy(bed);
-  close_engine(first);
+  steer_engine_close(first);
 
   stg_engine *second = engine_with(folder, STG_COMPILE_NEVER, STG_LAUNCH_DEFAULT);
   bed = steer_bed_on(env, second, &table);
   batch = mixed_batch(bed);
   steer_batch_expect_ok(batch);
   assert_string_equal("disk", plan_of(bed).source);
-  stats = stats_of(second);
+  stats = steer_engine_stats(second);
   assert_int_equal(0, stats.kernel_compiles);
   assert_int_equal(2, stats.kernel_disk_hits);
   assert_int_equal(0, stats.cache_stores);
   assert_true(stats.load_us > 0);
   steer_batch_destroy(batch);
   steer_bed_destroy(bed);
-  close_engine(second);
+  steer_engine_close(second);
   assert_int_equal(0, temp_folder_teardown(&folder));
 }
 
@@ -318,7 +307,7 @@ static void a_backend_left_open_takes_the_device_and_says_so(void **state) {
   assert_non_null(strstr(info.reason, info.arch));
   assert_int_equal(0, strncmp(info.arch, "sm_", 3));
   assert_true(info.driver_version >= 12000);
-  close_engine(engine);
+  steer_engine_close(engine);
   assert_true(env->cuda);
 }
 

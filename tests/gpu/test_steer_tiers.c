@@ -67,17 +67,6 @@ static stg_engine *cold_engine(stg_launch_mode launch) {
   return steer_engine(&options);
 }
 
-static void close_engine(stg_engine *engine) {
-  stg_error error = STG_ERROR_INIT;
-  check_ok(stg_engine_destroy(engine, &error), &error);
-}
-
-static stg_stats stats_of(const stg_engine *engine) {
-  stg_stats stats = {.struct_size = sizeof stats};
-  stg_engine_stats(engine, &stats);
-  return stats;
-}
-
 static int tier_of(const struct steer_batch *batch) {
   stg_plan_info info = {.struct_size = sizeof info};
   stg_error error = STG_ERROR_INIT;
@@ -87,7 +76,7 @@ static int tier_of(const struct steer_batch *batch) {
 
 static void wait_for_swaps(const stg_engine *engine, uint64_t count) {
   const struct timespec pause = {.tv_nsec = 1000000};
-  while (stats_of(engine).kernel_swaps < count) {
+  while (steer_engine_stats(engine).kernel_swaps < count) {
     nanosleep(&pause, NULL);
   }
 }
@@ -153,7 +142,7 @@ static void a_swap_changes_no_bit(void **state) {
     assert_int_equal(1, tier_of(batch));
     assert_memory_equal(before, batch->result, batch->image_bytes);
     print_message("hidden %lld: tier %d, then 1\n", (long long)cases[i].hidden, first);
-    const stg_stats stats = stats_of(engine);
+    const stg_stats stats = steer_engine_stats(engine);
     assert_int_equal(cases[i].launch == STG_LAUNCH_GRAPH ? 1 : 0, stats.graphs_created);
     assert_int_equal(0, stats.graph_fallbacks);
     assert_int_equal(4, stats.kernel_compiles);
@@ -161,7 +150,7 @@ static void a_swap_changes_no_bit(void **state) {
     free(before);
     steer_batch_destroy(batch);
     steer_bed_destroy(bed);
-    close_engine(engine);
+    steer_engine_close(engine);
   }
 }
 
@@ -186,18 +175,18 @@ static void no_compile_is_on_the_thread_that_applies(void **state) {
       steer_batch_run(batch);
     }
   }
-  while (stats_of(engine).kernel_swaps < 8) {
+  while (steer_engine_stats(engine).kernel_swaps < 8) {
     steer_batch_run(batch);
   }
   steer_batch_expect_ok(batch);
   assert_true(calls_elsewhere() >= 10);
-  assert_int_equal(10, stats_of(engine).kernel_compiles);
+  assert_int_equal(10, steer_engine_stats(engine).kernel_compiles);
   for (int i = 0; i < 4; i++) {
     steer_bed_destroy(beds[i]);
   }
   steer_batch_destroy(batch);
   steer_bed_destroy(first);
-  close_engine(engine);
+  steer_engine_close(engine);
 }
 
 static stg_status try_slot(struct steer_bed *bed, uint32_t slot, const stg_op_call *call,
@@ -246,7 +235,7 @@ static void a_user_op_is_pending_and_then_there(void **state) {
   assert_true(calls_elsewhere() >= 4);
   steer_batch_destroy(batch);
   steer_bed_destroy(bed);
-  close_engine(engine);
+  steer_engine_close(engine);
 }
 
 /* While a user op's kernel is missing a capture is refused, and stays valid; one of built-in ops
@@ -298,7 +287,7 @@ static void a_capture_takes_a_kernel_of_all_that_was_declared(void **state) {
     steer_bed_destroy(bed);
     stg_stream_destroy(device, stream);
   }
-  close_engine(engine);
+  steer_engine_close(engine);
 }
 
 /* Whatever is on its way then. */
@@ -319,7 +308,7 @@ static void an_engine_closes_while_it_compiles(void **state) {
     }
     steer_bed_destroy(bed);
     const uint64_t from_ns = stg_clock_ns();
-    close_engine(engine);
+    steer_engine_close(engine);
     print_message("closed in %.1f ms\n", (double)(stg_clock_ns() - from_ns) * 1e-6);
   }
 }

@@ -69,11 +69,21 @@ int steer_env_cuda(void **state) {
   return open_env(state, STG_BACKEND_CUDA);
 }
 
+void steer_engine_close(stg_engine *engine) {
+  stg_error error = STG_ERROR_INIT;
+  expect_status(STG_OK, stg_engine_destroy(engine, &error), &error);
+}
+
+stg_stats steer_engine_stats(const stg_engine *engine) {
+  stg_stats stats = {.struct_size = sizeof stats};
+  stg_engine_stats(engine, &stats);
+  return stats;
+}
+
 int steer_env_close(void **state) {
   struct steer_env *env = *state;
   stg_error error = STG_ERROR_INIT;
-  stg_stats stats = {.struct_size = sizeof stats};
-  stg_engine_stats(env->engine, &stats);
+  const stg_stats stats = steer_engine_stats(env->engine);
   if (stats.vectors_live != 0) {
     fprintf(stderr, "%llu vectors are still interned\n", (unsigned long long)stats.vectors_live);
     return -1;

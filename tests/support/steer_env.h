@@ -31,6 +31,8 @@ int steer_env_close(void **state);
 
 /** A further engine with other options (launch, compile, cache); the caller destroys it. */
 stg_engine *steer_engine(const stg_options *options);
+void steer_engine_close(stg_engine *engine);
+stg_stats steer_engine_stats(const stg_engine *engine);
 
 /** Fail the test unless `status` is `wanted`, showing the message that came with it. */
 void expect_status(stg_status wanted, stg_status status, const stg_error *error);
