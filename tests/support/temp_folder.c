@@ -49,3 +49,15 @@ const char *temp_path(void *const *state, const char *name) {
   snprintf(path, PATH_BYTES, "%s/%s", (const char *)*state, name);
   return path;
 }
+
+bool temp_flip_byte(const char *path, long at) {
+  FILE *file = fopen(path, "r+b");
+  if (file == NULL) {
+    return false;
+  }
+  const int from = at < 0 ? SEEK_END : SEEK_SET;
+  bool good = fseek(file, at, from) == 0;
+  const int byte = good ? fgetc(file) : EOF;
+  good = byte != EOF && fseek(file, at, from) == 0 && fputc(byte ^ 1, file) == (byte ^ 1);
+  return fclose(file) == 0 && good;
+}

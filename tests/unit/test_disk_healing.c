@@ -35,13 +35,7 @@ static void inflict(const struct damage *damage, const char *path) {
     assert_int_equal(truncate(path, at), 0);
     return;
   }
-  FILE *file = fopen(path, "r+b");
-  assert_non_null(file);
-  assert_int_equal(fseek(file, at, SEEK_SET), 0);
-  int byte = fgetc(file);
-  assert_int_equal(fseek(file, at, SEEK_SET), 0);
-  assert_int_equal(fputc(byte ^ 1, file), byte ^ 1);
-  assert_int_equal(fclose(file), 0);
+  assert_true(temp_flip_byte(path, at));
 }
 
 static void heals_a_damaged_entry_with_one_warning(void **state) {

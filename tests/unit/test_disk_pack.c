@@ -170,23 +170,13 @@ static struct stg_key sum_of(const char *path) {
   return sum;
 }
 
-static void flip_byte(const char *path, long at) {
-  FILE *file = fopen(path, "r+b");
-  assert_non_null(file);
-  assert_int_equal(fseek(file, at, SEEK_SET), 0);
-  int byte = fgetc(file);
-  assert_int_equal(fseek(file, at, SEEK_SET), 0);
-  assert_int_equal(fputc(byte ^ 1, file), byte ^ 1);
-  assert_int_equal(fclose(file), 0);
-}
-
 static void misses_a_damaged_entry_and_leaves_it(void **state) {
   const char *path = temp_path(state, "a.sgp");
   struct stg_kernel_request request = fixture_request();
   struct stg_disk_counters counters;
   struct log_lines lines = {0};
   pack_of_one(path, &request, "nvrtc-13.0.88");
-  flip_byte(path, 2000);
+  assert_true(temp_flip_byte(path, 2000));
   struct stg_key before = sum_of(path);
   struct stg_disk_cache *cache =
       disk_open(list_of(path, temp_path(state, "rw")), STG_DISK_READ_WRITE, &lines);
