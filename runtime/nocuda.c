@@ -1,6 +1,6 @@
 /*
- * nocuda.c: device.h, launch.h and compile.h in a build without CUDA headers: there is no device
- * and no compiler, and every call says so and what to do.
+ * nocuda.c: device.h, launch.h, pin.h and compile.h in a build without CUDA headers: there is no
+ * device and no compiler, and every call says so and what to do.
  *
  * Cached entries can still be listed and verified, and the CPU backend knows none of this. No
  * device can be opened, so only the calls that start something need a message; the others cannot be
@@ -8,6 +8,7 @@
  */
 #include "runtime/compile.h"
 #include "runtime/launch.h"
+#include "runtime/pin.h"
 
 /* the whole file is about not using them */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
@@ -76,6 +77,8 @@ FAILS(stg_graph_launch, dev *device, struct stg_graph *graph, stg_stream_handle 
 FAILS(stg_capture_begin, dev *device, stg_stream_handle stream)
 FAILS(stg_capture_end, dev *device, stg_stream_handle stream, struct stg_graph **ret_graph,
       size_t *ret_nodes)
+FAILS(stg_capture_info, dev *device, stg_stream_handle stream, struct stg_capture *ret_capture)
+FAILS(stg_pin_retain, dev *device, const struct stg_capture *capture, struct stg_pin *pin)
 FAILS(stg_nvrtc_info, struct stg_nvrtc_info *ret_info)
 FAILS(stg_nvrtc_archs, int *ret, size_t capacity, size_t *ret_count)
 FAILS(stg_compile, const struct stg_kernel_request *request, const struct stg_log *log,
@@ -84,6 +87,10 @@ FAILS(stg_compile, const struct stg_kernel_request *request, const struct stg_lo
 const struct stg_device_info *stg_device_get_info(const dev *device) {
   static const struct stg_device_info none = {.ordinal = -1};
   return &none;
+}
+
+bool stg_pins_are_over(dev *device) {
+  return true;
 }
 
 bool stg_nvrtc_is_loaded(void) {
