@@ -195,6 +195,33 @@ static stg_status capture_kernel(const stg_frame *frame, const struct stg_kernel
                        declared->signature);
 }
 
+/* The host's graph keeps the frame and its table, with one pin for all layers. */
+static stg_status pin_frame(stg_frame *frame, stg_stream stream, stg_error *reterr) {
+  stg_steer *steer = frame->steer;
+  struct stg_capture capture;
+  stg_status status = stg_capture_info(steer->engine->device, stream, &capture, reterr);
+  if (status != STG_OK || capture.graph == NULL || capture.id == frame->captured) {
+    return status; /* without a graph the launch says what is wrong with the capture */
+  }
+  status = stg_pins_take(&steer->pins, frame, &capture, reterr);
+  if (status == STG_OK) {
+    frame->captured = capture.id;
+  }
+  return status;
+}
+
+/* Adds one kernel node to the host's graph and nothing else; refused, it adds none. */
+static stg_status apply_captured(stg_frame *frame, struct stg_plan_launch *launch,
+                                 const struct stg_steer_args *args, stg_error *reterr) {
+  stg_status status = capture_kernel(frame, &launch->kernel, reterr);
+  if (status == STG_OK) {
+    status = pin_frame(frame, launch->stream, reterr);
+  }
+  return status == STG_OK
+             ? stg_plan_capture(frame->steer->engine, launch, frame->plan->shape.rows, args, reterr)
+             : status;
+}
+
 static stg_status apply_cuda(stg_frame *frame, const stg_apply *apply, int64_t stride,
                              stg_stream stream, stg_error *reterr) {
   struct stg_engine *engine = frame->steer->engine;
@@ -215,10 +242,7 @@ static stg_status apply_cuda(stg_frame *frame, const stg_apply *apply, int64_t s
       .stream = stream,
   };
   if (capturing) {
-    status = capture_kernel(frame, &launch.kernel, reterr);
-    return status == STG_OK
-               ? stg_plan_capture(engine, &launch, frame->plan->shape.rows, &args, reterr)
-               : status;
+    return apply_captured(frame, &launch, &args, reterr);
   }
   if (frame->rows == 0) {
     return STG_OK;

@@ -67,6 +67,7 @@ stg_status stg_frame_create(stg_steer *steer, stg_frame **ret_frame, stg_error *
     return stg_error_memory(reterr, "a frame", sizeof *frame);
   }
   frame->steer = steer;
+  frame->captured = STG_NO_CAPTURE;
   stg_status status =
       stg_row_bucket(&steer->decl.row_buckets, steer->decl.max_rows, &frame->capacity, reterr);
   if (status == STG_E_CAPACITY) {
@@ -87,6 +88,9 @@ stg_status stg_frame_create(stg_steer *steer, stg_frame **ret_frame, stg_error *
     status = stg_engine_is_cuda(steer->engine) ? create_device_side(frame, reterr)
                                                : create_host_side(frame, reterr);
   }
+  if (status == STG_OK && stg_engine_is_cuda(steer->engine)) {
+    status = stg_pins_refill(&steer->pins, reterr);
+  }
   stg_usage_hold(&steer->engine->usage, &frame->held);
   pthread_mutex_lock(&steer->lock);
   if (status != STG_OK) {
@@ -96,6 +100,7 @@ stg_status stg_frame_create(stg_steer *steer, stg_frame **ret_frame, stg_error *
     steer->frames = frame;
     *ret_frame = frame;
   }
+  stg_frames_collect(steer, false);
   pthread_mutex_unlock(&steer->lock);
   return status;
 }
@@ -173,7 +178,8 @@ void stg_frame_destroy(stg_frame *frame) {
   if (steer->once == frame) {
     steer->once = NULL;
   }
-  stg_frame_free(frame);
+  stg_frame_retire(frame);
+  stg_frames_collect(steer, false);
   pthread_mutex_unlock(&steer->lock);
 }
 

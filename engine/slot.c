@@ -9,6 +9,7 @@
 
 static void reclaim(stg_steer *steer, bool wait) {
   struct stg_record_store store = stg_steer_store(steer);
+  stg_frames_collect(steer, false); /* they name records too */
   for (stg_frame *frame = steer->frames; frame != NULL; frame = frame->next) {
     stg_staging_reclaim(&frame->staging, &store, wait);
   }

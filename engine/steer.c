@@ -7,6 +7,9 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/intmath.h"
 
+/* How long a destroy waits for the driver to say that graphs are gone, which it does late. */
+#define GRAPHS_WAIT_MS 100
+
 stg_status stg_steer_bytes(stg_engine *engine, const stg_steer_desc *desc, size_t *ret_bytes,
                            stg_error *reterr) {
   if (engine == NULL || ret_bytes == NULL) {
@@ -74,6 +77,8 @@ static void release_table(stg_steer *steer) {
   struct stg_device *device = steer->engine->device;
   stg_usage_let_go(&steer->engine->usage, &steer->held);
   struct stg_record_store store = stg_steer_store(steer);
+  stg_frames_collect(steer, true);
+  stg_pins_finish(&steer->pins);
   for (uint32_t s = 0; steer->slots != NULL && s < steer->decl.max_slots; s++) {
     stg_record_unref(&store, steer->slots[s].record);
   }
@@ -106,6 +111,7 @@ stg_status stg_steer_create(stg_engine *engine, const stg_steer_desc *desc, stg_
   steer->engine = engine;
   pthread_mutex_init(&steer->lock, NULL);
   pthread_mutex_init(&steer->once_lock, NULL);
+  stg_pins_init(&steer->pins, engine->device);
   struct stg_steer_limits limits;
   stg_status status = stg_steer_decl_init(desc, engine->ops, &steer->decl, reterr);
   if (status == STG_OK) {
@@ -148,6 +154,13 @@ stg_status stg_steer_destroy(stg_steer *steer, stg_error *reterr) {
   if (busy) {
     return stg_error_set(reterr, STG_E_BUSY,
                          "stg_steer_destroy: a frame of the table is alive; destroy it first");
+  }
+  const size_t graphs = stg_pins_wait(&steer->pins, GRAPHS_WAIT_MS);
+  if (graphs > 0) {
+    return stg_error_set(reterr, STG_E_BUSY,
+                         "stg_steer_destroy: %zu host graphs that were captured with this table "
+                         "are alive; destroy them first",
+                         graphs);
   }
   stg_frame_destroy(steer->once);
   if (stg_engine_is_cuda(steer->engine)) {

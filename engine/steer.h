@@ -9,10 +9,11 @@
  *   record.c       chains -> an immutable record, on the device or the CPU
  *   steer.c        the table: create, destroy, report;  slot.c  what slots show
  *   frame.c        row maps;  step.c  one scheduling step;  apply.c  one layer
+ *   pins.c         which frames a host's graphs use;  retire.c  frames destroyed before them
  *   once.c         the one-shot form
  *
  * Locking: `lock` of the table guards slots, records, bank and pool. A frame belongs to one
- * thread; apply takes no table lock but the exec's.
+ * thread; apply takes no table lock but the exec's, and in a host's capture that of the pins.
  */
 #ifndef STG_ENGINE_STEER_H
 #define STG_ENGINE_STEER_H
@@ -25,6 +26,7 @@
 #include "engine/bank.h"
 #include "engine/engine.h"
 #include "engine/kernels.h"
+#include "engine/pins.h"
 #include "engine/plan.h"
 #include "engine/pool.h"
 #include "engine/record.h"
@@ -76,6 +78,8 @@ struct stg_steer {
   struct stg_kernel_set *kernels;   /* owned, with others that declare the same */
   stg_frame *frames;                /* alive, linked */
   stg_frame *once;                  /* made by the first stg_steer_once */
+  stg_frame *retired;               /* destroyed, but a host's graph uses them; linked */
+  struct stg_pins pins;             /* cuda: what host's graphs use */
   struct stg_held_bytes held;
 };
 
@@ -106,6 +110,7 @@ struct stg_frame {
   bool stepped;                     /* all of the last step is queued, so apply may follow */
   bool fresh;                       /* nothing was launched since the last step */
   struct stg_row_tally tally;       /* of the last step */
+  uint64_t captured;                /* the capture that pinned it last, or STG_NO_CAPTURE */
   struct stg_held_bytes held;
 };
 
@@ -150,6 +155,13 @@ STG_NODISCARD stg_status stg_steer_step_held(stg_frame *frame, const stg_step *s
 void stg_frame_let_go(stg_frame *frame, stg_stream stream);
 /** Free a frame that the table no longer lists. Lock held. */
 void stg_frame_free(stg_frame *frame);
+/**
+ * Free a frame that the table no longer lists and of which nothing is in flight; while a host's
+ * graph uses it, keep what that reads and writes with the table. Lock held.
+ */
+void stg_frame_retire(stg_frame *frame);
+/** Free the retired frames that no graph uses any more; with `all`, all. Lock held, or no need. */
+void stg_frames_collect(stg_steer *steer, bool all);
 /**
  * STG_E_BAD_SLOT when the device met a row map entry that is no slot since the last call; copies
  * the report to `ret_report` (may be NULL), and does not give it again. Lock held.

@@ -250,6 +250,14 @@ static void use_plan(stg_frame *frame, struct stg_plan *plan, stg_stream stream)
   }
 }
 
+/* For captures that follow. Where memory is short they say so. */
+static void refill_pins(stg_steer *steer) {
+  if (stg_engine_is_cuda(steer->engine)) {
+    stg_status status = stg_pins_refill(&steer->pins, NULL);
+    (void)status;
+  }
+}
+
 /* The part under the table's lock. */
 static stg_status locked_step(stg_frame *frame, const stg_step *step,
                               const struct plan_of_step *wanted, stg_stream stream,
@@ -272,6 +280,7 @@ static stg_status locked_step(stg_frame *frame, const stg_step *step,
     return status;
   }
   use_plan(frame, plan, stream);
+  refill_pins(steer);
   frame->rows = step->rows;
   frame->stream = stream;
   frame->stepped = true;

@@ -1,8 +1,8 @@
 /*
  * host_device.c: see host_device.h. All of runtime/device.h and launch.h, so that the
- * linker takes none of them from the library; graphs are in host_device_graph.c, and kernels in
- * host_device_kernels.c or host_device_loads.c. What steering does not call says that it is not
- * there.
+ * linker takes none of them from the library; graphs are in host_device_graph.c, captures in
+ * host_device_capture.c, and kernels in host_device_kernels.c or host_device_loads.c. What steering
+ * does not call says that it is not there.
  */
 #include "tests/support/host_device.h"
 
@@ -146,12 +146,6 @@ void host_device_eager(uint32_t seed) {
   random_state = seed;
 }
 
-static bool says_capturing;
-
-void host_device_say_capturing(bool capturing) {
-  says_capturing = capturing;
-}
-
 void host_device_fail_copies(size_t nth) {
   copies_left = nth;
   copies_fail = nth != 0;
@@ -293,7 +287,7 @@ stg_status stg_stream_synchronize(dev *device, stg_stream_handle handle, stg_err
 
 stg_status stg_stream_is_capturing(dev *device, stg_stream_handle stream, bool *ret_capturing,
                                    stg_error *reterr) {
-  *ret_capturing = says_capturing;
+  *ret_capturing = host_device_is_capturing();
   return enter(reterr);
 }
 
@@ -347,11 +341,13 @@ stg_status stg_event_synchronize(dev *device, struct stg_event *event, stg_error
 stg_status stg_launch(dev *device, const struct stg_module *module,
                       const struct stg_launch_dims *dims, void **args, stg_stream_handle stream,
                       stg_error *reterr) {
+  const struct stg_steer_args *given = args[0];
+  if (host_device_note_capture(module, given)) {
+    return STG_OK;
+  }
   calls.launches++;
   host_device_note_launch(module);
-  return add(stream,
-             &(struct work){.kind = LAUNCH, .args = *(const struct stg_steer_args *)args[0]},
-             reterr);
+  return add(stream, &(struct work){.kind = LAUNCH, .args = *given}, reterr);
 }
 
 stg_status stg_launch_early(dev *device, const struct stg_module *module,

@@ -5,8 +5,8 @@
  * Device memory is heap. A stream is a list of work that is done when somebody waits for it, or a
  * bit of it at each call, at random: so a buffer that is written again too early, or a stream that
  * should have waited for another, shows as wrong bytes, on any machine. A launch of the steer
- * kernel runs chains of `add`. One thread, but for its compiler; link it as a source, before the
- * layers.
+ * kernel runs chains of `add`. One thread, but for its compiler and its pins; link it as a source,
+ * before the layers.
  */
 #ifndef STG_TESTS_SUPPORT_HOST_DEVICE_H
 #define STG_TESTS_SUPPORT_HOST_DEVICE_H
@@ -28,10 +28,23 @@ void host_device_reset_calls(void);
 void host_device_eager(uint32_t seed);
 /** Let the n-th copy to the device from now on fail, and those after it; 0: none. */
 void host_device_fail_copies(size_t nth);
-/** Say of every stream from now on whether it is capturing. What is launched runs all the same. */
+/** Say of every stream from now on whether it is capturing. What is launched runs all the same, and
+ * the capture is given up when it ends. */
 void host_device_say_capturing(bool capturing);
 /** From now on every call says that the device is lost, or none does. */
 void host_device_lose(bool lost);
+
+/* Captures of a host: of all streams, until the end; what is launched meanwhile is kept. */
+uint64_t host_device_begin_capture(void);
+void host_device_end_capture(void);
+/** Launch on a stream what was launched in a capture; returns how much that was. */
+size_t host_device_replay(uint64_t capture, void *stream);
+/** The graph of a capture and all that came of it are gone: its pins fall. Returns how many. */
+size_t host_device_drop_graph(uint64_t capture);
+/** From now on graphs refuse to hold pins. */
+void host_device_refuse_pins(bool refuse);
+/** Say of every capture from now on that it is broken, or of none. */
+void host_device_break_captures(bool broken);
 
 /* Graphs; launches of them are launches. */
 struct host_device_graphs {
@@ -61,8 +74,12 @@ const char *host_device_launched(void);
 struct stg_module;
 void host_device_note_launch(const struct stg_module *module);
 
-/** The kernel of a launch over `add` chains, on device memory as it is then; host_device_add.c. */
+/* Between the files. */
 struct stg_steer_args;
+bool host_device_is_capturing(void);
+/** Whether a capture keeps this launch. */
+bool host_device_note_capture(const struct stg_module *module, const struct stg_steer_args *args);
+/** The kernel of a launch over `add` chains, on device memory as it is then; host_device_add.c. */
 void host_device_add_chains(const struct stg_steer_args *args);
 
 #endif

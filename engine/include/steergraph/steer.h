@@ -91,7 +91,10 @@ STG_API STG_NODISCARD stg_status stg_steer_create(stg_engine *engine, const stg_
                                                   stg_steer **ret_steer, stg_error *reterr);
 /**
  * Free everything. Waits for uploads and one-shot calls in flight; frames waited for theirs.
- * @return STG_E_BUSY while a frame is alive. No other thread may be in a call on the table.
+ * @return STG_E_BUSY while a frame is alive, or a graph that a host captured with one, or anything
+ * made of such a graph (stg_steer_apply); the message has the number of captures. CUDA says late
+ * that a graph is gone: the call waits a tenth of a second for it, after that try again. The table
+ * is as it was. No other thread may be in a call on the table.
  */
 STG_API STG_NODISCARD stg_status stg_steer_destroy(stg_steer *steer, stg_error *reterr);
 
@@ -162,8 +165,11 @@ STG_API STG_NODISCARD stg_status stg_steer_digest(const stg_steer *steer, uint32
 STG_API STG_NODISCARD stg_status stg_frame_create(stg_steer *steer, stg_frame **ret_frame,
                                                   stg_error *reterr);
 /**
- * Waits for the stream of the frame's last step, which must still exist: uses on other streams, and
- * replays of graphs that name the frame, are the host's to end before. NULL is fine.
+ * Waits for the stream of the frame's last step, which must still exist and may not be capturing:
+ * uses on other streams are the host's to end before. A graph that a host captured with the frame
+ * may live on: its replays do what the frame's last step said. As long as it lives, the frame's
+ * device memory stays with the table, and so do the records that it names; it is freed when a later
+ * frame is created or destroyed, or with the table. NULL is fine.
  */
 STG_API void stg_frame_destroy(stg_frame *frame);
 
@@ -212,16 +218,19 @@ typedef struct stg_apply {
 /**
  * Apply the frame's chains of one layer. On cuda one launch, nothing allocated and nothing hashed;
  * on the CPU room for one row is taken from the heap.
- * On a capturing stream it adds one kernel node for the frame's row bucket; the frame, its steer
- * table and the engine must outlive the host's graph. In place, rows that no op changes are not
- * stored; out of place they are copied. With an epilogue all live rows of out and residual are
- * stored. On sm_90 and later the kernel lets a launch behind it begin before it has ended, where
- * that one was launched so (programmatic stream serialization): such a kernel of the host must wait
- * (griddepcontrol.wait) before it reads what this one writes, or writes what it reads.
+ * On a capturing stream it adds one kernel node for the frame's row bucket. The host's graph then
+ * holds what the node uses: the frame's memory, the steer table and the engine, which cannot be
+ * destroyed before. So do its copies and its executable graphs, until they have been destroyed and
+ * have run out. In place, rows that no op changes are not stored; out of place they are copied.
+ * With an epilogue all live rows of out and residual are stored. On sm_90 and later the kernel lets
+ * a launch behind it begin before it has ended, where that one was launched so (programmatic stream
+ * serialization): such a kernel of the host must wait (griddepcontrol.wait) before it reads what
+ * this one writes, or writes what it reads.
  * @return STG_E_INVALID for a layer, stride, pointer or overlap that cannot be, with the values,
  * and before the first step; STG_E_NOT_WARM in a capture while the kernel of a declared user op is
- * being compiled, STG_E_COMPILE where it was refused. Nothing is written then, and a capture stays
- * valid. Does not synchronise.
+ * being compiled, STG_E_COMPILE where it was refused; STG_E_NOT_WARM also while 256 graphs live
+ * that were captured since the table's last step, each counted for every frame that it uses.
+ * Nothing is written then, and a capture stays valid. Does not synchronise.
  */
 STG_API STG_NODISCARD stg_status stg_steer_apply(stg_frame *frame, const stg_apply *apply,
                                                  stg_stream stream, stg_error *reterr);
