@@ -62,4 +62,9 @@ struct vector_args {
 void set_vector_args(struct vector_args *args, uint64_t address, float value, unsigned n);
 struct stg_launch_dims vector_dims(unsigned n);
 
+/** Write to an address that nobody has: the device is lost, and the process of little use. */
+void lose_device(const struct gpu *gpu);
+/** Whether compute-sanitizer runs this process. */
+bool under_compute_sanitizer(void);
+
 #endif

@@ -3,7 +3,6 @@
  * of the engine leaves it valid.
  */
 #include "tests/gpu/gpu_test.h"
-#include <stdlib.h>
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -275,11 +274,6 @@ static void a_broken_capture_is_reported_and_over(void **state) {
   launch(&f);
   assert_floats(f.gpu, f.x, N, 3.0f);
   finish_fixture(&f);
-}
-
-/* It leaves this in the environment of what it runs. */
-static bool under_compute_sanitizer(void) {
-  return getenv("NV_SANITIZER_INJECTION_TRANSPORT_TYPE") != NULL;
 }
 
 int main(void) {

@@ -9,28 +9,6 @@
 #include "runtime/module_cache.h"
 #include "tests/support/temp_folder.h"
 
-/* Writes to an address that nobody has. */
-static const char *const wild_source =
-    "extern \"C\" __global__ void test_wild(float *x, float value, unsigned n) {\n"
-    "  x[threadIdx.x] = value * (float)n;\n"
-    "}\n";
-
-static void lose_device(struct gpu *gpu) {
-  struct stg_module *module = load_kernel(gpu, "test_wild", wild_source);
-  struct stg_launch_dims dims = {1, 1, 0};
-  struct vector_args args;
-  stg_error error = STG_ERROR_INIT;
-  set_vector_args(&args, 64, 1.0f, 1);
-  check_ok(stg_launch(gpu->device, module, &dims, args.pointers, gpu->stream, &error), &error);
-
-  stg_status status = stg_stream_synchronize(gpu->device, gpu->stream, &error);
-
-  assert_int_equal(status, STG_E_DEVICE_LOST);
-  assert_non_null(
-      strstr(error.message, "cuStreamSynchronize failed: CUDA_ERROR_ILLEGAL_ADDRESS ("));
-  stg_module_unload(gpu->device, module);
-}
-
 static void says_so_at_every_call_and_blames_no_entry(void **state) {
   struct gpu *gpu = *state;
   void *folder = NULL;

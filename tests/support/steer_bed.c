@@ -37,10 +37,22 @@ struct steer_bed *steer_bed_create(struct steer_env *env, const stg_steer_desc *
   return steer_bed_on(env, env->engine, desc);
 }
 
-void steer_bed_destroy(struct steer_bed *bed) {
+void steer_bed_destroy_table(struct steer_bed *bed) {
   stg_error error = STG_ERROR_INIT;
   stg_frame_destroy(bed->frame);
-  expect_status(STG_OK, stg_steer_destroy(bed->steer, &error), &error);
+  bed->frame = NULL;
+  /* drivers say late that graphs are gone; each call waits for a while */
+  stg_status status = stg_steer_destroy(bed->steer, &error);
+  for (int tries = 0; status == STG_E_BUSY && tries < 100; tries++) {
+    status = stg_steer_destroy(bed->steer, &error);
+  }
+  expect_status(STG_OK, status, &error);
+  bed->steer = NULL;
+}
+
+void steer_bed_destroy(struct steer_bed *bed) {
+  stg_error error = STG_ERROR_INIT;
+  steer_bed_destroy_table(bed);
   for (size_t k = 0; k < bed->n_vectors; k++) {
     expect_status(STG_OK, stg_vector_release(bed->engine, bed->vectors[k].id, &error), &error);
   }

@@ -43,6 +43,9 @@ struct steer_bed *steer_bed_create(struct steer_env *env, const stg_steer_desc *
 struct steer_bed *steer_bed_on(struct steer_env *env, stg_engine *engine,
                                const stg_steer_desc *desc);
 void steer_bed_destroy(struct steer_bed *bed);
+/** Destroy frame and table, and wait until graphs that were destroyed before have let go of them.
+ * The bed still has its vectors, and what they are. */
+void steer_bed_destroy_table(struct steer_bed *bed);
 
 /** Intern hidden_size values, rounded to the bank's dtype; released with the bed. */
 stg_vector steer_bed_vector(struct steer_bed *bed, const float *values);
