@@ -1,4 +1,5 @@
 """Applies inside torch.cuda.graph: replays follow steps and slots, sizes share a frame."""
+import gc
 import threading
 import unittest
 
@@ -116,6 +117,30 @@ class Graphs(unittest.TestCase):
         self.frame.step([0] * ROWS)
         graph.replay()
         self.assertTrue(torch.equal(rows[0], 2 * self.vectors[0].to(DEVICE)))
+
+    def test_a_table_is_busy_until_its_graphs_are_gone(self):
+        captured = self.captured(ROWS)
+        given, wanted = chain(("add", [self.vectors[0]], {"scale": 2.0}))
+        self.table.set(0, {0: given})
+        self.frame.step([0] * ROWS)
+        values = rows_of(ROWS, HIDDEN, dtype=DTYPE)
+        kind, said = refusal(self.table.close)
+        self.assertIs(kind, steergraph.BusyError)
+        self.assertIn("1 host graphs that were captured with this table are alive", said)
+        self.assertTrue(self.frame.closed)
+        found = self.replay(*captured, values)  # by the last step of the frame
+        self.assertLessEqual(support.worst(values, found, wanted), 1)
+        torch.cuda.synchronize()
+        del captured
+        gc.collect()
+        for _ in range(100):  # each waits for a tenth of a second: CUDA says late that it is gone
+            if self.table.closed:
+                break
+            try:
+                self.table.close()
+            except steergraph.BusyError:
+                pass
+        self.assertTrue(self.table.closed)
 
     def test_captures_while_other_threads_set_slots_and_make_tables(self):
         stop, raised = threading.Event(), []

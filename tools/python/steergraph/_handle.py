@@ -3,7 +3,8 @@
 Closing in any order is safe. An object that is open counts as a user of itself, a call in another
 thread as one more, and every child as one of its parent. close() closes the children first and lets
 nothing new begin; whoever is the last to use the object destroys it, and then its parent if that
-waits for it. Knows nothing of what the objects are for.
+waits for it. What the library calls busy (a CUDA graph still uses it) stays open, to be closed
+again later. Knows nothing of what the objects are for.
 """
 import os
 import sys
@@ -14,6 +15,17 @@ from . import _errors, _locks
 
 # Reentrant: the garbage collector may run a finalizer while this thread holds it.
 _locks.own(sys.modules[__name__], "_lock", threading.RLock)
+
+# Handles that nobody has any more and that were busy when they should have been closed.
+_busy = []
+
+
+def close_busy():
+    """Try again to close what was collected while a CUDA graph used it."""
+    waiting = _busy[:]
+    del _busy[: len(waiting)]
+    for handle in waiting:
+        handle.close_quietly()
 
 
 class Held:
@@ -100,7 +112,8 @@ class Handle:
         try:
             self.close()
         except _errors.SteergraphError:
-            pass  # nobody is there to be told
+            if not self._closed:
+                _busy.append(self)  # nobody is there to be told
 
     def _drop(self):
         """One user less. What nobody uses any more is destroyed, and is one user of its parent."""
@@ -113,6 +126,11 @@ class Handle:
             try:
                 if node._process == os.getpid():  # what a parent process made is the parent's
                     node._destroy(node.pointer)
+            except _errors.BusyError as error:
+                failure = failure or error
+                with _lock:
+                    node._users, node._closed = 1, False
+                break
             except _errors.SteergraphError as error:
                 failure = failure or error
             node = node._parent

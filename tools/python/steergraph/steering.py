@@ -9,7 +9,7 @@ import weakref
 from typing import NamedTuple
 
 from . import _abi, _errors, _locks, chains, tensors
-from ._handle import Handle, Held
+from ._handle import Handle, Held, close_busy
 
 UNSTEERED = _abi.ROW_UNSTEERED
 PADDING = _abi.ROW_PADDING
@@ -40,8 +40,10 @@ class Steering(Held):
     row_buckets, batch_buckets   ascending sizes; None for the default series
     epilogue      None or "add_rmsnorm", which needs epsilon and the state "hidden+residual"
 
-    close() closes its frames too. It waits for what is in flight; graphs that were captured must
-    not be replayed afterwards.
+    close() closes its frames too, and waits for what is in flight. While a CUDA graph is alive that
+    captured an apply it raises BusyError, and the table (without its frames) stays open: delete the
+    graph and close again. A table that is collected before such a graph is freed when the next
+    table is made, or with its engine.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Steering(Held):
         epilogue=None,
         epsilon=0.0,
     ):
+        close_busy()
         self.engine = engine
         self.hidden_size = _abi.int64(hidden_size, "hidden_size")
         self.layers = _abi.uint32(layers, "layers") or 1
@@ -266,8 +269,8 @@ class PlanInfo(NamedTuple):
 class Frame(Held):
     """One row map at fixed device addresses. Fill it with step, use it with apply.
 
-    A CUDA graph that captured an apply uses the frame's memory, so the frame (and so its table and
-    engine) must not be closed or collected before the graph. A replay follows the last step.
+    A CUDA graph that captured an apply uses the frame's memory and keeps it, also when the frame is
+    closed or collected. A replay follows the last step.
     """
 
     def __init__(self, steering):

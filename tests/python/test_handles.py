@@ -1,0 +1,88 @@
+"""Objects that the library calls busy: they stay open, to be closed again later."""
+import gc
+import unittest
+
+import support  # noqa: F401
+import tap
+from steergraph import _handle
+from support import refusal, steergraph
+
+
+class Owner:
+    """What a user has of an object; collected, it closes the handle."""
+
+    def __init__(self, handle):
+        self.handle = handle
+        handle.owned_by(self)
+
+
+class Handles(unittest.TestCase):
+    def setUp(self):
+        self.busy, self.destroyed = set(), []
+
+    def handle(self, name, parent=None):
+        def destroy(pointer):
+            if pointer in self.busy:
+                raise steergraph.BusyError(f"{pointer} is in use")
+            self.destroyed.append(pointer)
+
+        return _handle.Handle(name, name, destroy, parent)
+
+    def test_what_is_busy_stays_open_and_is_closed_again(self):
+        engine = self.handle("engine")
+        table = self.handle("table", engine)
+        frame = self.handle("frame", table)
+        self.busy.add("table")
+        self.assertEqual(refusal(table.close), (steergraph.BusyError, "table is in use"))
+        self.assertEqual(self.destroyed, ["frame"])
+        self.assertEqual((frame.closed, table.closed), (True, False))
+        with table as pointer:
+            self.assertEqual(pointer, "table")
+        self.assertEqual(refusal(table.close)[0], steergraph.BusyError)
+        self.busy.clear()
+        table.close()
+        table.close()
+        self.assertEqual(self.destroyed, ["frame", "table"])
+        engine.close()
+        self.assertEqual(self.destroyed, ["frame", "table", "engine"])
+
+    def test_a_parent_waits_for_a_busy_child(self):
+        engine = self.handle("engine")
+        table = self.handle("table", engine)
+        self.busy.add("table")
+        self.assertEqual(refusal(engine.close), (steergraph.BusyError, "table is in use"))
+        self.assertEqual((engine.closed, table.closed, self.destroyed), (True, False, []))
+        self.busy.clear()
+        table.close()
+        self.assertEqual(self.destroyed, ["table", "engine"])
+
+    def test_what_was_collected_while_busy_is_closed_with_the_next_table(self):
+        engine = Owner(self.handle("engine"))
+        table = Owner(self.handle("table", engine.handle))
+        self.busy.add("table")
+        del table
+        gc.collect()
+        _handle.close_busy()
+        self.assertEqual(self.destroyed, [])
+        self.busy.clear()
+        with steergraph.Engine("cpu") as own, steergraph.Steering(own, 8, dtype="f32"):
+            self.assertEqual(self.destroyed, ["table"])
+        del engine
+        gc.collect()
+        self.assertEqual(self.destroyed, ["table", "engine"])
+        self.assertEqual(_handle._busy, [])
+
+    def test_what_was_collected_while_busy_is_closed_with_its_parent(self):
+        engine = self.handle("engine")
+        table = Owner(self.handle("table", engine))
+        self.busy.add("table")
+        del table
+        gc.collect()
+        self.busy.clear()
+        engine.close()
+        self.assertEqual(self.destroyed, ["table", "engine"])
+        _handle.close_busy()
+        self.assertEqual(self.destroyed, ["table", "engine"])
+
+
+tap.main()
