@@ -206,6 +206,7 @@ static void write_constants(struct stg_writer *w, const struct stg_steer_geometr
   stg_write_line(w, "typedef %s bank;", device_type(g->bank_dtype));
   write_bool(w, "pair", g->pair, "state = hidden + residual");
   write_bool(w, "epilogue", g->epilogue, "add_rmsnorm");
+  write_bool(w, "windows", g->windows, "records act on some positions alone");
   write_int(w, "hidden", g->hidden_size, "elements of a row");
   write_int(w, "padded", stg_steer_padded(g->hidden_size), "elements of a bank vector");
   write_int(w, "chunks", e.chunks, "of 8 elements");

@@ -232,8 +232,18 @@ static stg_status apply_cuda(stg_frame *frame, const stg_apply *apply, int64_t s
   return status;
 }
 
-/* Rows name slots; the CPU backend wants chains. A slot without a chain at this layer steers
- * nothing. */
+/* Whether the slot of row r steers it: it has a chain at the layer, and the row is in its window.
+ */
+static bool is_steered(const stg_frame *frame, int64_t r) {
+  const int32_t slot = frame->host_map[r];
+  if (slot < 0 || frame->cpu_chains[slot].program == NULL) {
+    return false;
+  }
+  return frame->positions == NULL || stg_window_holds(&frame->snapshot[slot]->window,
+                                                      frame->positions[r], frame->prompt_lens[r]);
+}
+
+/* Rows name slots; the CPU backend wants chains. */
 static stg_status apply_cpu(stg_frame *frame, const stg_apply *apply, int64_t stride,
                             stg_error *reterr) {
   const struct stg_steer_decl *decl = &frame->steer->decl;
@@ -245,9 +255,8 @@ static stg_status apply_cpu(stg_frame *frame, const stg_apply *apply, int64_t st
   }
   for (int64_t r = 0; r < frame->rows; r++) {
     const int32_t slot = frame->host_map[r];
-    const bool steered = slot >= 0 && frame->cpu_chains[slot].program != NULL;
     frame->cpu_rows[r] = slot == STG_ROW_PADDING ? STG_ROW_PADDING
-                         : steered               ? slot
+                         : is_steered(frame, r)  ? slot
                                                  : STG_ROW_UNSTEERED;
   }
   const struct stg_cpu_batch batch = {

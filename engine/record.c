@@ -224,14 +224,16 @@ static stg_status build_chain(struct stg_record_store *store, struct stg_record 
   return status;
 }
 
-/* Take room for the record's device form: a chain per layer, each in the room of the longest. */
+/* Take room for the record's device form: its head, then a chain per layer, each in the room of the
+ * longest. */
 static stg_status lay_out(struct stg_record_store *store, struct stg_record *record,
                           stg_error *reterr) {
   if (record->n_chains == 0) {
     return STG_OK;
   }
+  record->head_words = stg_steer_head_words(store->decl);
   record->chain_words = store->chain_words;
-  record->words = (size_t)store->chain_words * store->decl->layers;
+  record->words = record->head_words + (size_t)store->chain_words * store->decl->layers;
   return stg_pool_take(store->pool, record, &record->offset, reterr);
 }
 
@@ -239,6 +241,9 @@ static stg_status lay_out(struct stg_record_store *store, struct stg_record *rec
  * content. */
 static void digest_material(const struct stg_record_store *store, const struct stg_record *record,
                             struct stg_strbuf *material) {
+  if (!stg_window_is_everywhere(&record->window)) {
+    stg_material_field(material, "window", &record->window, sizeof record->window);
+  }
   for (size_t i = 0; i < record->n_chains; i++) {
     const struct stg_record_chain *chain = &record->chains[i];
     stg_material_u64(material, "layer", chain->layer);
@@ -309,8 +314,9 @@ static stg_status note_layers(const struct stg_record_store *store, struct stg_r
   return STG_OK;
 }
 
-stg_status stg_record_create(struct stg_record_store *store, const stg_chain *chains,
-                             size_t n_chains, struct stg_record **ret_record, stg_error *reterr) {
+stg_status stg_record_create(struct stg_record_store *store, const struct stg_record_source *source,
+                             struct stg_record **ret_record, stg_error *reterr) {
+  const size_t n_chains = source->n_chains;
   if (n_chains > store->decl->layers) {
     return stg_error_set(reterr, STG_E_INVALID,
                          "%zu chains, more than the %u layers declared; give one per layer",
@@ -321,11 +327,12 @@ stg_status stg_record_create(struct stg_record_store *store, const stg_chain *ch
     return stg_error_memory(reterr, "a record", sizeof *record);
   }
   record->refs = 1;
+  record->window = source->window != NULL ? *source->window : stg_window_everywhere();
   record->chains = stg_arena_alloc(&record->arena, n_chains + 1, sizeof *record->chains);
   stg_status status = stg_arena_status(&record->arena, reterr);
   for (size_t i = 0; i < n_chains && status == STG_OK; i++) {
     record->n_chains = i + 1;
-    status = build_chain(store, record, &record->chains[i], &chains[i], reterr);
+    status = build_chain(store, record, &record->chains[i], &source->chains[i], reterr);
     if (status != STG_OK) {
       stg_error_prefix(reterr, "chains[%zu]: ", i);
     }

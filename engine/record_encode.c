@@ -1,6 +1,6 @@
 /*
- * record_encode.c: a record as the kernel reads it: a chain per layer, each in equal room.
- * codegen/steer.h has the layout; upload.c sends it.
+ * record_encode.c: a record as the kernel reads it: a head where the table declares windows, then
+ * a chain per layer. codegen/steer.h has the layout; upload.c sends it.
  */
 #include "engine/record.h"
 
@@ -43,10 +43,20 @@ static void encode_chain(const struct stg_record_chain *chain, uint32_t *words) 
   memcpy(words + gram_at, chain->gram, (size_t)chain->n_vectors * chain->n_vectors * sizeof(float));
 }
 
+/* Where the record acts. */
+static void encode_head(const struct stg_record *record, uint32_t *words) {
+  words[0] = record->window.phases;
+  words[1] = (uint32_t)record->window.from;
+  words[2] = (uint32_t)record->window.to;
+}
+
 void stg_record_encode(const struct stg_record *record, uint32_t *ret_words) {
   memset(ret_words, 0, record->words * sizeof *ret_words);
+  if (record->head_words > 0) {
+    encode_head(record, ret_words);
+  }
   for (size_t i = 0; i < record->n_chains; i++) {
-    encode_chain(&record->chains[i],
-                 ret_words + (size_t)record->chains[i].layer * record->chain_words);
+    encode_chain(&record->chains[i], ret_words + record->head_words +
+                                         (size_t)record->chains[i].layer * record->chain_words);
   }
 }

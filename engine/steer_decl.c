@@ -85,6 +85,7 @@ static stg_status take_types(const stg_steer_desc *desc, struct stg_steer_decl *
                          (int)desc->state);
   }
   decl->pair = desc->state == STG_STATE_HIDDEN_PLUS_RESIDUAL;
+  decl->windows = desc->windows;
   return STG_OK;
 }
 
@@ -260,6 +261,10 @@ enum stg_tile stg_steer_capture_tile(int64_t row_bucket) {
   return row_bucket <= CAPTURE_DECODE_ROWS ? STG_TILE_DECODE : STG_TILE_PREFILL;
 }
 
+uint32_t stg_steer_head_words(const struct stg_steer_decl *decl) {
+  return decl->windows ? STG_RECORD_HEAD_WORDS : 0;
+}
+
 stg_status stg_steer_limits(const struct stg_steer_decl *decl, struct stg_steer_limits *ret,
                             stg_error *reterr) {
   size_t per_op = 0;
@@ -273,8 +278,10 @@ stg_status stg_steer_limits(const struct stg_steer_decl *decl, struct stg_steer_
           (size_t)stg_steer_padded(decl->hidden_size) * stg_dtype_bytes(decl->bank_dtype),
   };
   limits.chain_words = (uint32_t)stg_record_chain_words(decl->max_chain, limits.chain_vectors);
-  limits.record_bytes =
-      stg_round_up(limits.chain_words * sizeof(uint32_t) * decl->layers, STG_POOL_GRANULE);
+  limits.head_words = stg_steer_head_words(decl);
+  limits.record_bytes = stg_round_up(
+      (limits.head_words + (size_t)limits.chain_words * decl->layers) * sizeof(uint32_t),
+      STG_POOL_GRANULE);
   /* twice: what slots show, and what steps in flight still name; and one, to change a slot of a
    * full table */
   const size_t records = 2 * (size_t)decl->max_slots + 1;

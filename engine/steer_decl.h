@@ -24,6 +24,7 @@ struct stg_steer_decl {
   bool pair;
   stg_epilogue epilogue;
   float epsilon;
+  bool windows;
   uint32_t max_rows, max_slots, max_vectors, max_chain;
   const struct stg_op **ops; /* sorted by stg_op_compare */
   size_t n_ops;
@@ -68,12 +69,15 @@ enum stg_tile stg_steer_capture_tile(int64_t row_bucket);
 /* Largest sizes of what a record may hold, by declaration. */
 struct stg_steer_limits {
   uint32_t chain_vectors; /* vectors of one chain */
-  uint32_t chain_words;   /* room of one chain in device memory */
-  size_t record_bytes;    /* of a slot: a chain per layer */
+  uint32_t head_words;    /* ahead of a record's chains in device memory */
+  uint32_t chain_words;   /* room of one chain there */
+  size_t record_bytes;    /* of a slot: the head, and a chain per layer */
   uint32_t records;       /* that the pool has room for */
   size_t pool_bytes;
   size_t bank_row_bytes;
 };
+/** Words ahead of the chains of a record in device memory: 0 where the kernel reads no head. */
+uint32_t stg_steer_head_words(const struct stg_steer_decl *decl);
 STG_NODISCARD stg_status stg_steer_limits(const struct stg_steer_decl *decl,
                                           struct stg_steer_limits *ret, stg_error *reterr);
 

@@ -13,6 +13,7 @@ static struct stg_steer_geometry geometry_of(const struct stg_steer_decl *decl,
       .bank_dtype = decl->bank_dtype,
       .pair = decl->pair,
       .epilogue = decl->epilogue != STG_EPILOGUE_NONE,
+      .windows = decl->windows,
       .turns = tile == STG_TILE_PREFILL ? stg_steer_prefill_turns(decl->hidden_size) : 1,
       .ops = decl->ops,
       .n_ops = decl->n_ops,
@@ -30,6 +31,7 @@ static void print_signature(const struct stg_steer_decl *decl, enum stg_tile til
       .pair = decl->pair,
       .prefill = tile == STG_TILE_PREFILL,
       .epilogue = decl->epilogue,
+      .windows = decl->windows,
       .arch = arch,
   };
   stg_steer_signature_print(&signature, out);

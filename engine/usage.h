@@ -28,7 +28,8 @@ struct stg_usage {
   atomic_uint_fast64_t table_bytes, bank_bytes, frame_bytes, pinned_bytes;
 };
 
-/* What a step's row map says of every layer: how many of its rows have a chain there. */
+/* What a step's row map says of every layer: how many of its rows have a chain there that acts on
+ * them. */
 struct stg_row_tally {
   uint32_t layers;
   uint32_t *rows_at; /* [layers] */
@@ -41,8 +42,8 @@ STG_NODISCARD stg_status stg_row_tally_init(struct stg_row_tally *tally, uint32_
                                             stg_error *reterr);
 /** {0} is fine. */
 void stg_row_tally_finish(struct stg_row_tally *tally);
-/** Take in a host row map: `records` are what its slots show, NULL for nothing. */
-void stg_row_tally_read(struct stg_row_tally *tally, const int32_t *row_map, int64_t rows,
+/** Take in a step with a host row map: `records` are what its slots show, NULL for nothing. */
+void stg_row_tally_read(struct stg_row_tally *tally, const stg_step *step,
                         struct stg_record *const *records);
 /** The map is on the device. */
 void stg_row_tally_skip(struct stg_row_tally *tally, int64_t rows);

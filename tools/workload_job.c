@@ -227,8 +227,38 @@ static stg_status describe(struct stg_job *job, bool only_used, stg_error *reter
       .n_batch_buckets = w->n_batch_buckets,
       .epilogue = w->epilogue ? STG_EPILOGUE_ADD_RMSNORM : STG_EPILOGUE_NONE,
       .epsilon = w->epsilon,
+      .windows = job->positions != NULL,
   };
   return declare_ops(job, only_used, reterr);
+}
+
+static bool has_windows(const struct stg_workload *w) {
+  for (size_t i = 0; i < w->n_slots; i++) {
+    if (w->slots[i].window != NULL) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/* Where each row is in its sequence, for slots that ask. */
+static stg_status place_rows(struct stg_job *job, stg_error *reterr) {
+  const struct stg_workload *w = &job->workload;
+  int32_t *positions = stg_arena_alloc(&job->arena, (size_t)w->rows, sizeof *positions);
+  int32_t *prompt_lens = stg_arena_alloc(&job->arena, (size_t)w->rows, sizeof *prompt_lens);
+  if (positions == NULL || prompt_lens == NULL) {
+    return stg_arena_status(&job->arena, reterr);
+  }
+  size_t row = 0;
+  for (size_t i = 0; i < w->n_requests; i++) {
+    for (int64_t k = 0; k < w->requests[i].rows; k++) {
+      positions[row] = (int32_t)(w->requests[i].position + k);
+      prompt_lens[row++] = (int32_t)w->requests[i].prompt_len;
+    }
+  }
+  job->positions = positions;
+  job->prompt_lens = prompt_lens;
+  return STG_OK;
 }
 
 static stg_status map_rows(struct stg_job *job, stg_error *reterr) {
@@ -252,7 +282,7 @@ static stg_status map_rows(struct stg_job *job, stg_error *reterr) {
   }
   job->row_map = map;
   job->requests = (uint32_t)w->n_requests;
-  return STG_OK;
+  return has_windows(w) ? place_rows(job, reterr) : STG_OK;
 }
 
 stg_status stg_job_open(const char *path, const struct stg_job_options *options,

@@ -28,9 +28,15 @@ struct stg_steer_args {
 
 // row_map[0]: 0 the map holds records, 1 it holds slots (a map that was written on the device).
 // row_map[1]: its rows.
+// row_map[2], with windows: the word where positions begin. row_map[3]: how far behind its position
+// a row's prompt_len stands; 1: the two are pairs, otherwise they are two lists.
 #define STG_MAP_HEADER 4
 #define STG_UNSTEERED (-1)
 #define STG_PADDING (-2)
+
+// A record in device memory: with windows a head {phases, from, to, 0}, then a chain per layer.
+#define STG_PROMPT 1u
+#define STG_GENERATION 2u
 
 // A chain in device memory, in 32-bit words: header[4], vector rows[n_vectors rounded up to 4],
 // ops[12 each], gram[n*n]. Header: n_ops | n_vectors << 8 | wants_norm << 16 (0: no chain); mask of

@@ -92,11 +92,18 @@ template <class G> __device__ __forceinline__ void stg_steer_run(const stg_steer
     stg_let_next_launch_begin();
   }
   stg_row<G> row(a, blockIdx.x);
-  const int record = stg_record_of(a, row.index);
+  int record = stg_record_of(a, row.index);
   stg_vectors<G> vectors(a, vectors_at, record);
   // none of it is what earlier launches write
   if (record >= STG_UNSTEERED) {
     stg_norm<G>::bring_weight(row, stg_shared);
+  }
+  if constexpr (G::windows) {
+    // the chain's head is on its way meanwhile
+    if (record >= 0 && !stg_in_window(a, row.index, record)) {
+      record = STG_UNSTEERED;
+      vectors.head = 0;
+    }
   }
   if (record >= 0) {
     vectors.bring();

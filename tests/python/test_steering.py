@@ -245,6 +245,62 @@ class Batches(Case):
         self.assertEqual(text, "1 lengths, but 0 chains")
 
 
+class Windows(Case):
+    PROMPT = 5
+
+    def steered(self, window, positions=range(8)):
+        """The positions that are steered, of a prompt of 5 rows and what was generated."""
+        positions = list(positions)
+        table = self.table("f32", hidden=2, windows=True)
+        table.set(0, {0: [("add", np.float32([0, 1]), 1)]}, window)
+        frame = table.frame()
+        frame.step(
+            [0] * len(positions),
+            positions=np.int32(positions),
+            prompt_lens=[self.PROMPT] * len(positions),
+        )
+        rows = frame.apply(0, np.zeros((len(positions), 2), np.float32))
+        return [position for position, row in zip(positions, rows) if row[1] == 1]
+
+    def test_phases_and_bounds(self):
+        window = steergraph.Window
+        for given, wanted in (
+            (None, range(8)),
+            (window(), range(8)),
+            (window("prompt"), range(5)),
+            (window("generation"), range(5, 8)),
+            (window(start=2, stop=4), range(2, 4)),
+            (window(start=-2), range(3, 8)),
+            (window("prompt", stop=-1), range(4)),
+            (window(start=0, stop=1), range(1)),
+        ):
+            with self.subTest(given):
+                self.assertEqual(self.steered(given), list(wanted))
+
+    def test_a_chunk_of_a_prompt_is_a_prompt(self):
+        self.assertEqual(self.steered(steergraph.Window("generation"), [4]), [])
+        self.assertEqual(self.steered(steergraph.Window("generation"), [5]), [5])
+
+    def test_refusals(self):
+        v = np.float32([0, 1])
+        plain = self.table("f32", hidden=2)
+        kind, _ = refusal(plain.set, 0, {0: [("add", v)]}, steergraph.Window("prompt"))
+        self.assertIs(kind, steergraph.NotDeclaredError)
+        table = self.table("f32", hidden=2, windows=True)
+        kind, text = refusal(table.set, 0, {0: [("add", v)]}, steergraph.Window("late"))
+        self.assertEqual(text, "phase is 'late', not one of 'both', 'prompt', 'generation'")
+        kind, _ = refusal(table.set, 0, {0: [("add", v)]}, steergraph.Window(start=4, stop=2))
+        self.assertIs(kind, steergraph.InvalidError)
+        frame = table.frame()
+        self.assertIs(refusal(frame.step, [0])[0], steergraph.InvalidError)
+        kind, text = refusal(frame.step, [0, 0], positions=[1], prompt_lens=[5, 5])
+        self.assertEqual(text, "positions has 1 entries on cpu, for 2 rows of a row_map on cpu")
+        kind, text = refusal(frame.step, [0], positions=np.int64([1]), prompt_lens=[5])
+        self.assertEqual(text, "positions is int64; give int32")
+        kind, text = refusal(table.set, 0, {0: [("add", v)]}, steergraph.Window(start=2**63))
+        self.assertEqual(text, f"start is {2**63}, not in {-(2**63)}..{2**63 - 1}")
+
+
 class Slots(Case):
     def steered(self, table, frame, slot=0):
         frame.step([slot])

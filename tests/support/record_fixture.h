@@ -89,7 +89,8 @@ static inline void close_fixture(struct fixture *f) {
 static inline struct stg_record *record_of(struct fixture *f, const stg_chain *chains, size_t n) {
   struct stg_record *record = NULL;
   stg_error error = STG_ERROR_INIT;
-  stg_status status = stg_record_create(&f->store, chains, n, &record, &error);
+  const struct stg_record_source source = {.chains = chains, .n_chains = n};
+  stg_status status = stg_record_create(&f->store, &source, &record, &error);
   assert_string_equal("", error.message);
   assert_int_equal(STG_OK, status);
   return record;

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "engine/oracle/window.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/dtype.h"
 #include "runtime/device.h"
@@ -86,7 +87,11 @@ struct steer_batch *steer_batch_create(struct steer_bed *bed, const struct steer
     batch->on_out = on_device(batch);
   }
   batch->row_map = stg_calloc((size_t)layout->rows + 1, sizeof *batch->row_map);
+  batch->positions = stg_calloc((size_t)layout->rows + 1, sizeof *batch->positions);
+  batch->prompt_lens = stg_calloc((size_t)layout->rows + 1, sizeof *batch->prompt_lens);
   assert_non_null(batch->row_map);
+  assert_non_null(batch->positions);
+  assert_non_null(batch->prompt_lens);
   steer_batch_map(batch, 0, layout->rows, STG_ROW_UNSTEERED);
   return batch;
 }
@@ -103,6 +108,8 @@ void steer_batch_destroy(struct steer_batch *batch) {
   stg_free(batch->result);
   stg_free(batch->residual_result);
   stg_free(batch->row_map);
+  stg_free(batch->positions);
+  stg_free(batch->prompt_lens);
   stg_free(batch);
 }
 
@@ -140,6 +147,24 @@ void steer_batch_map(struct steer_batch *batch, int64_t from, int64_t to, int32_
   for (int64_t r = from; r < to; r++) {
     batch->row_map[r] = slot;
   }
+}
+
+void steer_batch_place(struct steer_batch *batch, int64_t from, int64_t to, int32_t position,
+                       int32_t prompt_len) {
+  for (int64_t r = from; r < to; r++) {
+    batch->positions[r] = position + (int32_t)(r - from);
+    batch->prompt_lens[r] = prompt_len;
+  }
+}
+
+bool steer_batch_is_steered(const struct steer_batch *batch, int64_t row) {
+  const int32_t slot = batch->row_map[row];
+  if (slot < 0 || batch->chains[slot].n_ops == 0) {
+    return false;
+  }
+  const stg_window *window = &batch->window[slot];
+  return stg_oracle_in_window(window->struct_size != 0 ? window : NULL, batch->positions[row],
+                              batch->prompt_lens[row]);
 }
 
 static void fill_image(const struct steer_batch *batch, unsigned char *image, uint64_t seed,
@@ -186,6 +211,7 @@ void steer_batch_send(struct steer_batch *batch) {
 
 void steer_batch_note(struct steer_batch *batch) {
   memcpy(batch->chains, batch->bed->shown[batch->layer], sizeof batch->chains);
+  memcpy(batch->window, batch->bed->window, sizeof batch->window);
 }
 
 void steer_batch_step(struct steer_batch *batch) {
@@ -196,6 +222,8 @@ void steer_batch_step(struct steer_batch *batch) {
       .row_map = batch->row_map,
       .requests = batch->requests,
       .longest = batch->longest,
+      .positions = batch->bed->windows ? batch->positions : NULL,
+      .prompt_lens = batch->bed->windows ? batch->prompt_lens : NULL,
   };
   expect_status(STG_OK, stg_steer_step(batch->frame, &step, batch->stream, &error), &error);
   steer_batch_note(batch);
@@ -327,7 +355,7 @@ struct stg_oracle_report steer_batch_check(struct steer_batch *batch) {
   assert_non_null(chains);
   for (int64_t r = 0; r < rows; r++) {
     const int32_t slot = batch->row_map[r];
-    chains[r] = slot >= 0 && batch->chains[slot].n_ops == 0 ? STG_ROW_UNSTEERED : slot;
+    chains[r] = slot >= 0 && !steer_batch_is_steered(batch, r) ? STG_ROW_UNSTEERED : slot;
     if (slot == STG_ROW_PADDING && batch->out != NULL) {
       /* fetch has compared it with what was there; the oracle compares with hidden */
       memcpy(steer_batch_row(batch, batch->result, r), steer_batch_row(batch, batch->hidden, r),

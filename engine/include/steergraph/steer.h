@@ -69,6 +69,7 @@ typedef struct stg_steer_desc {
   size_t n_batch_buckets;
   stg_epilogue epilogue; /* ADD_RMSNORM needs the state hidden+residual */
   float epsilon;         /* of the epilogue: > 0, finite, not subnormal; 0 without one */
+  bool windows; /* slots may have a window; every step then brings positions and prompt lengths */
 } stg_steer_desc;
 
 /**
@@ -110,6 +111,27 @@ typedef struct stg_chain {
   size_t n_ops;
 } stg_chain;
 
+/* Rows of a sequence by where they are: prompt where position < prompt_len, generation after. */
+typedef enum stg_phase {
+  STG_PHASE_BOTH = 0,
+  STG_PHASE_PROMPT = 1,
+  STG_PHASE_GENERATION = 2
+} stg_phase;
+
+/*
+ * Where in its sequence a request is steered: rows of the phase whose position is in [from, to).
+ * A negative bound counts from the end of the prompt (-1 is its last row) and is not below 0 then.
+ * All layers of a slot share one window. It is evaluated from the position and the prompt length
+ * that each step brings of a row, so a prompt that comes in chunks means what a whole one does.
+ */
+typedef struct stg_window {
+  size_t struct_size; /* sizeof(stg_window) */
+  stg_phase phase;
+  int64_t from, to; /* positions, within 32 bits; unread without has_from, has_to */
+  bool has_from;    /* otherwise from the first row on */
+  bool has_to;      /* otherwise without an end */
+} stg_window;
+
 /**
  * Put chains into a slot, replacing what it held. At most one chain per layer; layers without one
  * are not steered. Takes its own references to vectors. Steps already issued keep the old chains.
@@ -128,6 +150,19 @@ STG_API STG_NODISCARD stg_status stg_steer_slot_set(stg_steer *steer, uint32_t s
                                                     const stg_chain *chains, size_t n_chains,
                                                     stg_error *reterr);
 /**
+ * The same with a window. A row outside of it is as one that is not steered: not stored in place,
+ * copied out of place, normalised as it is by an epilogue. `window` NULL: everywhere, which is what
+ * stg_steer_slot_set does; stg_steer_set_params keeps it.
+ * @return as stg_steer_slot_set; STG_E_NOT_DECLARED for a window in a table without windows,
+ * STG_E_INVALID for a phase that is none, a bound beyond 32 bits, or bounds of one sign that hold
+ * no position.
+ */
+STG_API STG_NODISCARD stg_status stg_steer_slot_set_windowed(stg_steer *steer, uint32_t slot,
+                                                             const stg_chain *chains,
+                                                             size_t n_chains,
+                                                             const stg_window *window,
+                                                             stg_error *reterr);
+/**
  * Empty a slot: its rows are then not steered, from the next step on. An empty slot may be cleared
  * again.
  * @return STG_E_CAPACITY for a slot outside the table. Any thread; does not synchronise.
@@ -144,7 +179,7 @@ STG_API STG_NODISCARD stg_status stg_steer_set_params(stg_steer *steer, uint32_t
                                                       const float *params, uint32_t given,
                                                       stg_error *reterr);
 /**
- * 16 bytes that identify what the slot does (ops, parameters, vector contents, layers): part of a
+ * 16 bytes that identify what the slot does (ops, parameters, vectors, layers, window): part of a
  * host's prefix-cache key, since steered and unsteered prompts must not share KV. An empty slot
  * gives zeros.
  * Hashes the slot's vectors the first time that it is asked for them.
@@ -173,10 +208,16 @@ typedef struct stg_step {
   int64_t rows;           /* 0..max_rows */
   const int32_t *row_map; /* int32 [rows]: slot, STG_ROW_UNSTEERED or STG_ROW_PADDING; may be NULL
                              if rows is 0 */
-  bool on_device;         /* row_map is a device address, read on the stream */
+  bool on_device;         /* row_map, positions and prompt_lens are device addresses, read on the
+                             stream */
   uint32_t requests; /* of the batch; 0: counted from a host row map as runs of equal entries */
   uint32_t
       longest; /* rows of the longest request; 0: the longest run of a host row map, else rows */
+  /* int32 [rows] each, required iff the table declares windows (NULL is fine for 0 rows): where a
+   * row is in its sequence, 0 to 2^31 - 2, and how many rows that sequence's prompt has, >= 0. Rows
+   * that name no slot may have any. */
+  const int32_t *positions;
+  const int32_t *prompt_lens;
 } stg_step;
 
 /**
@@ -186,9 +227,10 @@ typedef struct stg_step {
  * now on. Rows past `rows` act as padding. A
  * frame's steps and applies go on one stream, or the host orders the streams.
  * @return STG_E_BAD_SLOT with the row and the value when a host row map names a slot outside the
- * table; STG_E_CAPACITY for more rows than max_rows or than the largest bucket; STG_E_CAPTURING.
- *         Also reports what the device saw since the last step: STG_E_BAD_SLOT.
- * A refused step leaves the frame as the last one made it; after a failed CUDA call it needs a new
+ * table; STG_E_INVALID for positions that are missing, not declared, or on the host out of range,
+ * with the row and the value; STG_E_CAPACITY for more rows than max_rows or than the largest
+ * bucket; STG_E_CAPTURING. Also reports what the device saw since the last step: STG_E_BAD_SLOT. A
+ * refused step leaves the frame as the last one made it; after a failed CUDA call it needs a new
  * step. What could not be sent is sent again by the next step. Does not synchronise, unless four
  * steps, or megabytes of what slots brought, are ahead of the device.
  */

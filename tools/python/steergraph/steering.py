@@ -6,7 +6,7 @@ and on which stream, is the host's to order. Calls release the GIL.
 import ctypes
 import threading
 import weakref
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 from . import _abi, _errors, _locks, chains, tensors
 from ._handle import Handle, Held
@@ -27,6 +27,29 @@ class DeviceReport(NamedTuple):
     non_finite_rows: int
 
 
+class Window(NamedTuple):
+    """Where in its sequence a request is steered: rows of the phase with start <= position < stop.
+
+    phase: "both", "prompt" or "generation". A negative bound counts from the end of the prompt, as
+    -1 is its last row; None is no bound.
+    """
+
+    phase: str = "both"
+    start: Optional[int] = None
+    stop: Optional[int] = None
+
+    def struct(self):
+        window = _abi.new(
+            _abi.Window,
+            phase=_abi.pick(_abi.PHASE, self.phase, "phase"),
+            to=_abi.int64(self.stop or 0, "stop"),
+            has_from=self.start is not None,
+            has_to=self.stop is not None,
+        )
+        setattr(window, "from", _abi.int64(self.start or 0, "start"))  # a keyword of Python
+        return window
+
+
 class Steering(Held):
     """A steer table: everything that may ever be asked is declared here; kernels come with it.
 
@@ -38,6 +61,8 @@ class Steering(Held):
     max_rows, max_slots, max_vectors, max_chain   capacities; 0 for the library's default
     ops           names that chains may use; None for all built-in ones
     row_buckets, batch_buckets   ascending sizes; None for the default series
+    windows       whether slots may have a Window; every step then brings positions and prompt
+                  lengths
     epilogue      None or "add_rmsnorm", which needs epsilon and the state "hidden+residual"
 
     close() closes its frames too. It waits for what is in flight; graphs that were captured must
@@ -60,6 +85,7 @@ class Steering(Held):
         ops=None,
         row_buckets=None,
         batch_buckets=None,
+        windows=False,
         epilogue=None,
         epsilon=0.0,
     ):
@@ -84,6 +110,7 @@ class Steering(Held):
             max_chain=_abi.uint32(max_chain, "max_chain"),
             epilogue=_abi.pick(_abi.EPILOGUE, epilogue or "none", "epilogue"),
             epsilon=epsilon,
+            windows=windows,
         )
         if ops is not None:
             names = [_abi.text(name, "an op's name") for name in ops]
@@ -111,19 +138,28 @@ class Steering(Held):
         """Close the table and its frames. A second time does nothing."""
         self.handle.close()
 
-    def set(self, slot, by_layer):
+    def set(self, slot, by_layer, window=None):
         """Put chains into a slot, replacing what it held: {layer: [op, ...]}.
 
         An op is `op(name, *vectors, **params)`, or a tuple (name, vectors, params). A vector is a
-        Vector, or an array that is interned now. Visible from the next step of a frame on; the slot
+        Vector, or an array that is interned now. window: a Window; None steers at every position.
+        Visible from the next step of a frame on; the slot
         is unchanged when this fails. Does not wait for the device, also while a stream captures,
         unless a vector is on the device.
         """
         with chains.Chains(self.engine, len(by_layer)) as built:
             for layer, ops in by_layer.items():
                 built.add(layer, ops)
+            where = None if window is None else ctypes.byref(window.struct())
             with self.handle as address:
-                _abi.call("stg_steer_slot_set", address, _slot(slot), built.array, built.count)
+                _abi.call(
+                    "stg_steer_slot_set_windowed",
+                    address,
+                    _slot(slot),
+                    built.array,
+                    built.count,
+                    where,
+                )
 
     def clear(self, slot):
         """Empty a slot: its rows are not steered from the next step on.
@@ -290,15 +326,27 @@ class Frame(Held):
         """Close the frame; waits for the stream of its last step. A second time does nothing."""
         self.handle.close()
 
-    def step(self, row_map, *, rows=None, requests=0, longest=0, stream=None):
+    def step(
+        self,
+        row_map,
+        *,
+        rows=None,
+        positions=None,
+        prompt_lens=None,
+        requests=0,
+        longest=0,
+        stream=None,
+    ):
         """One scheduling step: which slot does each row belong to?
 
         row_map: int32 of numpy or torch, or a sequence: a slot, UNSTEERED or PADDING. On the
         engine's device it is read there, on the stream. `rows` takes only the first of it.
+        positions, prompt_lens: where each row is in its sequence, and how long that one's prompt is,
+        in memory like row_map's; for tables with windows, and only for those.
         `requests` and `longest` describe the batch where a map on the device, or runs of equal
         entries, do not. stream: None for torch's current one.
         """
-        pointer, count, where, kept = tensors.row_map_of(row_map)
+        pointer, count, where, kept = tensors.entries_of(row_map, "row_map")
         if where not in ("cpu", self.steering.engine.device):
             raise _errors.InvalidError(
                 f"row_map is on {where}, the engine runs on {self.steering.engine.device}"
@@ -315,6 +363,17 @@ class Frame(Held):
             requests=_abi.uint32(requests, "requests"),
             longest=_abi.uint32(longest, "longest"),
         )
+        kept = [kept]
+        for what, entries in (("positions", positions), ("prompt_lens", prompt_lens)):
+            if entries is not None:
+                address, length, place, memory = tensors.entries_of(entries, what)
+                if length < rows or place != where:
+                    raise _errors.InvalidError(
+                        f"{what} has {length} entries on {place}, for {rows} rows of a row_map on "
+                        f"{where}"
+                    )
+                setattr(step, what, address)
+                kept.append(memory)
         stream = tensors.stream_of(self.steering.engine.device, stream)
         with self.handle as address, self._lock:
             _abi.call("stg_steer_step", address, ctypes.byref(step), stream)
