@@ -18,6 +18,7 @@ struct stg_steer_geometry {
   bool pair;      /* state = hidden + residual */
   bool epilogue;  /* add_rmsnorm, of a pair */
   bool windows;   /* a record may act on some positions alone */
+  bool probes;    /* ops may give scalars out */
   uint32_t turns; /* in which a thread goes through a row: 1 is the decode tile */
   const struct stg_op *const *ops;
   size_t n_ops;
@@ -69,6 +70,8 @@ struct stg_steer_args {
   uint32_t slots, layer, chain_words, flags;
   float epsilon;
   uint32_t stage_words, staged_vectors;
+  uint64_t probes;
+  int64_t probe_stride;
 };
 /*
  * A row map in device memory: this header, then int32 [rows]. Word 0: what the entries are; word 1:

@@ -27,6 +27,10 @@ static size_t tensor_bytes(const stg_frame *frame, int64_t stride) {
   return (size_t)elems * stg_dtype_bytes(decl->dtype);
 }
 
+static int64_t probe_stride_of(const struct stg_steer_decl *decl, const stg_apply *apply) {
+  return apply->probe_stride != 0 ? apply->probe_stride : (int64_t)decl->probes;
+}
+
 static stg_status check_apply(const stg_frame *frame, const stg_apply *apply, int64_t *ret_stride,
                               stg_error *reterr) {
   if (frame == NULL || apply == NULL || apply->struct_size != sizeof *apply) {
@@ -54,6 +58,17 @@ static stg_status check_apply(const stg_frame *frame, const stg_apply *apply, in
     return stg_error_set(
         reterr, STG_E_INVALID, "stg_steer_apply: residual is %s, but the table's state is %s",
         apply->residual != NULL ? "given" : "NULL", decl->pair ? "hidden+residual" : "hidden");
+  }
+  if ((decl->probes > 0) != (apply->probes != NULL)) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "stg_steer_apply: probes is %s, but the table declares %u",
+                         apply->probes != NULL ? "given" : "NULL", decl->probes);
+  }
+  const int64_t probe_stride = probe_stride_of(decl, apply);
+  if (probe_stride < (int64_t)decl->probes || probe_stride > INT32_MAX) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "stg_steer_apply: probe_stride %lld is below the declared %u, or huge",
+                         (long long)probe_stride, decl->probes);
   }
   const bool norm = decl->epilogue != STG_EPILOGUE_NONE;
   if (norm != (apply->weight != NULL)) {
@@ -140,6 +155,41 @@ static stg_status check_weight(const stg_frame *frame, const stg_apply *apply, i
   return STG_OK;
 }
 
+/* Cells lie apart from what is read and written beside them. */
+static stg_status check_probes(const stg_frame *frame, const stg_apply *apply, int64_t stride,
+                               stg_error *reterr) {
+  const struct stg_steer_decl *decl = &frame->steer->decl;
+  if (apply->probes == NULL || frame->rows == 0) {
+    return STG_OK;
+  }
+  if ((uintptr_t)apply->probes % sizeof(float) != 0) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "stg_steer_apply: probes at %p lies between elements of 4 bytes",
+                         (const void *)apply->probes);
+  }
+  const int64_t cells = (frame->rows - 1) * probe_stride_of(decl, apply) + decl->probes;
+  const size_t rows = tensor_bytes(frame, stride);
+  const struct {
+    const char *name;
+    const void *at;
+    size_t bytes;
+  } others[] = {
+      {"hidden", apply->hidden, rows},
+      {"out", apply->out, rows},
+      {"residual", apply->residual, rows},
+      {"weight", apply->weight, (size_t)decl->hidden_size * stg_dtype_bytes(decl->dtype)}};
+  for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+    if (others[i].at != NULL &&
+        meets(apply->probes, (size_t)cells * sizeof(float), others[i].at, others[i].bytes)) {
+      return stg_error_set(reterr, STG_E_INVALID,
+                           "stg_steer_apply: probes at %p and %s at %p overlap; give it memory of "
+                           "its own",
+                           (const void *)apply->probes, others[i].name, others[i].at);
+    }
+  }
+  return STG_OK;
+}
+
 static bool is_aligned(const void *pointer) {
   return ((uintptr_t)pointer & 15u) == 0;
 }
@@ -170,6 +220,8 @@ static void fill_args(const stg_frame *frame, const stg_apply *apply, int64_t st
       .chain_words = steer->chain_words,
       .flags = (out == apply->hidden ? STG_STEER_IN_PLACE : 0) | (aligned ? STG_STEER_ALIGNED : 0),
       .epsilon = decl->epsilon,
+      .probes = (uint64_t)(uintptr_t)apply->probes,
+      .probe_stride = probe_stride_of(decl, apply),
   };
 }
 
@@ -272,6 +324,8 @@ static stg_status apply_cpu(stg_frame *frame, const stg_apply *apply, int64_t st
       .chains = frame->cpu_chains,
       .weight = apply->weight,
       .epsilon = decl->epsilon,
+      .probes = apply->probes,
+      .probe_stride = probe_stride_of(decl, apply),
   };
   const stg_status status = stg_cpu_steer(&batch, reterr);
   if (status == STG_OK) {
@@ -286,7 +340,10 @@ static stg_status check_tensors(const stg_frame *frame, const stg_apply *apply, 
   if (status == STG_OK) {
     status = check_overlap(frame, apply, stride, reterr);
   }
-  return status == STG_OK ? check_weight(frame, apply, stride, reterr) : status;
+  if (status == STG_OK) {
+    status = check_weight(frame, apply, stride, reterr);
+  }
+  return status == STG_OK ? check_probes(frame, apply, stride, reterr) : status;
 }
 
 stg_status stg_steer_apply(stg_frame *frame, const stg_apply *apply, stg_stream stream,

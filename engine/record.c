@@ -19,8 +19,8 @@ static const struct stg_op *find_declared(const struct stg_steer_decl *decl, con
   return NULL;
 }
 
-static stg_status resolve_params(const struct stg_op *op, const stg_op_call *call,
-                                 float *ret_params, stg_error *reterr) {
+static stg_status resolve_params(const struct stg_steer_decl *decl, const struct stg_op *op,
+                                 const stg_op_call *call, float *ret_params, stg_error *reterr) {
   if (op->n_params < 32 && call->params_given >> op->n_params != 0) {
     return stg_error_set(reterr, STG_E_INVALID,
                          "%s: params_given is 0x%x, but the op has %zu parameters", op->name,
@@ -39,6 +39,11 @@ static stg_status resolve_params(const struct stg_op *op, const stg_op_call *cal
   stg_status status = stg_op_check_params(op, ret_params, reterr);
   if (status != STG_OK) {
     stg_error_prefix(reterr, "%s: ", op->name);
+  }
+  if (status == STG_OK && op->has_output && ret_params[op->column] >= (float)decl->probes) {
+    status = stg_error_set(reterr, STG_E_NOT_DECLARED,
+                           "%s: column %.0f is not below the %u probes that the table declares",
+                           op->name, (double)ret_params[op->column], decl->probes);
   }
   return status;
 }
@@ -82,7 +87,7 @@ static stg_status resolve_op(struct stg_record_store *store, struct stg_record_c
                          store->decl->n_ops);
   }
   ret_op->op = op;
-  stg_status status = resolve_params(op, call, ret_op->params, reterr);
+  stg_status status = resolve_params(store->decl, op, call, ret_op->params, reterr);
   for (size_t m = 0; m < op->n_vectors && status == STG_OK; m++) {
     ret_op->vectors[m] = call->vectors[m];
     status = resolve_vector(store, chain, op, m, call->vectors[m], reterr);

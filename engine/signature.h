@@ -37,7 +37,7 @@ struct stg_steer_signature {
   bool pair;
   bool prefill; /* tile */
   stg_epilogue epilogue;
-  bool windows;
+  bool windows, probes;
   const char *arch; /* NULL: leave it out */
 };
 

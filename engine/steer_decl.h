@@ -25,12 +25,13 @@ struct stg_steer_decl {
   stg_epilogue epilogue;
   float epsilon;
   bool windows;
+  uint32_t probes; /* columns */
   uint32_t max_rows, max_slots, max_vectors, max_chain;
   const struct stg_op **ops; /* sorted by stg_op_compare */
   size_t n_ops;
   const struct stg_op **named; /* the same with repeats: two names may share one body */
   size_t n_named;
-  bool tier0; /* exactly the built-ins */
+  bool tier0; /* exactly the ops of a table without a list */
   struct stg_buckets row_buckets, batch_buckets;
   struct stg_arena arena;
 };
@@ -39,6 +40,9 @@ struct stg_steer_decl {
 STG_NODISCARD stg_status stg_steer_decl_init(const stg_steer_desc *desc, struct stg_op_table *ops,
                                              struct stg_steer_decl *ret_decl, stg_error *reterr);
 void stg_steer_decl_finish(struct stg_steer_decl *decl);
+/** Whether a table without a list of ops has this one: a built-in, with an output only where the
+ * table has so many `probes`. The general tier has the same. */
+bool stg_steer_is_default_op(const struct stg_op *op, uint32_t probes);
 
 /* A kernel's text and what is asked of a compiler. Views into the strbufs. */
 struct stg_steer_kernel {

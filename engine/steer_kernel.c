@@ -14,6 +14,7 @@ static struct stg_steer_geometry geometry_of(const struct stg_steer_decl *decl,
       .pair = decl->pair,
       .epilogue = decl->epilogue != STG_EPILOGUE_NONE,
       .windows = decl->windows,
+      .probes = decl->probes > 0,
       .turns = tile == STG_TILE_PREFILL ? stg_steer_prefill_turns(decl->hidden_size) : 1,
       .ops = decl->ops,
       .n_ops = decl->n_ops,
@@ -32,6 +33,7 @@ static void print_signature(const struct stg_steer_decl *decl, enum stg_tile til
       .prefill = tile == STG_TILE_PREFILL,
       .epilogue = decl->epilogue,
       .windows = decl->windows,
+      .probes = decl->probes > 0,
       .arch = arch,
   };
   stg_steer_signature_print(&signature, out);

@@ -32,10 +32,6 @@ static stg_status check_op_name(struct stg_workload_reader *reader, const struct
   if (known) {
     return STG_OK;
   }
-  if (stg_op_name_is_reserved(name)) {
-    return stg_json_error(reader->err, STG_E_UNSUPPORTED, at,
-                          "op '%s' is not supported by this version", name);
-  }
   const char *near = stg_suggest_find(name, op_name, reader->workload,
                                       stg_builtin_op_count() + reader->workload->n_ops);
   if (near != NULL) {

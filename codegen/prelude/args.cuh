@@ -22,6 +22,8 @@ struct stg_steer_args {
   float epsilon;           // of an epilogue
   unsigned stage_words;    // of shared memory before the chain
   unsigned staged_vectors; // that have a place in it
+  float *probes;           // [rows, probe_stride], what ops give out; or null
+  long long probe_stride;  // elements
 };
 #define STG_IN_PLACE 1u
 #define STG_ALIGNED 2u

@@ -28,6 +28,9 @@ __device__ __forceinline__ stg_outcome stg_run(const stg_steer_args &a,
     run.gram = (const float *)(staged + (at >> 16));
     run.hidden_row = row.in(a.hidden);
     run.residual_row = G::pair ? row.in(a.residual) : 0;
+    if constexpr (G::probes) {
+      run.cells = row.index * a.probe_stride;
+    }
     run.n = head >> 8 & 0xffu;
     run.lane = lane;
     run.d0 = wanted >> lane & 1u ? stg_total<G>(sums.part[lane]) : 0.0f;

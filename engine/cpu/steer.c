@@ -177,11 +177,22 @@ static void update(struct worker *w, bool pair) {
   }
 }
 
-/* The state through a chain: whether anything acts on it. */
-static bool run_chain(struct worker *w, int32_t chain) {
-  take_chain(w, &w->batch->chains[chain]);
+/* What the chain's ops give out, in their order: a later one has a cell that both name. */
+static void give_out(const struct worker *w, int64_t row) {
+  const struct stg_program *program = w->facts.chain->program;
+  for (uint32_t i = 0; i < program->n_outputs; i++) {
+    const struct stg_program_output *output = &program->outputs[i];
+    const int64_t cell = row * w->batch->probe_stride + (int64_t)w->values[output->column];
+    w->batch->probes[cell] = w->values[output->value];
+  }
+}
+
+/* The row's state through its chain: whether anything acts on it. */
+static bool run_chain(struct worker *w, int64_t row) {
+  take_chain(w, &w->batch->chains[w->batch->row_chain[row]]);
   reduce(w);
   stg_cpu_interpret(&w->facts, w->values);
+  give_out(w, row);
   return acts(w);
 }
 
@@ -191,13 +202,12 @@ static bool run_chain(struct worker *w, int32_t chain) {
  */
 static void normalise_row(struct worker *w, int64_t row) {
   const struct stg_cpu_batch *batch = w->batch;
-  const int32_t chain = batch->row_chain[row];
   const size_t offset = (size_t)row * w->stride_bytes;
   const size_t padded = w->facts.padded;
   unsigned char *residual = (unsigned char *)batch->residual + offset;
   load_state(w, (const unsigned char *)batch->hidden + offset, residual);
   const float *sum = w->state;
-  if (chain >= 0 && run_chain(w, chain)) {
+  if (batch->row_chain[row] >= 0 && run_chain(w, row)) {
     update(w, false);
     sum = w->result;
   }
@@ -210,15 +220,14 @@ static void normalise_row(struct worker *w, int64_t row) {
 
 static void steer_row(struct worker *w, int64_t row) {
   const struct stg_cpu_batch *batch = w->batch;
-  int32_t chain = batch->row_chain[row];
   size_t offset = (size_t)row * w->stride_bytes;
   const unsigned char *hidden = (const unsigned char *)batch->hidden + offset;
   unsigned char *out = (unsigned char *)batch->out + offset;
   bool changed = false;
-  if (chain >= 0) {
+  if (batch->row_chain[row] >= 0) {
     bool pair = batch->residual != NULL;
     load_state(w, hidden, pair ? (const unsigned char *)batch->residual + offset : NULL);
-    changed = run_chain(w, chain);
+    changed = run_chain(w, row);
     if (changed) {
       update(w, pair);
     }

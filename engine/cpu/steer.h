@@ -36,6 +36,8 @@ struct stg_cpu_batch {
   const struct stg_cpu_chain *chains;
   const void *weight; /* [hidden_size] of dtype: epilogue add_rmsnorm; NULL: no epilogue */
   float epsilon;      /* of the epilogue */
+  float *probes;      /* [rows, probe_stride], what ops give out; NULL: none does */
+  int64_t probe_stride;
 };
 
 /** Apply. The batch has been checked. STG_E_NO_MEMORY for the row buffers only, before any write.

@@ -39,7 +39,7 @@ static bool parse_state(const char *text, struct stg_steer_geometry *geometry) {
   const struct {
     const char *name;
     bool *flag;
-  } features[] = {{"+windows", &geometry->windows}};
+  } features[] = {{"+windows", &geometry->windows}, {"+probes", &geometry->probes}};
   const size_t len = strcspn(text, "+");
   geometry->epilogue = len == 4 && strncmp(text, "norm", len) == 0;
   geometry->pair = geometry->epilogue || (len == 4 && strncmp(text, "pair", len) == 0);
@@ -82,6 +82,17 @@ static stg_status parse_geometry(struct stg_arena *arena, const char *name,
   return STG_OK;
 }
 
+/* "all" has ops that a table without probes cannot have. */
+static size_t drop_outputs(const struct stg_op **ops, size_t n_ops, bool probes) {
+  size_t n = 0;
+  for (size_t i = 0; i < n_ops; i++) {
+    if (probes || !ops[i]->has_output) {
+      ops[n++] = ops[i];
+    }
+  }
+  return n;
+}
+
 stg_status golden_cuda(struct stg_arena *arena, const char *name, struct stg_strbuf *out,
                        stg_error *reterr) {
   const struct stg_op *ops[STG_CHAIN_MAX_OPS] = {0};
@@ -96,6 +107,7 @@ stg_status golden_cuda(struct stg_arena *arena, const char *name, struct stg_str
   if (status != STG_OK) {
     return status;
   }
+  geometry.n_ops = drop_outputs(ops, geometry.n_ops, geometry.probes);
   qsort(ops, geometry.n_ops, sizeof ops[0], stg_op_compare);
   geometry.ops = ops;
   status = stg_steer_generate(&geometry, &source, &rule, reterr);

@@ -57,6 +57,31 @@ static void add_norm(struct steer_batch *batch) {
                 &error);
 }
 
+static size_t probe_bytes(const struct steer_batch *batch) {
+  const int64_t rows = batch->layout.rows + batch->layout.spare_rows + 1;
+  return (size_t)(rows * batch->probe_stride) * sizeof(float);
+}
+
+/* Cells lie a column apart, and a row of them behind the last. */
+static void add_probes(struct steer_batch *batch) {
+  stg_error error = STG_ERROR_INIT;
+  batch->probe_stride = (int64_t)batch->bed->probes + 1;
+  batch->probes = (float *)(void *)new_image(probe_bytes(batch), WRITE_PATTERN);
+  batch->probes_result = (float *)(void *)new_image(probe_bytes(batch), READ_PATTERN);
+  expect_status(STG_OK,
+                stg_mem_alloc(batch->bed->engine, probe_bytes(batch), &batch->on_probes, &error),
+                &error);
+}
+
+float steer_batch_cell(const struct steer_batch *batch, int64_t row, uint32_t column) {
+  return batch->probes_result[row * batch->probe_stride + column];
+}
+
+bool steer_batch_cell_untouched(const struct steer_batch *batch, int64_t row, uint32_t column) {
+  const int64_t cell = row * batch->probe_stride + column;
+  return memcmp(&batch->probes[cell], &batch->probes_result[cell], sizeof(float)) == 0;
+}
+
 struct steer_batch *steer_batch_create(struct steer_bed *bed, const struct steer_layout *layout) {
   struct steer_batch *batch = stg_calloc(1, sizeof *batch);
   assert_non_null(batch);
@@ -82,6 +107,9 @@ struct steer_batch *steer_batch_create(struct steer_bed *bed, const struct steer
   if (bed->norm) {
     add_norm(batch);
   }
+  if (bed->probes > 0) {
+    add_probes(batch);
+  }
   if (layout->out_of_place) {
     batch->out = new_image(batch->image_bytes, WRITE_PATTERN);
     batch->on_out = on_device(batch);
@@ -101,6 +129,9 @@ void steer_batch_destroy(struct steer_batch *batch) {
   stg_mem_free(batch->bed->engine, batch->on_residual);
   stg_mem_free(batch->bed->engine, batch->on_out);
   stg_mem_free(batch->bed->engine, batch->on_weight);
+  stg_mem_free(batch->bed->engine, batch->on_probes);
+  stg_free(batch->probes);
+  stg_free(batch->probes_result);
   stg_free(batch->hidden);
   stg_free(batch->residual);
   stg_free(batch->out);
@@ -200,6 +231,13 @@ void steer_batch_send(struct steer_batch *batch) {
   send_image(batch, batch->on_hidden, batch->hidden);
   send_image(batch, batch->on_residual, batch->residual);
   send_image(batch, batch->on_out, batch->out);
+  if (batch->probes != NULL) {
+    stg_error error = STG_ERROR_INIT;
+    expect_status(STG_OK,
+                  stg_mem_upload(batch->bed->engine, batch->on_probes, batch->probes,
+                                 probe_bytes(batch), &error),
+                  &error);
+  }
   if (batch->weight != NULL) {
     stg_error error = STG_ERROR_INIT;
     expect_status(STG_OK,
@@ -242,6 +280,8 @@ stg_apply steer_batch_args(const struct steer_batch *batch) {
       .residual = base_of(batch, batch->on_residual),
       .row_stride = batch->layout.row_stride,
       .weight = base_of(batch, batch->on_weight),
+      .probes = batch->on_probes,
+      .probe_stride = batch->probe_stride,
   };
 }
 
@@ -295,8 +335,29 @@ static void fetch_written(const struct steer_batch *batch, const void *memory,
   }
 }
 
+/* Fetch the cells. Those beside the columns and behind the rows are nobody's. */
+static void fetch_probes(const struct steer_batch *batch) {
+  stg_error error = STG_ERROR_INIT;
+  expect_status(STG_OK,
+                stg_mem_download(batch->bed->engine, batch->probes_result, batch->on_probes,
+                                 probe_bytes(batch), &error),
+                &error);
+  const int64_t rows = (int64_t)(probe_bytes(batch) / sizeof(float)) / batch->probe_stride;
+  for (int64_t r = 0; r < rows; r++) {
+    for (uint32_t k = r < batch->layout.rows ? batch->bed->probes : 0; k < batch->probe_stride;
+         k++) {
+      if (!steer_batch_cell_untouched(batch, r, k)) {
+        fail_msg("cell %u of row %lld was written", k, (long long)r);
+      }
+    }
+  }
+}
+
 void steer_batch_fetch(struct steer_batch *batch) {
   wait_for(batch);
+  if (batch->probes != NULL) {
+    fetch_probes(batch);
+  }
   if (batch->bed->norm) {
     fetch_written(batch, batch->on_residual, batch->residual, batch->residual_result);
   } else if (batch->residual != NULL) {
@@ -343,8 +404,10 @@ static void fail_with(const struct steer_batch *batch, const struct stg_oracle_r
            layout->out_of_place ? " out of place" : "", batch->longest,
            (unsigned long long)report->violations, (long long)report->first_row,
            batch->row_map[report->first_row], (long long)report->first_element,
-           report->first_in_residual ? " of the residual" : "", report->worst_ratio,
-           report->max_abs_err);
+           report->first_in_residual ? " of the residual"
+           : report->first_in_probes ? " of the probes"
+                                     : "",
+           report->worst_ratio, report->max_abs_err);
 }
 
 struct stg_oracle_report steer_batch_check(struct steer_batch *batch) {
@@ -376,6 +439,10 @@ struct stg_oracle_report steer_batch_check(struct steer_batch *batch) {
       .epsilon = batch->bed->epsilon,
       .residual_after =
           batch->residual_result != NULL ? batch->residual_result + batch->base_bytes : NULL,
+      .n_probes = batch->bed->probes,
+      .probe_stride = batch->probe_stride,
+      .probes_before = batch->probes,
+      .probes_after = batch->probes_result,
   };
   expect_status(STG_OK, stg_oracle_check(&oracle, &report, &error), &error);
   stg_free(chains);

@@ -38,6 +38,10 @@ struct steer_batch {
   unsigned char *residual_result;         /* the same of the residual, with an epilogue */
   void *on_hidden, *on_residual, *on_out; /* the images on the device */
   void *on_weight;
+  int64_t probe_stride; /* elements: the bed's columns, and one that nobody owns */
+  float *probes,
+      *probes_result; /* [rows, probe_stride] as sent and as they came back; NULL: none */
+  void *on_probes;
   struct stg_oracle_chain chains[STEER_BED_SLOTS]; /* what the rows' slots meant at the step */
   stg_window window[STEER_BED_SLOTS];
 };
@@ -64,6 +68,11 @@ void steer_batch_place(struct steer_batch *batch, int64_t from, int64_t to, int3
                        int32_t prompt_len);
 /** Whether the slot of row r acts on it, as the slot was at the step. */
 bool steer_batch_is_steered(const struct steer_batch *batch, int64_t row);
+
+/** What row r's cell came back as. */
+float steer_batch_cell(const struct steer_batch *batch, int64_t row, uint32_t column);
+/** Whether it has the bytes that went in. */
+bool steer_batch_cell_untouched(const struct steer_batch *batch, int64_t row, uint32_t column);
 
 /* The steps of a run, for tests that issue them one by one. */
 void steer_batch_send(struct steer_batch *batch);

@@ -27,6 +27,7 @@ struct steer_bed *steer_bed_on(struct steer_env *env, stg_engine *engine,
   bed->norm = desc->epilogue == STG_EPILOGUE_ADD_RMSNORM;
   bed->epsilon = desc->epsilon;
   bed->windows = desc->windows;
+  bed->probes = desc->probes;
   bed->max_slots = desc->max_slots != 0 ? desc->max_slots : STEER_BED_SLOTS;
   assert_true(bed->max_slots <= STEER_BED_SLOTS && desc->layers <= STEER_BED_LAYERS);
   expect_status(STG_OK, stg_steer_create(engine, &sized, &bed->steer, &error), &error);
@@ -195,4 +196,8 @@ stg_op_call steer_keep_norm(stg_vector v, float scale) {
 
 stg_op_call steer_scale(float scale) {
   return with_scale("scale_norm", 0, scale);
+}
+
+stg_op_call steer_probe(stg_vector v, uint32_t column) {
+  return with_scale("probe", v, (float)column);
 }

@@ -26,8 +26,9 @@ struct steer_bed {
   int64_t hidden_size;
   stg_dtype dtype, bank_dtype;
   bool pair;
-  bool norm;    /* the table has the epilogue */
-  bool windows; /* it takes positions */
+  bool norm;       /* the table has the epilogue */
+  bool windows;    /* it takes positions */
+  uint32_t probes; /* columns */
   float epsilon;
   uint32_t max_slots;
   stg_steer *steer;
@@ -75,5 +76,6 @@ stg_op_call steer_ablate(stg_vector v, float scale);
 stg_op_call steer_cap_max(stg_vector v, float max);
 stg_op_call steer_keep_norm(stg_vector v, float scale);
 stg_op_call steer_scale(float scale);
+stg_op_call steer_probe(stg_vector v, uint32_t column);
 
 #endif

@@ -84,7 +84,7 @@ static void every_part_of_the_geometry_changes_the_text(void **state) {
   (void)state;
   struct stg_arena arena = {0};
   const struct stg_op *ops[] = {must_find(&arena, "add"), must_find(&arena, "swap")};
-  struct stg_steer_geometry variants[9];
+  struct stg_steer_geometry variants[10];
   struct stg_strbuf texts[COUNT(variants)];
   struct stg_launch_rule rule;
   for (size_t i = 0; i < COUNT(variants); i++) {
@@ -99,6 +99,7 @@ static void every_part_of_the_geometry_changes_the_text(void **state) {
   variants[7].pair = true;
   variants[7].epilogue = true;
   variants[8].windows = true;
+  variants[9].probes = true;
 
   for (size_t i = 0; i < COUNT(variants); i++) {
     texts[i] = must_generate(&variants[i], &rule);

@@ -61,7 +61,8 @@ typedef struct stg_steer_desc {
   uint32_t max_slots;   /* default 64 */
   uint32_t max_vectors; /* distinct vectors in use; default 4 * max_slots * layers, at most 65536 */
   uint32_t max_chain;   /* ops per chain: 1, 2, 4, 8 or 16; default 4 */
-  const char *const *ops; /* names that chains may use; NULL: all built-ins */
+  const char *const *ops; /* names that chains may use; NULL: all built-ins, those that give
+                             something out only with probes */
   size_t n_ops;
   const int64_t *row_buckets; /* ascending; NULL: the default series */
   size_t n_row_buckets;
@@ -70,6 +71,7 @@ typedef struct stg_steer_desc {
   stg_epilogue epilogue; /* ADD_RMSNORM needs the state hidden+residual */
   float epsilon;         /* of the epilogue: > 0, finite, not subnormal; 0 without one */
   bool windows; /* slots may have a window; every step then brings positions and prompt lengths */
+  uint32_t probes; /* columns of what ops such as `probe` give out, at most 65536; 0: no such op */
 } stg_steer_desc;
 
 /**
@@ -139,12 +141,12 @@ typedef struct stg_window {
  * with that of other slots. So setting slots is cheap, also many of them, and also while a stream
  * captures.
  * @return STG_E_INVALID (layer, vector width or parameter, with the values), STG_E_NOT_DECLARED (an
- * op or a chain longer than declared), STG_E_CAPACITY (slot, vectors or records),
- * STG_E_NOT_FOUND (vector), STG_E_CUDA, STG_E_DEVICE_LOST, STG_E_FORKED; STG_E_PENDING while a
- * chain with a user op waits for its kernel, and what the compiler said (STG_E_COMPILE) when it
- * refused that; on CUDA alone. The slot is unchanged on failure. Any thread. Waits for the device
- * only where the record pool is full of records still in use, or where slots bring more than half a
- * megabyte, faster than it can be sent: that goes out at once.
+ * op, a chain longer or a column beyond what is declared), STG_E_CAPACITY (slot, vectors or
+ * records), STG_E_NOT_FOUND (vector), STG_E_CUDA, STG_E_DEVICE_LOST, STG_E_FORKED; STG_E_PENDING
+ * while a chain with a user op waits for its kernel, and what the compiler said (STG_E_COMPILE)
+ * when it refused that; on CUDA alone. The slot is unchanged on failure. Any thread. Waits for the
+ * device only where the record pool is full of records still in use, or where slots bring more than
+ * half a megabyte, faster than it can be sent: that goes out at once.
  */
 STG_API STG_NODISCARD stg_status stg_steer_slot_set(stg_steer *steer, uint32_t slot,
                                                     const stg_chain *chains, size_t n_chains,
@@ -249,6 +251,11 @@ typedef struct stg_apply {
   const void *weight; /* dtype [hidden_size]; required iff the table has an epilogue. It may be read
                          before work that came between the step and this apply has ended: what
                          writes it goes ahead of the step, or of a host's graph */
+  /* float32 [rows, probe_stride], required iff the table declares probes, apart from all other
+   * tensors: what ops of the chains give out, in the row and the column that their parameter says;
+   * the last op of a chain that names a column has it. Other cells are not written. */
+  float *probes;
+  int64_t probe_stride; /* elements; 0: the declared probes */
 } stg_apply;
 
 /**
@@ -312,8 +319,8 @@ typedef struct stg_plan_info {
   char kernel_key[33];
   char graph_key[33];
   const char *source; /* "memory", "disk", "compiled", "cpu": where the kernel came from at first */
-  int tier;           /* of the kernel that serves: 0 has all built-in ops, 1 the declared ones;
-                         -1 on the CPU */
+  int tier;           /* of the kernel that serves: 0 has the ops of a table without a list, 1 the
+                         declared ones; -1 on the CPU */
   double compile_ms;  /* of this kernel, in this process */
   uint32_t tile_rows, threads, registers, local_bytes, shared_bytes;
   int64_t row_bucket, batch_bucket, seq_bucket;

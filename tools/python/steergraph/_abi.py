@@ -100,6 +100,7 @@ class SteerDesc(ctypes.Structure):
         ("epilogue", c_int),
         ("epsilon", c_float),
         ("windows", c_bool),
+        ("probes", c_uint32),
     ]
 
 
@@ -154,6 +155,8 @@ class Apply(ctypes.Structure):
         ("residual", c_void_p),
         ("row_stride", c_int64),
         ("weight", c_void_p),
+        ("probes", c_void_p),
+        ("probe_stride", c_int64),
     ]
 
 
