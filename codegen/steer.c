@@ -212,6 +212,7 @@ static void write_constants(struct stg_writer *w, const struct stg_steer_geometr
   write_bool(w, "epilogue", g->epilogue, "add_rmsnorm");
   write_bool(w, "windows", g->windows, "records act on some positions alone");
   write_bool(w, "probes", g->probes, "ops give scalars out");
+  write_bool(w, "counters", g->counters, "rows are counted by slot");
   write_int(w, "hidden", g->hidden_size, "elements of a row");
   write_int(w, "padded", stg_steer_padded(g->hidden_size), "elements of a bank vector");
   write_int(w, "chunks", e.chunks, "of 8 elements");

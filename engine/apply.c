@@ -222,6 +222,8 @@ static void fill_args(const stg_frame *frame, const stg_apply *apply, int64_t st
       .epsilon = decl->epsilon,
       .probes = (uint64_t)(uintptr_t)apply->probes,
       .probe_stride = probe_stride_of(decl, apply),
+      .counts = steer->counters.device_counts,
+      .layers = decl->layers,
   };
 }
 
@@ -295,6 +297,19 @@ static bool is_steered(const stg_frame *frame, int64_t r) {
                                                       frame->positions[r], frame->prompt_lens[r]);
 }
 
+/* Add what an apply counted to the table's, which other frames add to as well. */
+static void keep_counts(stg_frame *frame, uint32_t layer) {
+  stg_steer *steer = frame->steer;
+  pthread_mutex_lock(&steer->lock);
+  for (uint32_t s = 0; s < steer->decl.max_slots; s++) {
+    const struct stg_record *record = frame->snapshot[s];
+    if (frame->cpu_counts[s].touched > 0 && record != NULL && record->slot == s) {
+      stg_counters_add(&steer->counters, s, layer, &frame->cpu_counts[s]);
+    }
+  }
+  pthread_mutex_unlock(&steer->lock);
+}
+
 /* Rows name slots; the CPU backend wants chains. */
 static stg_status apply_cpu(stg_frame *frame, const stg_apply *apply, int64_t stride,
                             stg_error *reterr) {
@@ -304,6 +319,9 @@ static stg_status apply_cpu(stg_frame *frame, const stg_apply *apply, int64_t st
     const struct stg_record_chain *chain =
         record != NULL ? stg_record_find(record, apply->layer) : NULL;
     frame->cpu_chains[s] = chain != NULL ? chain->cpu : (struct stg_cpu_chain){0};
+    if (frame->cpu_counts != NULL) {
+      frame->cpu_counts[s] = (struct stg_steer_counts){0};
+    }
   }
   for (int64_t r = 0; r < frame->rows; r++) {
     const int32_t slot = frame->host_map[r];
@@ -326,10 +344,14 @@ static stg_status apply_cpu(stg_frame *frame, const stg_apply *apply, int64_t st
       .epsilon = decl->epsilon,
       .probes = apply->probes,
       .probe_stride = probe_stride_of(decl, apply),
+      .counts = frame->cpu_counts,
   };
   const stg_status status = stg_cpu_steer(&batch, reterr);
   if (status == STG_OK) {
     stg_usage_apply(&frame->steer->engine->usage, &frame->tally, apply->layer);
+  }
+  if (status == STG_OK && frame->cpu_counts != NULL) {
+    keep_counts(frame, apply->layer);
   }
   return status;
 }

@@ -54,12 +54,17 @@ static stg_status create_host_side(stg_frame *frame, stg_error *reterr) {
   frame->host_map = stg_calloc(rows, sizeof *frame->host_map);
   frame->cpu_rows = stg_calloc(rows, sizeof *frame->cpu_rows);
   frame->cpu_chains = stg_calloc(frame->steer->decl.max_slots, sizeof *frame->cpu_chains);
+  const bool counters = frame->steer->decl.counters;
+  if (counters) {
+    frame->cpu_counts = stg_calloc(frame->steer->decl.max_slots, sizeof *frame->cpu_counts);
+  }
   const bool windows = frame->steer->decl.windows;
   if (windows) {
     frame->positions = stg_calloc(rows, sizeof *frame->positions);
     frame->prompt_lens = stg_calloc(rows, sizeof *frame->prompt_lens);
   }
   if (frame->host_map == NULL || frame->cpu_rows == NULL || frame->cpu_chains == NULL ||
+      (counters && frame->cpu_counts == NULL) ||
       (windows && (frame->positions == NULL || frame->prompt_lens == NULL))) {
     return stg_error_memory(reterr, "a frame", rows * sizeof *frame->host_map);
   }
@@ -155,6 +160,7 @@ void stg_frame_free(stg_frame *frame) {
   stg_free(frame->prompt_lens);
   stg_free(frame->cpu_rows);
   stg_free(frame->cpu_chains);
+  stg_free(frame->cpu_counts);
   stg_free(frame);
 }
 

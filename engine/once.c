@@ -122,7 +122,8 @@ static stg_status borrow_slots(stg_steer *steer, const stg_once *once, struct on
           steer->decl.max_slots);
     }
     struct stg_record *record = NULL;
-    const struct stg_record_source source = {.chains = &once->chains[i], .n_chains = 1};
+    const struct stg_record_source source = {
+        .chains = &once->chains[i], .n_chains = 1, .slot = STG_RECORD_NO_SLOT};
     stg_status status = stg_steer_build(steer, &source, &record, reterr);
     if (status != STG_OK) {
       stg_error_prefix(reterr, "stg_steer_once: request %zu: ", i);

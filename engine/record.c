@@ -332,6 +332,7 @@ stg_status stg_record_create(struct stg_record_store *store, const struct stg_re
     return stg_error_memory(reterr, "a record", sizeof *record);
   }
   record->refs = 1;
+  record->slot = source->slot;
   record->window = source->window != NULL ? *source->window : stg_window_everywhere();
   record->chains = stg_arena_alloc(&record->arena, n_chains + 1, sizeof *record->chains);
   stg_status status = stg_arena_status(&record->arena, reterr);

@@ -42,6 +42,7 @@ struct stg_record {
   struct stg_record_chain *chains; /* by layer, ascending */
   uint64_t *layers;                /* bit l of them all: there is a chain at layer l */
   struct stg_window_rule window;
+  uint32_t slot;         /* whose counters it goes to, or STG_RECORD_NO_SLOT */
   size_t offset;         /* device: in the pool, bytes; 0: none */
   uint32_t head_words;   /* device: ahead of the chains */
   uint32_t chain_words;  /* device: room of each layer's chain */
@@ -64,6 +65,7 @@ struct stg_record_source {
   const stg_chain *chains;
   size_t n_chains;
   const struct stg_window_rule *window; /* NULL: everywhere */
+  uint32_t slot;                        /* that will show it, or STG_RECORD_NO_SLOT: not counted */
 };
 
 /**

@@ -1,6 +1,6 @@
 /*
- * record_encode.c: a record as the kernel reads it: a head where the table declares windows, then
- * a chain per layer. codegen/steer.h has the layout; upload.c sends it.
+ * record_encode.c: a record as the kernel reads it: a head where the table declares windows or
+ * counters, then a chain per layer. codegen/steer.h has the layout; upload.c sends it.
  */
 #include "engine/record.h"
 
@@ -43,11 +43,12 @@ static void encode_chain(const struct stg_record_chain *chain, uint32_t *words) 
   memcpy(words + gram_at, chain->gram, (size_t)chain->n_vectors * chain->n_vectors * sizeof(float));
 }
 
-/* Where the record acts. */
+/* Where the record acts, and whose counters its rows go to. */
 static void encode_head(const struct stg_record *record, uint32_t *words) {
   words[0] = record->window.phases;
   words[1] = (uint32_t)record->window.from;
   words[2] = (uint32_t)record->window.to;
+  words[3] = record->slot;
 }
 
 void stg_record_encode(const struct stg_record *record, uint32_t *ret_words) {

@@ -113,7 +113,7 @@ stg_status stg_steer_slot_set_windowed(stg_steer *steer, uint32_t slot, const st
     stg_error_prefix(reterr, "slot %u: ", slot);
     return status;
   }
-  const struct stg_record_source source = {chains, n_chains, &rule};
+  const struct stg_record_source source = {chains, n_chains, &rule, slot};
   stg_nvtx_push("slot_set");
   pthread_mutex_lock(&steer->lock);
   struct stg_record *record = NULL;
@@ -133,6 +133,7 @@ stg_status stg_steer_slot_clear(stg_steer *steer, uint32_t slot, stg_error *rete
   if (status == STG_OK) {
     pthread_mutex_lock(&steer->lock);
     stg_steer_show(steer, slot, NULL);
+    stg_counters_reset(&steer->counters, slot);
     pthread_mutex_unlock(&steer->lock);
   }
   return status;
@@ -203,7 +204,7 @@ stg_status stg_steer_set_params(stg_steer *steer, uint32_t slot, uint32_t layer,
   const struct stg_record *old = steer->slots[slot].record;
   status = changed_chains(&arena, old, &change, &chains, reterr);
   if (status == STG_OK) {
-    const struct stg_record_source source = {chains, old->n_chains, &old->window};
+    const struct stg_record_source source = {chains, old->n_chains, &old->window, slot};
     status = stg_steer_build(steer, &source, &record, reterr);
   }
   if (status == STG_OK) {

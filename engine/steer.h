@@ -7,7 +7,7 @@
  *   bank.c         vectors on the device;  pool.c  record memory;  places.c  what is where
  *   staging.c      pinned buffers;  upload.c  what the device was not sent yet, in few copies
  *   record.c       chains -> an immutable record, on the device or the CPU
- *   window.c       where in a sequence a record acts
+ *   window.c       where in a sequence a record acts;  counters.c  what slots' rows came to
  *   steer.c        the table: create, destroy, report;  slot.c  what slots show
  *   frame.c        row maps;  step.c  one scheduling step;  apply.c  one layer
  *   once.c         the one-shot form
@@ -24,6 +24,7 @@
 #include <steergraph/steer.h>
 
 #include "engine/bank.h"
+#include "engine/counters.h"
 #include "engine/engine.h"
 #include "engine/kernels.h"
 #include "engine/plan.h"
@@ -74,6 +75,7 @@ struct stg_steer {
   struct stg_uploads uploads; /* cuda */
   struct stg_device_words *words;
   struct stg_device_words reported; /* of `words`, so far */
+  struct stg_counters counters;     /* where they are declared */
   struct stg_kernel_set *kernels;   /* owned, with others that declare the same */
   stg_frame *frames;                /* alive, linked */
   stg_frame *once;                  /* made by the first stg_steer_once */
@@ -93,22 +95,23 @@ struct stg_frame {
   struct stg_record *
       *snapshot;   /* [max_slots] records that the device table names; a reference each */
   uint64_t serial; /* of the table when the snapshot was taken */
-  struct stg_staging staging;       /* cuda */
-  uint64_t row_map;                 /* cuda: device int32 [4 + capacity], codegen/steer.h; with
-                                       windows [4 + 3 * capacity] */
-  uint64_t table;                   /* cuda: device int32 [max_slots], for maps of slots */
-  int32_t *host_map;                /* CPU: [capacity] */
-  int32_t *positions, *prompt_lens; /* CPU: [capacity], where windows are declared */
-  struct stg_plan *plan;            /* since the last step; used, so it stays */
-  const struct stg_kernel *kernel;  /* that serves since the last step */
-  struct stg_exec *exec;            /* cuda: of the plan on the step's stream, or NULL */
-  struct stg_cpu_chain *cpu_chains; /* CPU: [max_slots] scratch of apply */
-  int32_t *cpu_rows;                /* CPU: [capacity] scratch of apply */
-  stg_stream stream;                /* of the last step */
-  struct stg_event *used;           /* cuda: after the last stg_steer_once, else NULL */
-  bool stepped;                     /* all of the last step is queued, so apply may follow */
-  bool fresh;                       /* nothing was launched since the last step */
-  struct stg_row_tally tally;       /* of the last step */
+  struct stg_staging staging;          /* cuda */
+  uint64_t row_map;                    /* cuda: device int32 [4 + capacity], codegen/steer.h; with
+                                          windows [4 + 3 * capacity] */
+  uint64_t table;                      /* cuda: device int32 [max_slots], for maps of slots */
+  int32_t *host_map;                   /* CPU: [capacity] */
+  int32_t *positions, *prompt_lens;    /* CPU: [capacity], where windows are declared */
+  struct stg_plan *plan;               /* since the last step; used, so it stays */
+  const struct stg_kernel *kernel;     /* that serves since the last step */
+  struct stg_exec *exec;               /* cuda: of the plan on the step's stream, or NULL */
+  struct stg_cpu_chain *cpu_chains;    /* CPU: [max_slots] scratch of apply */
+  int32_t *cpu_rows;                   /* CPU: [capacity] scratch of apply */
+  struct stg_steer_counts *cpu_counts; /* CPU: [max_slots] scratch of apply, with counters */
+  stg_stream stream;                   /* of the last step */
+  struct stg_event *used;              /* cuda: after the last stg_steer_once, else NULL */
+  bool stepped;                        /* all of the last step is queued, so apply may follow */
+  bool fresh;                          /* nothing was launched since the last step */
+  struct stg_row_tally tally;          /* of the last step */
   struct stg_held_bytes held;
 };
 

@@ -89,6 +89,7 @@ static stg_status take_types(const stg_steer_desc *desc, struct stg_steer_decl *
   }
   decl->pair = desc->state == STG_STATE_HIDDEN_PLUS_RESIDUAL;
   decl->windows = desc->windows;
+  decl->counters = desc->counters;
   return STG_OK;
 }
 
@@ -274,7 +275,7 @@ enum stg_tile stg_steer_capture_tile(int64_t row_bucket) {
 }
 
 uint32_t stg_steer_head_words(const struct stg_steer_decl *decl) {
-  return decl->windows ? STG_RECORD_HEAD_WORDS : 0;
+  return decl->windows || decl->counters ? STG_RECORD_HEAD_WORDS : 0;
 }
 
 stg_status stg_steer_limits(const struct stg_steer_decl *decl, struct stg_steer_limits *ret,
@@ -305,6 +306,8 @@ stg_status stg_steer_limits(const struct stg_steer_decl *decl, struct stg_steer_
                          decl->max_slots, decl->layers, decl->max_chain);
   }
   limits.records = (uint32_t)records;
+  limits.counts_bytes =
+      decl->counters ? (size_t)decl->max_slots * decl->layers * sizeof(struct stg_steer_counts) : 0;
   limits.pool_bytes += STG_POOL_GRANULE;
   *ret = limits;
   return STG_OK;

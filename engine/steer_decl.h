@@ -24,7 +24,7 @@ struct stg_steer_decl {
   bool pair;
   stg_epilogue epilogue;
   float epsilon;
-  bool windows;
+  bool windows, counters;
   uint32_t probes; /* columns */
   uint32_t max_rows, max_slots, max_vectors, max_chain;
   const struct stg_op **ops; /* sorted by stg_op_compare */
@@ -78,6 +78,7 @@ struct stg_steer_limits {
   size_t record_bytes;    /* of a slot: the head, and a chain per layer */
   uint32_t records;       /* that the pool has room for */
   size_t pool_bytes;
+  size_t counts_bytes; /* of all slots and layers; 0 without counters */
   size_t bank_row_bytes;
 };
 /** Words ahead of the chains of a record in device memory: 0 where the kernel reads no head. */

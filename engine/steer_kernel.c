@@ -15,6 +15,7 @@ static struct stg_steer_geometry geometry_of(const struct stg_steer_decl *decl,
       .epilogue = decl->epilogue != STG_EPILOGUE_NONE,
       .windows = decl->windows,
       .probes = decl->probes > 0,
+      .counters = decl->counters,
       .turns = tile == STG_TILE_PREFILL ? stg_steer_prefill_turns(decl->hidden_size) : 1,
       .ops = decl->ops,
       .n_ops = decl->n_ops,
@@ -34,6 +35,7 @@ static void print_signature(const struct stg_steer_decl *decl, enum stg_tile til
       .epilogue = decl->epilogue,
       .windows = decl->windows,
       .probes = decl->probes > 0,
+      .counters = decl->counters,
       .arch = arch,
   };
   stg_steer_signature_print(&signature, out);

@@ -15,7 +15,7 @@
 
 /* Bytes of one table or one frame, or of all of an engine. */
 struct stg_held_bytes {
-  size_t table;  /* device: records of slots */
+  size_t table;  /* device: records and counters of slots */
   size_t bank;   /* device: vectors */
   size_t frame;  /* device: row maps, and tables from slot to record */
   size_t pinned; /* host memory that the device reads or writes */

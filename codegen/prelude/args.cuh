@@ -24,6 +24,8 @@ struct stg_steer_args {
   unsigned staged_vectors; // that have a place in it
   float *probes;           // [rows, probe_stride], what ops give out; or null
   long long probe_stride;  // elements
+  struct stg_counts *counts; // [slots, layers], or null
+  unsigned layers;
 };
 #define STG_IN_PLACE 1u
 #define STG_ALIGNED 2u
@@ -36,7 +38,7 @@ struct stg_steer_args {
 #define STG_UNSTEERED (-1)
 #define STG_PADDING (-2)
 
-// A record in device memory: with windows a head {phases, from, to, 0}, then a chain per layer.
+// A record in device memory: with windows or counters a head {phases, from, to, slot}, then a chain per layer.
 #define STG_PROMPT 1u
 #define STG_GENERATION 2u
 

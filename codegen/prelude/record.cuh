@@ -3,7 +3,7 @@
 // The chain of a record for the layer of the launch.
 template <class G>
 __device__ __forceinline__ const unsigned *stg_chain_of(const stg_steer_args &a, int record) {
-  constexpr int head = G::windows ? 1 : 0;
+  constexpr int head = G::windows || G::counters ? 1 : 0;
   return (const unsigned *)(a.records + record + head) +
          (unsigned long long)a.layer * a.chain_words;
 }
@@ -17,6 +17,7 @@ __device__ __forceinline__ bool stg_in_window(const stg_steer_args &a, int row, 
   const int prompt_len = given > 0 ? given : 0; // a sum below stays within 32 bits
   int from = (int)window.y, to = (int)window.z;
   from += from < 0 ? prompt_len : 0;
+  from = from < 0 ? 0 : from; // no position is below
   to += to < 0 ? prompt_len : 0;
   const unsigned phase = position < prompt_len ? STG_PROMPT : STG_GENERATION;
   return (window.x & phase) != 0 && position >= from && position < to;

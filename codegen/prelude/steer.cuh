@@ -135,5 +135,11 @@ template <class G> __device__ __forceinline__ void stg_steer_run(const stg_steer
     __syncthreads();
     end = stg_run<G>(a, vectors, staged, row, sums);
   }
-  stg_finish<G>(row, stg_update<G>{row, vectors, end}, dots, sums, stg_shared);
+  stg_tally<G> tally;
+  stg_finish<G>(row, stg_update<G>{row, vectors, end, tally}, dots, sums, stg_shared);
+  if constexpr (G::counters) {
+    if (head != 0) {
+      tally.count(a, record, sums.square);
+    }
+  }
 }

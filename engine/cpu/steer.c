@@ -19,8 +19,8 @@
 #include "runtime/base/error.h"
 #include "runtime/base/intmath.h"
 
-/* state, hidden, result, weight */
-#define OWN_ROWS 4
+/* state, hidden, result, weight, stored */
+#define OWN_ROWS 5
 
 struct worker {
   const struct stg_cpu_batch *batch;
@@ -32,6 +32,7 @@ struct worker {
   float *hidden; /* pair mode: hidden alone */
   float *result;
   float *weight; /* of the epilogue */
+  void *stored;  /* a row of the batch's dtype */
   float *values;
   float *vectors;                            /* one padded row per vector of the chain */
   const void *loaded[STG_CHAIN_MAX_VECTORS]; /* what each of them holds */
@@ -79,6 +80,7 @@ static stg_status worker_init(const struct stg_cpu_batch *batch, struct worker *
       .hidden = block + padded,
       .result = block + 2 * padded,
       .weight = block + 3 * padded,
+      .stored = block + 4 * padded,
       .vectors = block + OWN_ROWS * padded,
       .values = block + (OWN_ROWS + n_vectors) * padded,
       .facts = {.state = block, .padded = padded},
@@ -131,6 +133,14 @@ static void reduce(struct worker *w) {
   if (w->reads.squares) {
     facts->squares = stg_cpu_dot(facts->state, facts->state, facts->padded);
   }
+}
+
+/* Element j of a row of the batch's dtype, at any alignment. */
+static float element_of(const struct worker *w, const void *row, size_t j) {
+  const size_t unit = stg_dtype_bytes(w->batch->dtype);
+  uint32_t bits = 0;
+  memcpy(&bits, (const unsigned char *)row + j * unit, unit);
+  return stg_load_f32(w->batch->dtype, &bits, 0);
 }
 
 static float value_or(const struct worker *w, uint32_t value, float absent) {
@@ -196,6 +206,37 @@ static bool run_chain(struct worker *w, int64_t row) {
   return acts(w);
 }
 
+/* Count a row of a chain that leaves it. */
+static void count_touched(const struct worker *w, int64_t row) {
+  if (w->batch->counts != NULL) {
+    w->batch->counts[w->batch->row_chain[row]].touched++;
+  }
+}
+
+/* Count what became of a row: `sum` is about to be stored where `before` is what it would be
+ * without its chain. */
+static void count_change(struct worker *w, int64_t row, const float *sum, const void *before) {
+  if (w->batch->counts == NULL) {
+    return;
+  }
+  struct stg_steer_counts *counts = &w->batch->counts[w->batch->row_chain[row]];
+  stg_cpu_store(w->batch->dtype, sum, w->count, w->stored);
+  counts->changed += memcmp(before, w->stored, w->row_bytes) != 0;
+  for (size_t j = 0; j < w->count; j++) {
+    const float update =
+        fabsf(element_of(w, w->stored, j) - element_of(w, before, j)); /* NaN is not more */
+    counts->most = update > counts->most ? update : counts->most;
+  }
+}
+
+/* The same behind an epilogue, where it is the rounded sum that a chain changes. */
+static void count_change_of_sum(struct worker *w, int64_t row) {
+  if (w->batch->counts != NULL) {
+    stg_cpu_store(w->batch->dtype, w->state, w->count, w->hidden);
+    count_change(w, row, w->result, w->hidden);
+  }
+}
+
 /*
  * s' and its norm, as ARCHITECTURE.md ("The epilogue") has it: the mean is of s' before it is
  * rounded, and root and quotients are the correctly rounded ones.
@@ -207,9 +248,13 @@ static void normalise_row(struct worker *w, int64_t row) {
   unsigned char *residual = (unsigned char *)batch->residual + offset;
   load_state(w, (const unsigned char *)batch->hidden + offset, residual);
   const float *sum = w->state;
-  if (batch->row_chain[row] >= 0 && run_chain(w, row)) {
-    update(w, false);
-    sum = w->result;
+  if (batch->row_chain[row] >= 0) {
+    count_touched(w, row);
+    if (run_chain(w, row)) {
+      update(w, false);
+      count_change_of_sum(w, row);
+      sum = w->result;
+    }
   }
   stg_cpu_store(batch->dtype, sum, w->count, residual);
   const float mean = stg_cpu_dot(sum, sum, padded) / (float)batch->hidden_size;
@@ -227,9 +272,11 @@ static void steer_row(struct worker *w, int64_t row) {
   if (batch->row_chain[row] >= 0) {
     bool pair = batch->residual != NULL;
     load_state(w, hidden, pair ? (const unsigned char *)batch->residual + offset : NULL);
+    count_touched(w, row);
     changed = run_chain(w, row);
     if (changed) {
       update(w, pair);
+      count_change(w, row, w->result, hidden);
     }
   }
   if (changed) {

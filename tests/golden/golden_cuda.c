@@ -39,7 +39,9 @@ static bool parse_state(const char *text, struct stg_steer_geometry *geometry) {
   const struct {
     const char *name;
     bool *flag;
-  } features[] = {{"+windows", &geometry->windows}, {"+probes", &geometry->probes}};
+  } features[] = {{"+windows", &geometry->windows},
+                  {"+probes", &geometry->probes},
+                  {"+counters", &geometry->counters}};
   const size_t len = strcspn(text, "+");
   geometry->epilogue = len == 4 && strncmp(text, "norm", len) == 0;
   geometry->pair = geometry->epilogue || (len == 4 && strncmp(text, "pair", len) == 0);

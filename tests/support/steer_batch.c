@@ -79,7 +79,7 @@ float steer_batch_cell(const struct steer_batch *batch, int64_t row, uint32_t co
 
 bool steer_batch_cell_untouched(const struct steer_batch *batch, int64_t row, uint32_t column) {
   const int64_t cell = row * batch->probe_stride + column;
-  return memcmp(&batch->probes[cell], &batch->probes_result[cell], sizeof(float)) == 0;
+  return stg_f32_bits(batch->probes[cell]) == stg_f32_bits(batch->probes_result[cell]);
 }
 
 struct steer_batch *steer_batch_create(struct steer_bed *bed, const struct steer_layout *layout) {
@@ -342,13 +342,13 @@ static void fetch_probes(const struct steer_batch *batch) {
                 stg_mem_download(batch->bed->engine, batch->probes_result, batch->on_probes,
                                  probe_bytes(batch), &error),
                 &error);
-  const int64_t rows = (int64_t)(probe_bytes(batch) / sizeof(float)) / batch->probe_stride;
-  for (int64_t r = 0; r < rows; r++) {
-    for (uint32_t k = r < batch->layout.rows ? batch->bed->probes : 0; k < batch->probe_stride;
-         k++) {
-      if (!steer_batch_cell_untouched(batch, r, k)) {
-        fail_msg("cell %u of row %lld was written", k, (long long)r);
-      }
+  const int64_t cells = (int64_t)(probe_bytes(batch) / sizeof(float));
+  for (int64_t cell = 0; cell < cells; cell++) {
+    const int64_t r = cell / batch->probe_stride;
+    const uint32_t k = (uint32_t)(cell % batch->probe_stride);
+    const bool own = r < batch->layout.rows && k < batch->bed->probes;
+    if (!own && !steer_batch_cell_untouched(batch, r, k)) {
+      fail_msg("cell %u of row %lld was written", k, (long long)r);
     }
   }
 }

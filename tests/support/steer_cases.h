@@ -29,6 +29,8 @@ int steer_epilogue_invariance_cases(CMFixtureFunction open);
 int steer_windows_cases(CMFixtureFunction open);
 /** Windows and positions that cannot be. */
 int steer_window_refusal_cases(CMFixtureFunction open);
+/** What is counted of each slot's rows. */
+int steer_counters_cases(CMFixtureFunction open);
 /** What ops read of a row and give out. */
 int steer_probes_cases(CMFixtureFunction open);
 /** What is refused, and that nothing happens then. */

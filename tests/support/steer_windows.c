@@ -187,7 +187,7 @@ static void speculative_rows_meet_the_edge_of_a_window(void **state) {
   }
   struct steer_batch *batch = rows_of(bed, 12, 0);
   for (int32_t request = 0; request < 3; request++) {
-    steer_batch_map(batch, request * 4, request * 4 + 4, request);
+    steer_batch_map(batch, (int64_t)request * 4, (int64_t)request * 4 + 4, request);
   }
   steer_batch_place(batch, 0, 4, 68, PROMPT);
   steer_batch_place(batch, 4, 8, 65, PROMPT);

@@ -70,13 +70,15 @@ typedef struct stg_steer_desc {
   size_t n_batch_buckets;
   stg_epilogue epilogue; /* ADD_RMSNORM needs the state hidden+residual */
   float epsilon;         /* of the epilogue: > 0, finite, not subnormal; 0 without one */
-  bool windows; /* slots may have a window; every step then brings positions and prompt lengths */
+  bool windows;  /* slots may have a window; every step then brings positions and prompt lengths */
+  bool counters; /* stg_steer_counters says what happened to the rows of each slot */
   uint32_t probes; /* columns of what ops such as `probe` give out, at most 65536; 0: no such op */
 } stg_steer_desc;
 
 /**
- * Device bytes that stg_steer_create will take on cuda for records and the vector bank; frames come
- * on top. `engine` supplies registered ops; any backend will do, and no device is touched.
+ * Device bytes that stg_steer_create will take on cuda for records, the vector bank and counters;
+ * frames come on top. `engine` supplies registered ops; any backend will do, and no device is
+ * touched.
  */
 STG_API STG_NODISCARD stg_status stg_steer_bytes(stg_engine *engine, const stg_steer_desc *desc,
                                                  size_t *ret_bytes, stg_error *reterr);
@@ -165,8 +167,8 @@ STG_API STG_NODISCARD stg_status stg_steer_slot_set_windowed(stg_steer *steer, u
                                                              const stg_window *window,
                                                              stg_error *reterr);
 /**
- * Empty a slot: its rows are then not steered, from the next step on. An empty slot may be cleared
- * again.
+ * Empty a slot: its rows are then not steered, from the next step on, and its counters begin anew.
+ * An empty slot may be cleared again.
  * @return STG_E_CAPACITY for a slot outside the table. Any thread; does not synchronise.
  */
 STG_API STG_NODISCARD stg_status stg_steer_slot_clear(stg_steer *steer, uint32_t slot,
@@ -192,8 +194,9 @@ STG_API STG_NODISCARD stg_status stg_steer_digest(const stg_steer *steer, uint32
                                                   unsigned char ret_digest[16], stg_error *reterr);
 
 /**
- * One row map at fixed device addresses, for up to max_rows of the steer table; the caller's, to be
- * destroyed before the table. Any thread; synchronises the engine's own stream.
+ * One row map at fixed device addresses, with windows also positions and prompt lengths, for up to
+ * max_rows of the steer table; the caller's, to be destroyed before the table. Any thread;
+ * synchronises the engine's own stream.
  * @return STG_E_NO_MEMORY, STG_E_CUDA.
  */
 STG_API STG_NODISCARD stg_status stg_frame_create(stg_steer *steer, stg_frame **ret_frame,
@@ -217,7 +220,8 @@ typedef struct stg_step {
       longest; /* rows of the longest request; 0: the longest run of a host row map, else rows */
   /* int32 [rows] each, required iff the table declares windows (NULL is fine for 0 rows): where a
    * row is in its sequence, 0 to 2^31 - 2, and how many rows that sequence's prompt has, >= 0. Rows
-   * that name no slot may have any. */
+   * that name no slot may have any. On the device they are not checked: a row whose position is out
+   * of range is not steered, and a negative length counts as 0. */
   const int32_t *positions;
   const int32_t *prompt_lens;
 } stg_step;
@@ -288,14 +292,37 @@ typedef struct stg_once {
 
 /**
  * Register, step, apply, and give the slots back. Requests with equal chains share a slot; needs as
- * many free slots as there are distinct chains. Any thread; calls on different streams follow each
- * other on the device.
+ * many free slots as there are distinct chains. They act on all their rows, windows declared or
+ * not, and are not counted. Any thread; calls on different streams follow each other on the device.
  * @return STG_E_INVALID when lengths sum to more than rows (both numbers), nothing written; else as
  * stg_steer_slot_set, STG_E_PENDING too.
  * Does not synchronise.
  */
 STG_API STG_NODISCARD stg_status stg_steer_once(stg_steer *steer, const stg_once *once,
                                                 stg_stream stream, stg_error *reterr);
+
+/* What happened to the rows of one slot at one layer. */
+typedef struct stg_slot_counters {
+  size_t struct_size;    /* sizeof(stg_slot_counters) */
+  uint64_t rows_touched; /* rows that the slot's chain ran on */
+  uint64_t rows_changed; /* of them, those stored with other bytes than they had */
+  float max_update;      /* what an element was changed by at most, as stored; NaN does not count */
+} stg_slot_counters;
+/**
+ * What was counted of a slot at a layer since the slot was last cleared, by all that `stream` has
+ * done: so that a request which is silently not steered shows. Behind an epilogue a row counts as
+ * changed where its residual is not the rounded sum of hidden and residual, and the update is the
+ * difference to that. One-shot calls are not counted. Setting a slot again goes on counting;
+ * clearing it begins anew with the next step of any frame, on that step's stream: what other
+ * streams still do for the old chains then goes to the slot's next ones.
+ * @return STG_E_NOT_DECLARED in a table without counters; STG_E_CAPACITY for a slot outside the
+ * table, STG_E_INVALID for a layer outside; STG_E_CAPTURING, STG_E_CUDA. Any thread. Synchronises
+ * `stream`.
+ */
+STG_API STG_NODISCARD stg_status stg_steer_counters(stg_steer *steer, uint32_t slot, uint32_t layer,
+                                                    stg_stream stream,
+                                                    stg_slot_counters *ret_counters,
+                                                    stg_error *reterr);
 
 /* What the device reported. */
 typedef struct stg_device_report {

@@ -100,6 +100,7 @@ class SteerDesc(ctypes.Structure):
         ("epilogue", c_int),
         ("epsilon", c_float),
         ("windows", c_bool),
+        ("counters", c_bool),
         ("probes", c_uint32),
     ]
 
@@ -172,6 +173,16 @@ class Once(ctypes.Structure):
     ]
 
 
+class SlotCounters(ctypes.Structure):
+    C_NAME = "stg_slot_counters"
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("rows_touched", c_uint64),
+        ("rows_changed", c_uint64),
+        ("max_update", c_float),
+    ]
+
+
 class DeviceReport(ctypes.Structure):
     C_NAME = "stg_device_report"
     _fields_ = [
@@ -204,7 +215,7 @@ class PlanInfo(ctypes.Structure):
 
 
 STRUCTS = (Error, Options, EngineInfo, SteerDesc, OpCall, Chain, Window, Step, Apply, Once)
-STRUCTS += (DeviceReport, PlanInfo)
+STRUCTS += (SlotCounters, DeviceReport, PlanInfo)
 
 _ERROR = POINTER(Error)
 _HANDLE = POINTER(c_void_p)
@@ -234,6 +245,7 @@ _FALLIBLE = {
     "stg_steer_step": (c_void_p, POINTER(Step), c_void_p),
     "stg_steer_apply": (c_void_p, POINTER(Apply), c_void_p),
     "stg_steer_once": (c_void_p, POINTER(Once), c_void_p),
+    "stg_steer_counters": (c_void_p, c_uint32, c_uint32, c_void_p, POINTER(SlotCounters)),
     "stg_frame_create": (c_void_p, _HANDLE),
     "stg_frame_plan": (c_void_p, POINTER(PlanInfo)),
     "stg_device_status": (c_void_p, c_void_p, POINTER(DeviceReport)),
