@@ -27,6 +27,14 @@ class DeviceReport(NamedTuple):
     non_finite_rows: int
 
 
+class SlotCounters(NamedTuple):
+    """What happened to the rows of a slot at a layer since the slot was last cleared."""
+
+    rows_touched: int  # that the slot's chain ran on
+    rows_changed: int  # of them, those stored with other bytes
+    max_update: float  # what an element was changed by at most, as stored
+
+
 class Window(NamedTuple):
     """Where in its sequence a request is steered: rows of the phase with start <= position < stop.
 
@@ -63,6 +71,9 @@ class Steering(Held):
     row_buckets, batch_buckets   ascending sizes; None for the default series
     windows       whether slots may have a Window; every step then brings positions and prompt
                   lengths
+    counters      whether the rows of each slot are counted: counters()
+    probes        columns of what `probe` and the like give out; every apply then brings a tensor for
+                  them. 0: no such op
     epilogue      None or "add_rmsnorm", which needs epsilon and the state "hidden+residual"
 
     close() closes its frames too. It waits for what is in flight; graphs that were captured must
@@ -86,6 +97,8 @@ class Steering(Held):
         row_buckets=None,
         batch_buckets=None,
         windows=False,
+        counters=False,
+        probes=0,
         epilogue=None,
         epsilon=0.0,
     ):
@@ -95,6 +108,7 @@ class Steering(Held):
         self.dtype = tensors.dtype_word(dtype)
         self.state = state
         self.max_rows = _abi.uint32(max_rows, "max_rows") or 2048
+        self.probes = _abi.uint32(probes, "probes")
         self.epilogue = epilogue
         self.epsilon = epsilon
         desc = _abi.new(
@@ -111,6 +125,8 @@ class Steering(Held):
             epilogue=_abi.pick(_abi.EPILOGUE, epilogue or "none", "epilogue"),
             epsilon=epsilon,
             windows=windows,
+            counters=counters,
+            probes=self.probes,
         )
         if ops is not None:
             names = [_abi.text(name, "an op's name") for name in ops]
@@ -189,6 +205,15 @@ class Steering(Held):
             _abi.call("stg_steer_digest", address, _slot(slot), digest)
         return bytes(digest)
 
+    def counters(self, slot, layer, stream=None):
+        """SlotCounters, by all that the stream has done: waits for it. For tables with counters."""
+        counters = _abi.new(_abi.SlotCounters)
+        where = tensors.stream_of(self.engine.device, stream)
+        slot, layer = _slot(slot), _slot(layer)
+        with self.handle as address:
+            _abi.call("stg_steer_counters", address, slot, layer, where, ctypes.byref(counters))
+        return SlotCounters(counters.rows_touched, counters.rows_changed, counters.max_update)
+
     def frame(self):
         """A row map of its own, for one stream."""
         return Frame(self)
@@ -203,14 +228,15 @@ class Steering(Held):
         residual=None,
         out=None,
         weight=None,
+        probes=None,
         stream=None,
     ):
         """Steer a batch given by lengths, a chain per request or None: no slots to manage.
 
         Rows of requests lie one after the other; rows past their sum are padding. Returns what was
-        written: `out`, or `hidden`.
+        written: `out`, or `hidden`. Tensors are as those of Frame.apply.
         """
-        rows, apply = self.describe(layer, hidden, residual, out, weight)
+        rows, apply = self.describe(layer, hidden, residual, out, weight, probes)
         lengths, count = _abi.int64_array(lengths, "a length")
         ops_of = [() if ops is None else ops for ops in chains_of_requests]
         if len(ops_of) != count:
@@ -239,7 +265,7 @@ class Steering(Held):
             _abi.call("stg_device_status", address, where, ctypes.byref(report))
         return DeviceReport(report.bad_slot_rows, report.bad_slot, report.non_finite_rows)
 
-    def describe(self, layer, hidden, residual, out, weight):
+    def describe(self, layer, hidden, residual, out, weight, probes):
         """(rows, stg_apply) of tensors that have been checked. Addresses only: the caller keeps
         the tensors."""
         own = {"dtype": self.dtype, "width": self.hidden_size, "device": self.engine.device}
@@ -273,7 +299,24 @@ class Steering(Held):
             if row.rows != 1:
                 raise _errors.InvalidError(f"weight has {row.rows} rows; give one")
             apply.weight = row.pointer
+        if probes is not None:
+            cells = self._cells_of(probes, first.rows)
+            apply.probes, apply.probe_stride = cells.pointer, cells.row_stride
         return first.rows, apply
+
+    def _cells_of(self, probes, rows):
+        cells = tensors.rows_of(probes, "probes")
+        if (cells.dtype, cells.rows, cells.width) != ("f32", rows, self.probes):
+            raise _errors.InvalidError(
+                f"probes is {cells.dtype} [{cells.rows}, {cells.width}], the apply takes f32 "
+                f"[{rows}, {self.probes}]"
+            )
+        if cells.device != self.engine.device:
+            raise _errors.InvalidError(
+                f"probes is on {cells.device}, the engine runs on {self.engine.device}"
+            )
+        tensors.check_written(cells, "probes")
+        return cells
 
     def __repr__(self):
         state = "closed" if self.closed else self.state
@@ -380,14 +423,26 @@ class Frame(Held):
             self.rows = rows
         del kept
 
-    def apply(self, layer, hidden, *, residual=None, out=None, weight=None, stream=None):
+    def apply(
+        self,
+        layer,
+        hidden,
+        *,
+        residual=None,
+        out=None,
+        weight=None,
+        probes=None,
+        stream=None,
+    ):
         """Apply the chains of one layer, in place or into `out`; returns what was written.
 
         Tensors are [rows, hidden_size] or have leading dimensions that are one run of rows; they
         hold at least the rows of the last step. Rows past those, and rows of padding, are left as
-        they are. With an epilogue, `weight` is the norm's and the residual is written too.
+        they are. With an epilogue, `weight` is the norm's and the residual is written too. With
+        probes, what ops such as `probe` give out is written to `probes`, float32 [rows, probes of
+        the table], and its other cells stay.
         """
-        rows, apply = self.steering.describe(layer, hidden, residual, out, weight)
+        rows, apply = self.steering.describe(layer, hidden, residual, out, weight, probes)
         stream = tensors.stream_of(self.steering.engine.device, stream)
         with self.handle as address, self._lock:
             if rows < self.rows:
