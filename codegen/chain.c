@@ -117,6 +117,10 @@ static stg_status append_op(struct running *r, const struct stg_op *op, uint32_t
   for (uint32_t at = 0; at < program->n_instrs; at++) {
     values[at] = inline_instr(r, op, k, first, at, values);
   }
+  for (uint32_t i = 0; i < program->n_outputs; i++) {
+    stg_build_output(&r->builder, renumber(values, program->outputs[i].column),
+                     renumber(values, program->outputs[i].value));
+  }
   uint32_t t[STG_OP_MAX_VECTORS] = {0};
   for (uint32_t m = 0; m < program->n_vectors; m++) {
     t[m] = renumber(values, program->coef[m]);

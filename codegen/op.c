@@ -82,7 +82,8 @@ static stg_status check_declaration(struct compilation *c, size_t *ret_text_byte
   size_t bytes = strlen(source->name) + text_bytes(source->vectors, source->n_vectors) +
                  text_bytes(c->param_names, source->n_params) +
                  text_bytes(source->require, source->n_require) +
-                 text_bytes(source->body, source->n_body);
+                 text_bytes(source->body, source->n_body) +
+                 (source->output != NULL ? strlen(source->output) : 0);
   if (bytes > STG_OP_MAX_TEXT_BYTES) {
     return stg_error_set(reterr, STG_E_FORMAT, "%zu bytes of names and statements; at most %d",
                          bytes, STG_OP_MAX_TEXT_BYTES);
@@ -143,10 +144,40 @@ static stg_status parse_body(struct compilation *c, stg_error *reterr) {
   return STG_OK;
 }
 
+/* An output is the op's one statement, and has a parameter to say where it goes. */
+static stg_status parse_output(struct compilation *c, stg_error *reterr) {
+  const struct stg_op_source *source = c->source;
+  if (source->n_body > 0) {
+    return stg_error_set(reterr, STG_E_FORMAT,
+                         "output: an op has a body or an output, not both; write two ops");
+  }
+  size_t column = 0;
+  while (column < source->n_params &&
+         strcmp(source->params[column].name, STG_OP_COLUMN_NAME) != 0) {
+    column++;
+  }
+  if (column == source->n_params) {
+    return stg_error_set(reterr, STG_E_FORMAT,
+                         "output: it needs a parameter '%s', which says where it goes",
+                         STG_OP_COLUMN_NAME);
+  }
+  struct stg_statement *statement = &c->statements[0];
+  const uint16_t first = c->parser.n_nodes;
+  *statement = (struct stg_statement){.kind = STG_STATEMENT_OUTPUT, .ref = (uint16_t)column};
+  stg_status status = stg_parse_expression(&c->parser, source->output, &statement->root, reterr);
+  if (status == STG_OK) {
+    status = stg_check_statement(c->parser.nodes, first, statement, reterr);
+  }
+  if (status != STG_OK) {
+    stg_error_prefix(reterr, "output: ");
+  }
+  return status;
+}
+
 /* The tree as the arena keeps it. NULL members where the arena failed; the caller checks it. */
 static struct stg_ast keep_tree(struct stg_arena *arena, const struct compilation *c) {
   const struct stg_parser *parser = &c->parser;
-  uint16_t n_statements = (uint16_t)c->source->n_body;
+  uint16_t n_statements = c->source->output != NULL ? 1 : (uint16_t)c->source->n_body;
   uint16_t n_require = (uint16_t)c->source->n_require;
   return (struct stg_ast){
       .nodes = stg_arena_memdup(arena, parser->nodes, parser->n_nodes * sizeof *parser->nodes),
@@ -229,6 +260,8 @@ static stg_status build_op(struct stg_arena *arena, const struct compilation *c,
     return status;
   }
   set_reads(op);
+  op->has_output = c->source->output != NULL;
+  op->column = op->has_output ? op->ast.statements[0].ref : 0;
   op->code = c->source->code != 0 ? c->source->code
                                   : USER_OP_CODE | (uint32_t)(op->body_hash.low & 0x7fffffffu);
   *ret_op = op;
@@ -257,7 +290,7 @@ stg_status stg_op_compile(struct stg_arena *arena, const struct stg_op_source *s
   }
   status = parse_require(&c, reterr);
   if (status == STG_OK) {
-    status = parse_body(&c, reterr);
+    status = source->output != NULL ? parse_output(&c, reterr) : parse_body(&c, reterr);
   }
   if (status == STG_OK) {
     status = build_op(arena, &c, ret_op, reterr);

@@ -15,6 +15,11 @@
 #include "runtime/base/arena.h"
 #include "runtime/base/key.h"
 
+/* The largest number of a cell: exact in float32. */
+#define STG_OP_MAX_COLUMN 65535
+/* The parameter that numbers the cell of an output. */
+#define STG_OP_COLUMN_NAME "column"
+
 /* A parameter as declared. Bounds may be infinite; NaN never. */
 struct stg_op_param {
   const char *name;
@@ -35,6 +40,7 @@ struct stg_op_source {
   size_t n_require;
   const char *const *body;
   size_t n_body;
+  const char *output; /* a scalar, in place of a body; NULL: none */
 };
 
 /*
@@ -53,6 +59,8 @@ struct stg_op {
   const char *canonical;
   struct stg_key body_hash;
   struct stg_program program; /* of a chain that is this op alone, see program.h */
+  bool has_output;            /* it leaves the row, and gives a scalar out */
+  size_t column;              /* then: the parameter that numbers the cell */
   bool reads_norm;            /* the program has a NORM2 */
   uint32_t dot_mask;          /* bit k: the program reads DOT k */
 };
@@ -75,7 +83,8 @@ int stg_op_find_param(const struct stg_op *op, const char *name);
 
 /**
  * Check one call's parameter values (all n_params of them): NaN is refused, an infinity is refused
- * where the default is finite or absent, every `require` must hold.
+ * where the default is finite or absent, an output's column must be an integer from 0 to
+ * STG_OP_MAX_COLUMN, every `require` must hold.
  * STG_E_INVALID, with the parameter or the requirement and the values in the message.
  */
 STG_NODISCARD stg_status stg_op_check_params(const struct stg_op *op, const float *params,

@@ -82,6 +82,19 @@ static stg_status not_met(const struct stg_op *op, uint16_t root, const float *p
   return status;
 }
 
+static stg_status check_column(const struct stg_op *op, float column, stg_error *reterr) {
+  if (column >= 0 && column <= STG_OP_MAX_COLUMN && column == truncf(column)) {
+    return STG_OK;
+  }
+  struct stg_strbuf text = {0};
+  stg_strbuf_float(&text, column);
+  stg_status status =
+      stg_error_set(reterr, STG_E_INVALID, "op '%s': column %s is no integer from 0 to %d",
+                    op->name, stg_strbuf_text(&text), STG_OP_MAX_COLUMN);
+  stg_strbuf_finish(&text);
+  return status;
+}
+
 stg_status stg_op_check_params(const struct stg_op *op, const float *params, stg_error *reterr) {
   for (size_t i = 0; i < op->n_params; i++) {
     const struct stg_op_param *param = &op->params[i];
@@ -94,6 +107,12 @@ stg_status stg_op_check_params(const struct stg_op *op, const float *params, stg
       return stg_error_set(reterr, STG_E_INVALID,
                            "op '%s': parameter '%s' is %s; give a finite number", op->name,
                            param->name, params[i] > 0 ? "inf" : "-inf");
+    }
+  }
+  if (op->has_output) {
+    stg_status status = check_column(op, params[op->column], reterr);
+    if (status != STG_OK) {
+      return status;
     }
   }
   for (uint16_t i = 0; i < op->ast.n_require; i++) {

@@ -131,6 +131,12 @@ stg_status stg_program_check(const struct stg_program *program, stg_error *reter
   for (uint32_t i = 0; i < program->n_vectors && status == STG_OK; i++) {
     status = check_output(program, "coef", i, program->coef[i], reterr);
   }
+  for (uint32_t i = 0; i < program->n_outputs && status == STG_OK; i++) {
+    status = check_output(program, "column", i, program->outputs[i].column, reterr);
+    if (status == STG_OK) {
+      status = check_output(program, "cell", i, program->outputs[i].value, reterr);
+    }
+  }
   return status;
 }
 
@@ -173,5 +179,9 @@ void stg_program_print(const struct stg_program *program, struct stg_strbuf *out
     stg_strbuf_printf(out, "coef %u = ", i);
     print_value(program->coef[i], "0", out);
     stg_strbuf_char(out, '\n');
+  }
+  for (uint32_t i = 0; i < program->n_outputs; i++) {
+    stg_strbuf_printf(out, "cell %%%u = %%%u\n", program->outputs[i].column,
+                      program->outputs[i].value);
   }
 }

@@ -82,6 +82,11 @@ struct stg_instr {
   float imm;  /* CONST */
 };
 
+/* What an op gives out: the value goes to the cell that the other value numbers. */
+struct stg_program_output {
+  uint32_t column, value;
+};
+
 /* Immutable once built; lives in an arena. */
 struct stg_program {
   uint32_t n_vectors;
@@ -92,6 +97,8 @@ struct stg_program {
   uint32_t n_args;
   uint32_t scale;                       /* value of a; STG_NO_VALUE: 1 */
   uint32_t coef[STG_CHAIN_MAX_VECTORS]; /* value of c_i; STG_NO_VALUE: 0 */
+  uint32_t n_outputs;                   /* in the order of the ops; later ones win a cell */
+  struct stg_program_output outputs[STG_CHAIN_MAX_OPS];
 };
 
 const char *stg_instr_name(enum stg_instr_kind kind);

@@ -216,6 +216,14 @@ uint32_t stg_build_op3(struct stg_program_builder *b, enum stg_instr_kind kind, 
   return append(b, (struct stg_instr){.kind = kind, .n_args = 3}, (const uint32_t[]){x, y, z});
 }
 
+void stg_build_output(struct stg_program_builder *b, uint32_t column, uint32_t value) {
+  if (b->failed) {
+    return;
+  }
+  assert(b->n_outputs < STG_CHAIN_MAX_OPS);
+  b->outputs[b->n_outputs++] = (struct stg_program_output){column, value};
+}
+
 /* Number the instructions that the outputs need, in order; the others get STG_NO_VALUE. */
 static uint32_t number_live(const struct stg_program_builder *b, uint32_t scale,
                             const uint32_t *coef, uint32_t *ret_number) {
@@ -229,6 +237,10 @@ static uint32_t number_live(const struct stg_program_builder *b, uint32_t scale,
     if (coef[i] != STG_NO_VALUE) {
       ret_number[coef[i]] = 0;
     }
+  }
+  for (uint32_t i = 0; i < b->n_outputs; i++) {
+    ret_number[b->outputs[i].column] = 0;
+    ret_number[b->outputs[i].value] = 0;
   }
   for (uint32_t i = b->n_instrs; i-- > 0;) {
     const struct stg_instr *instr = &b->instrs[i];
@@ -290,6 +302,11 @@ stg_status stg_build_finish(struct stg_program_builder *b, struct stg_arena *are
     program.scale = renumber(number, scale);
     for (uint32_t i = 0; i < b->n_vectors; i++) {
       program.coef[i] = renumber(number, coef[i]);
+    }
+    program.n_outputs = b->n_outputs;
+    for (uint32_t i = 0; i < b->n_outputs; i++) {
+      program.outputs[i] =
+          (struct stg_program_output){number[b->outputs[i].column], number[b->outputs[i].value]};
     }
     status = stg_program_check(&program, reterr);
   }

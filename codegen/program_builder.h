@@ -21,6 +21,8 @@ struct stg_program_builder {
   uint32_t n_args, arg_capacity;
   uint32_t *buckets; /* 1 + an instruction, by its hash; 0: empty */
   uint32_t bucket_capacity;
+  uint32_t n_outputs;
+  struct stg_program_output outputs[STG_CHAIN_MAX_OPS];
   bool failed;
 };
 
@@ -35,6 +37,8 @@ uint32_t stg_build_op2(struct stg_program_builder *b, enum stg_instr_kind kind, 
                        uint32_t y);
 uint32_t stg_build_op3(struct stg_program_builder *b, enum stg_instr_kind kind, uint32_t x,
                        uint32_t y, uint32_t z);
+/** Give `value` out to the cell numbered by `column`: at most once per op of a chain. */
+void stg_build_output(struct stg_program_builder *b, uint32_t column, uint32_t value);
 /** Copy into the arena as an immutable program, dropping dead instructions, and check it. */
 STG_NODISCARD stg_status stg_build_finish(struct stg_program_builder *b, struct stg_arena *arena,
                                           uint32_t scale, const uint32_t *coef,

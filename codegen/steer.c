@@ -179,6 +179,10 @@ static void write_op(struct stg_writer *w, const struct stg_op *op) {
       stg_write_line(w, "stg_add(run, %u, v%u);", m, program->coef[m]);
     }
   }
+  for (uint32_t i = 0; i < program->n_outputs; i++) {
+    stg_write_line(w, "stg_give(run, v%u, v%u);", program->outputs[i].column,
+                   program->outputs[i].value);
+  }
   stg_write_line(w, "break;");
   stg_write_close(w, "");
 }
@@ -206,6 +210,9 @@ static void write_constants(struct stg_writer *w, const struct stg_steer_geometr
   stg_write_line(w, "typedef %s bank;", device_type(g->bank_dtype));
   write_bool(w, "pair", g->pair, "state = hidden + residual");
   write_bool(w, "epilogue", g->epilogue, "add_rmsnorm");
+  write_bool(w, "windows", g->windows, "records act on some positions alone");
+  write_bool(w, "probes", g->probes, "ops give scalars out");
+  write_bool(w, "counters", g->counters, "rows are counted by slot");
   write_int(w, "hidden", g->hidden_size, "elements of a row");
   write_int(w, "padded", stg_steer_padded(g->hidden_size), "elements of a bank vector");
   write_int(w, "chunks", e.chunks, "of 8 elements");
@@ -270,6 +277,12 @@ static stg_status check_geometry(const struct stg_steer_geometry *g, stg_error *
   }
   if (g->epilogue && !g->pair) {
     return stg_error_set(reterr, STG_E_INVALID, "epilogue: it needs the state hidden+residual");
+  }
+  for (size_t i = 0; i < g->n_ops; i++) {
+    if (g->ops[i]->has_output && !g->probes) {
+      return stg_error_set(reterr, STG_E_INVALID, "ops[%zu]: '%s' gives an output without probes",
+                           i, g->ops[i]->name);
+    }
   }
   if (g->turns < 1 || g->turns > STG_MAX_TURNS || !stg_is_pow2(g->turns)) {
     return stg_error_set(reterr, STG_E_INVALID, "turns: %u is not a power of two up to %d",

@@ -17,6 +17,9 @@ struct stg_steer_geometry {
   stg_dtype bank_dtype;
   bool pair;      /* state = hidden + residual */
   bool epilogue;  /* add_rmsnorm, of a pair */
+  bool windows;   /* a record may act on some positions alone */
+  bool probes;    /* ops may give scalars out */
+  bool counters;  /* of each slot at each layer */
   uint32_t turns; /* in which a thread goes through a row: 1 is the decode tile */
   const struct stg_op *const *ops;
   size_t n_ops;
@@ -68,14 +71,36 @@ struct stg_steer_args {
   uint32_t slots, layer, chain_words, flags;
   float epsilon;
   uint32_t stage_words, staged_vectors;
+  uint64_t probes;
+  int64_t probe_stride;
+  uint64_t counts;
+  uint32_t layers;
 };
-/* A row map in device memory: this header, then int32 [rows]. Word 0: what the entries are; word
- * 1: how many there are, which may be fewer than the launch's `rows`. */
+
+/* What is counted of a slot at a layer, in device memory [slots, layers]. */
+struct stg_steer_counts {
+  uint64_t touched, changed;
+  float most;
+  uint32_t unused;
+};
+/*
+ * A row map in device memory: this header, then int32 [rows]. Word 0: what the entries are; word 1:
+ * how many there are, which may be fewer than the launch's `rows`. With windows word 2 is where the
+ * rows' positions begin, in words from the header's first, and word 3 how far behind its position
+ * a row's prompt_len stands: 1 where both are pairs, otherwise the length of two lists.
+ */
 #define STG_MAP_HEADER_WORDS 4
 #define STG_MAP_OF_RECORDS 0
 #define STG_MAP_OF_SLOTS 1
-/* A record holds a chain per layer, each in equal room; word 0 of a chain is 0 where there is none.
+/*
+ * A record holds a chain per layer, each in equal room; word 0 of a chain is 0 where there is none.
+ * With windows or counters a head stands before them: the phases that it acts on, [from, to) as
+ * int32, negative from the end of the prompt, and the slot whose counters it goes to.
  */
+#define STG_RECORD_HEAD_WORDS 4
+#define STG_RECORD_NO_SLOT UINT32_MAX /* it is not counted */
+#define STG_RECORD_PROMPT 1u
+#define STG_RECORD_GENERATION 2u
 #define STG_STEER_IN_PLACE 1u
 #define STG_STEER_ALIGNED 2u /* every row and the weight by 16 bytes, and whole chunks in a row */
 

@@ -27,6 +27,10 @@ static size_t tensor_bytes(const stg_frame *frame, int64_t stride) {
   return (size_t)elems * stg_dtype_bytes(decl->dtype);
 }
 
+static int64_t probe_stride_of(const struct stg_steer_decl *decl, const stg_apply *apply) {
+  return apply->probe_stride != 0 ? apply->probe_stride : (int64_t)decl->probes;
+}
+
 static stg_status check_apply(const stg_frame *frame, const stg_apply *apply, int64_t *ret_stride,
                               stg_error *reterr) {
   if (frame == NULL || apply == NULL || apply->struct_size != sizeof *apply) {
@@ -54,6 +58,17 @@ static stg_status check_apply(const stg_frame *frame, const stg_apply *apply, in
     return stg_error_set(
         reterr, STG_E_INVALID, "stg_steer_apply: residual is %s, but the table's state is %s",
         apply->residual != NULL ? "given" : "NULL", decl->pair ? "hidden+residual" : "hidden");
+  }
+  if ((decl->probes > 0) != (apply->probes != NULL)) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "stg_steer_apply: probes is %s, but the table declares %u",
+                         apply->probes != NULL ? "given" : "NULL", decl->probes);
+  }
+  const int64_t probe_stride = probe_stride_of(decl, apply);
+  if (probe_stride < (int64_t)decl->probes || probe_stride > INT32_MAX) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "stg_steer_apply: probe_stride %lld is below the declared %u, or huge",
+                         (long long)probe_stride, decl->probes);
   }
   const bool norm = decl->epilogue != STG_EPILOGUE_NONE;
   if (norm != (apply->weight != NULL)) {
@@ -140,6 +155,41 @@ static stg_status check_weight(const stg_frame *frame, const stg_apply *apply, i
   return STG_OK;
 }
 
+/* Cells lie apart from what is read and written beside them. */
+static stg_status check_probes(const stg_frame *frame, const stg_apply *apply, int64_t stride,
+                               stg_error *reterr) {
+  const struct stg_steer_decl *decl = &frame->steer->decl;
+  if (apply->probes == NULL || frame->rows == 0) {
+    return STG_OK;
+  }
+  if ((uintptr_t)apply->probes % sizeof(float) != 0) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "stg_steer_apply: probes at %p lies between elements of 4 bytes",
+                         (const void *)apply->probes);
+  }
+  const int64_t cells = (frame->rows - 1) * probe_stride_of(decl, apply) + decl->probes;
+  const size_t rows = tensor_bytes(frame, stride);
+  const struct {
+    const char *name;
+    const void *at;
+    size_t bytes;
+  } others[] = {
+      {"hidden", apply->hidden, rows},
+      {"out", apply->out, rows},
+      {"residual", apply->residual, rows},
+      {"weight", apply->weight, (size_t)decl->hidden_size * stg_dtype_bytes(decl->dtype)}};
+  for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+    if (others[i].at != NULL &&
+        meets(apply->probes, (size_t)cells * sizeof(float), others[i].at, others[i].bytes)) {
+      return stg_error_set(reterr, STG_E_INVALID,
+                           "stg_steer_apply: probes at %p and %s at %p overlap; give it memory of "
+                           "its own",
+                           (const void *)apply->probes, others[i].name, others[i].at);
+    }
+  }
+  return STG_OK;
+}
+
 static bool is_aligned(const void *pointer) {
   return ((uintptr_t)pointer & 15u) == 0;
 }
@@ -170,6 +220,10 @@ static void fill_args(const stg_frame *frame, const stg_apply *apply, int64_t st
       .chain_words = steer->chain_words,
       .flags = (out == apply->hidden ? STG_STEER_IN_PLACE : 0) | (aligned ? STG_STEER_ALIGNED : 0),
       .epsilon = decl->epsilon,
+      .probes = (uint64_t)(uintptr_t)apply->probes,
+      .probe_stride = probe_stride_of(decl, apply),
+      .counts = steer->counters.device_counts,
+      .layers = decl->layers,
   };
 }
 
@@ -256,8 +310,31 @@ static stg_status apply_cuda(stg_frame *frame, const stg_apply *apply, int64_t s
   return status;
 }
 
-/* Rows name slots; the CPU backend wants chains. A slot without a chain at this layer steers
- * nothing. */
+/* Whether the slot of row r steers it: it has a chain at the layer, and the row is in its window.
+ */
+static bool is_steered(const stg_frame *frame, int64_t r) {
+  const int32_t slot = frame->host_map[r];
+  if (slot < 0 || frame->cpu_chains[slot].program == NULL) {
+    return false;
+  }
+  return frame->positions == NULL || stg_window_holds(&frame->snapshot[slot]->window,
+                                                      frame->positions[r], frame->prompt_lens[r]);
+}
+
+/* Add what an apply counted to the table's, which other frames add to as well. */
+static void keep_counts(stg_frame *frame, uint32_t layer) {
+  stg_steer *steer = frame->steer;
+  pthread_mutex_lock(&steer->lock);
+  for (uint32_t s = 0; s < steer->decl.max_slots; s++) {
+    const struct stg_record *record = frame->snapshot[s];
+    if (frame->cpu_counts[s].touched > 0 && record != NULL && record->slot == s) {
+      stg_counters_add(&steer->counters, s, layer, &frame->cpu_counts[s]);
+    }
+  }
+  pthread_mutex_unlock(&steer->lock);
+}
+
+/* Rows name slots; the CPU backend wants chains. */
 static stg_status apply_cpu(stg_frame *frame, const stg_apply *apply, int64_t stride,
                             stg_error *reterr) {
   const struct stg_steer_decl *decl = &frame->steer->decl;
@@ -266,12 +343,14 @@ static stg_status apply_cpu(stg_frame *frame, const stg_apply *apply, int64_t st
     const struct stg_record_chain *chain =
         record != NULL ? stg_record_find(record, apply->layer) : NULL;
     frame->cpu_chains[s] = chain != NULL ? chain->cpu : (struct stg_cpu_chain){0};
+    if (frame->cpu_counts != NULL) {
+      frame->cpu_counts[s] = (struct stg_steer_counts){0};
+    }
   }
   for (int64_t r = 0; r < frame->rows; r++) {
     const int32_t slot = frame->host_map[r];
-    const bool steered = slot >= 0 && frame->cpu_chains[slot].program != NULL;
     frame->cpu_rows[r] = slot == STG_ROW_PADDING ? STG_ROW_PADDING
-                         : steered               ? slot
+                         : is_steered(frame, r)  ? slot
                                                  : STG_ROW_UNSTEERED;
   }
   const struct stg_cpu_batch batch = {
@@ -287,10 +366,16 @@ static stg_status apply_cpu(stg_frame *frame, const stg_apply *apply, int64_t st
       .chains = frame->cpu_chains,
       .weight = apply->weight,
       .epsilon = decl->epsilon,
+      .probes = apply->probes,
+      .probe_stride = probe_stride_of(decl, apply),
+      .counts = frame->cpu_counts,
   };
   const stg_status status = stg_cpu_steer(&batch, reterr);
   if (status == STG_OK) {
     stg_usage_apply(&frame->steer->engine->usage, &frame->tally, apply->layer);
+  }
+  if (status == STG_OK && frame->cpu_counts != NULL) {
+    keep_counts(frame, apply->layer);
   }
   return status;
 }
@@ -301,7 +386,10 @@ static stg_status check_tensors(const stg_frame *frame, const stg_apply *apply, 
   if (status == STG_OK) {
     status = check_overlap(frame, apply, stride, reterr);
   }
-  return status == STG_OK ? check_weight(frame, apply, stride, reterr) : status;
+  if (status == STG_OK) {
+    status = check_weight(frame, apply, stride, reterr);
+  }
+  return status == STG_OK ? check_probes(frame, apply, stride, reterr) : status;
 }
 
 stg_status stg_steer_apply(stg_frame *frame, const stg_apply *apply, stg_stream stream,

@@ -13,7 +13,9 @@ static stg_status create_device_side(stg_frame *frame, stg_error *reterr) {
   stg_steer *steer = frame->steer;
   struct stg_device *device = steer->engine->device;
   stg_stream stream = steer->engine->stream;
-  const size_t map_words = STG_MAP_HEADER_WORDS + (size_t)frame->capacity;
+  /* behind the map of a table with windows, a position and a prompt length per row */
+  const size_t map_words =
+      STG_MAP_HEADER_WORDS + (steer->decl.windows ? 3 : 1) * (size_t)frame->capacity;
   const size_t table_words = steer->decl.max_slots;
   const size_t staged_words =
       STG_MAP_HEADER_WORDS + (map_words > table_words ? map_words : table_words);
@@ -52,7 +54,18 @@ static stg_status create_host_side(stg_frame *frame, stg_error *reterr) {
   frame->host_map = stg_calloc(rows, sizeof *frame->host_map);
   frame->cpu_rows = stg_calloc(rows, sizeof *frame->cpu_rows);
   frame->cpu_chains = stg_calloc(frame->steer->decl.max_slots, sizeof *frame->cpu_chains);
-  if (frame->host_map == NULL || frame->cpu_rows == NULL || frame->cpu_chains == NULL) {
+  const bool counters = frame->steer->decl.counters;
+  if (counters) {
+    frame->cpu_counts = stg_calloc(frame->steer->decl.max_slots, sizeof *frame->cpu_counts);
+  }
+  const bool windows = frame->steer->decl.windows;
+  if (windows) {
+    frame->positions = stg_calloc(rows, sizeof *frame->positions);
+    frame->prompt_lens = stg_calloc(rows, sizeof *frame->prompt_lens);
+  }
+  if (frame->host_map == NULL || frame->cpu_rows == NULL || frame->cpu_chains == NULL ||
+      (counters && frame->cpu_counts == NULL) ||
+      (windows && (frame->positions == NULL || frame->prompt_lens == NULL))) {
     return stg_error_memory(reterr, "a frame", rows * sizeof *frame->host_map);
   }
   return STG_OK;
@@ -148,8 +161,11 @@ void stg_frame_free(stg_frame *frame) {
   }
   stg_free(frame->snapshot);
   stg_free(frame->host_map);
+  stg_free(frame->positions);
+  stg_free(frame->prompt_lens);
   stg_free(frame->cpu_rows);
   stg_free(frame->cpu_chains);
+  stg_free(frame->cpu_counts);
   stg_free(frame);
 }
 

@@ -78,7 +78,8 @@ static stg_status init_kernel(struct stg_kernel_set *set, enum stg_tier tier, en
   return kernel->signature != NULL ? STG_OK : stg_error_memory(reterr, "a signature", 0);
 }
 
-/* The declaration with all built-ins in place of its ops; `*ret_ops` is the caller's to free. */
+/* The declaration with all built-ins that it can have in place of its ops; `*ret_ops` is the
+ * caller's to free. */
 static stg_status generalise(const struct stg_steer_decl *decl, struct stg_op_table *ops,
                              struct stg_steer_decl *ret_decl, const struct stg_op ***ret_ops,
                              stg_error *reterr) {
@@ -90,7 +91,7 @@ static stg_status generalise(const struct stg_steer_decl *decl, struct stg_op_ta
   }
   for (size_t i = 0; i < count; i++) {
     const struct stg_op *op = stg_op_table_at(ops, i);
-    if (stg_op_is_builtin(op)) {
+    if (stg_steer_is_default_op(op, decl->probes)) {
       builtins[n++] = op;
     }
   }

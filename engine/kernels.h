@@ -2,9 +2,10 @@
  * kernels.h: the kernels of a declaration, two tiers of one per tile, for all tables of an engine
  * that declare the same.
  *
- * The declared tier has just the ops that were declared. The general tier has all built-ins, so it
- * serves any chain of them while the declared kernel is being compiled; both give the same bits.
- * Where exactly all built-ins are declared, the declared kernel is the general one.
+ * The declared tier has just the ops that were declared. The general tier has all built-ins, those
+ * with an output where probes are declared, so it serves any chain of them while the declared
+ * kernel is being compiled; both give the same bits. Where exactly these ops are declared, the
+ * declared kernel is the general one. What else is declared, such as windows, both have.
  *
  * A set is the engine's and is counted: tables own it, and jobs that compile hold it. It never
  * knows a table. kernels.c has the sets; kernel_load.c how their kernels come to be.

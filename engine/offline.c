@@ -147,6 +147,7 @@ static void fill_op_info(const struct stg_op *op, struct stg_op_info *ret) {
   *ret = (struct stg_op_info){
       .name = op->name,
       .builtin = stg_op_is_builtin(op),
+      .has_output = op->has_output,
       .n_vectors = op->n_vectors,
       .n_params = op->n_params,
       .canonical = op->canonical,

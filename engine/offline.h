@@ -119,6 +119,7 @@ STG_NODISCARD stg_status stg_offline_pack_save(const struct stg_offline_pack *pa
 struct stg_op_info {
   const char *name;
   bool builtin;
+  bool has_output; /* it gives a scalar out, to the column that its parameter "column" says */
   size_t n_vectors;
   const char *vectors[STG_MAX_CALL_VECTORS];
   size_t n_params;

@@ -11,6 +11,7 @@
 struct once_job {
   int32_t *slots;
   int32_t *row_map;
+  int32_t *places;    /* zeros, for a table with windows: its chains here have none */
   uint32_t *borrowed; /* slots to give back */
   size_t n_borrowed;
 };
@@ -121,7 +122,9 @@ static stg_status borrow_slots(stg_steer *steer, const stg_once *once, struct on
           steer->decl.max_slots);
     }
     struct stg_record *record = NULL;
-    stg_status status = stg_steer_build(steer, &once->chains[i], 1, &record, reterr);
+    const struct stg_record_source source = {
+        .chains = &once->chains[i], .n_chains = 1, .slot = STG_RECORD_NO_SLOT};
+    stg_status status = stg_steer_build(steer, &source, &record, reterr);
     if (status != STG_OK) {
       stg_error_prefix(reterr, "stg_steer_once: request %zu: ", i);
       return status;
@@ -183,6 +186,8 @@ static stg_status step_once(stg_steer *steer, const stg_once *once, struct once_
         .row_map = job->row_map,
         .longest = fill_map(once, job),
         .requests = (uint32_t)once->n_requests,
+        .positions = job->places,
+        .prompt_lens = job->places,
     };
     status = stg_steer_step_held(frame, &step, stream, reterr);
   }
@@ -222,6 +227,9 @@ stg_status stg_steer_once(stg_steer *steer, const stg_once *once, stg_stream str
   struct once_job job = {
       .slots = stg_arena_alloc(&arena, once->n_requests + 1, sizeof(int32_t)),
       .row_map = stg_arena_alloc(&arena, (size_t)once->rows + 1, sizeof(int32_t)),
+      .places = steer->decl.windows
+                    ? stg_arena_alloc(&arena, (size_t)once->rows + 1, sizeof(int32_t))
+                    : NULL,
       .borrowed = stg_arena_alloc(&arena, once->n_requests + 1, sizeof(uint32_t)),
   };
   stg_frame *frame = NULL;

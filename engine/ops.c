@@ -34,10 +34,6 @@ bool stg_op_is_builtin(const struct stg_op *op) {
 /* Compile a declaration; `code` 0 lets codegen derive one. */
 static stg_status compile(struct stg_arena *arena, const struct stg_op_decl *decl, uint32_t code,
                           const struct stg_op **ret_op, stg_error *reterr) {
-  if (decl->output != NULL) {
-    return stg_error_set(reterr, STG_E_UNSUPPORTED,
-                         "%s: output: ops that give an output are not supported yet", decl->file);
-  }
   struct stg_op_param *params = stg_arena_alloc(arena, decl->n_params + 1, sizeof *params);
   if (params == NULL) {
     return stg_arena_status(arena, reterr);
@@ -61,6 +57,7 @@ static stg_status compile(struct stg_arena *arena, const struct stg_op_decl *dec
       .n_require = decl->n_require,
       .body = decl->body,
       .n_body = decl->n_body,
+      .output = decl->output,
   };
   return stg_op_compile(arena, &source, ret_op, reterr);
 }
@@ -211,7 +208,7 @@ stg_status stg_op_table_add(struct stg_op_table *table, const char *file, const 
   const struct stg_op *op = NULL;
   bool known = false;
   stg_status status = stg_op_decl_parse(&arena, file, json, len, &decl, reterr);
-  if (status == STG_OK && stg_op_name_is_reserved(decl->name)) {
+  if (status == STG_OK && stg_op_name_is_builtin(decl->name)) {
     status = stg_error_set(reterr, STG_E_INVALID, "%s: op: '%s' is a built-in op; use another name",
                            file, decl->name);
   }

@@ -3,16 +3,12 @@
  */
 #include "engine/record.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "codegen/chain.h"
 #include "engine/ops.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/dtype.h"
-#include "runtime/base/intmath.h"
-
-#define WORDS_PER_GRANULE 4 /* a chain starts at a multiple of 16 bytes */
 
 static const struct stg_op *find_declared(const struct stg_steer_decl *decl, const char *name) {
   for (size_t i = 0; i < decl->n_named; i++) {
@@ -23,8 +19,8 @@ static const struct stg_op *find_declared(const struct stg_steer_decl *decl, con
   return NULL;
 }
 
-static stg_status resolve_params(const struct stg_op *op, const stg_op_call *call,
-                                 float *ret_params, stg_error *reterr) {
+static stg_status resolve_params(const struct stg_steer_decl *decl, const struct stg_op *op,
+                                 const stg_op_call *call, float *ret_params, stg_error *reterr) {
   if (op->n_params < 32 && call->params_given >> op->n_params != 0) {
     return stg_error_set(reterr, STG_E_INVALID,
                          "%s: params_given is 0x%x, but the op has %zu parameters", op->name,
@@ -43,6 +39,11 @@ static stg_status resolve_params(const struct stg_op *op, const stg_op_call *cal
   stg_status status = stg_op_check_params(op, ret_params, reterr);
   if (status != STG_OK) {
     stg_error_prefix(reterr, "%s: ", op->name);
+  }
+  if (status == STG_OK && op->has_output && ret_params[op->column] >= (float)decl->probes) {
+    status = stg_error_set(reterr, STG_E_NOT_DECLARED,
+                           "%s: column %.0f is not below the %u probes that the table declares",
+                           op->name, (double)ret_params[op->column], decl->probes);
   }
   return status;
 }
@@ -86,7 +87,7 @@ static stg_status resolve_op(struct stg_record_store *store, struct stg_record_c
                          store->decl->n_ops);
   }
   ret_op->op = op;
-  stg_status status = resolve_params(op, call, ret_op->params, reterr);
+  stg_status status = resolve_params(store->decl, op, call, ret_op->params, reterr);
   for (size_t m = 0; m < op->n_vectors && status == STG_OK; m++) {
     ret_op->vectors[m] = call->vectors[m];
     status = resolve_vector(store, chain, op, m, call->vectors[m], reterr);
@@ -228,14 +229,16 @@ static stg_status build_chain(struct stg_record_store *store, struct stg_record 
   return status;
 }
 
-/* Take room for the record's device form: a chain per layer, each in the room of the longest. */
+/* Take room for the record's device form: its head, then a chain per layer, each in the room of the
+ * longest. */
 static stg_status lay_out(struct stg_record_store *store, struct stg_record *record,
                           stg_error *reterr) {
   if (record->n_chains == 0) {
     return STG_OK;
   }
+  record->head_words = stg_steer_head_words(store->decl);
   record->chain_words = store->chain_words;
-  record->words = (size_t)store->chain_words * store->decl->layers;
+  record->words = record->head_words + (size_t)store->chain_words * store->decl->layers;
   return stg_pool_take(store->pool, record, &record->offset, reterr);
 }
 
@@ -243,6 +246,9 @@ static stg_status lay_out(struct stg_record_store *store, struct stg_record *rec
  * content. */
 static void digest_material(const struct stg_record_store *store, const struct stg_record *record,
                             struct stg_strbuf *material) {
+  if (!stg_window_is_everywhere(&record->window)) {
+    stg_material_field(material, "window", &record->window, sizeof record->window);
+  }
   for (size_t i = 0; i < record->n_chains; i++) {
     const struct stg_record_chain *chain = &record->chains[i];
     stg_material_u64(material, "layer", chain->layer);
@@ -313,8 +319,9 @@ static stg_status note_layers(const struct stg_record_store *store, struct stg_r
   return STG_OK;
 }
 
-stg_status stg_record_create(struct stg_record_store *store, const stg_chain *chains,
-                             size_t n_chains, struct stg_record **ret_record, stg_error *reterr) {
+stg_status stg_record_create(struct stg_record_store *store, const struct stg_record_source *source,
+                             struct stg_record **ret_record, stg_error *reterr) {
+  const size_t n_chains = source->n_chains;
   if (n_chains > store->decl->layers) {
     return stg_error_set(reterr, STG_E_INVALID,
                          "%zu chains, more than the %u layers declared; give one per layer",
@@ -325,11 +332,13 @@ stg_status stg_record_create(struct stg_record_store *store, const stg_chain *ch
     return stg_error_memory(reterr, "a record", sizeof *record);
   }
   record->refs = 1;
+  record->slot = source->slot;
+  record->window = source->window != NULL ? *source->window : stg_window_everywhere();
   record->chains = stg_arena_alloc(&record->arena, n_chains + 1, sizeof *record->chains);
   stg_status status = stg_arena_status(&record->arena, reterr);
   for (size_t i = 0; i < n_chains && status == STG_OK; i++) {
     record->n_chains = i + 1;
-    status = build_chain(store, record, &record->chains[i], &chains[i], reterr);
+    status = build_chain(store, record, &record->chains[i], &source->chains[i], reterr);
     if (status != STG_OK) {
       stg_error_prefix(reterr, "chains[%zu]: ", i);
     }
@@ -374,45 +383,4 @@ const struct stg_record_chain *stg_record_find(const struct stg_record *record, 
     }
   }
   return NULL;
-}
-
-size_t stg_record_chain_words(size_t n_ops, size_t n_vectors) {
-  size_t words = STG_RECORD_HEADER_WORDS + stg_round_up(n_vectors, WORDS_PER_GRANULE) +
-                 n_ops * STG_RECORD_OP_WORDS + n_vectors * n_vectors;
-  return stg_round_up(words, WORDS_PER_GRANULE);
-}
-
-static void encode_chain(const struct stg_record_chain *chain, uint32_t *words) {
-  const size_t ops_at = STG_RECORD_HEADER_WORDS + stg_round_up(chain->n_vectors, WORDS_PER_GRANULE);
-  const size_t gram_at = ops_at + chain->n_ops * STG_RECORD_OP_WORDS;
-  bool wants_norm = false;
-  uint32_t dots = 0, first = 0;
-  for (size_t k = 0; k < chain->n_ops; k++) {
-    const struct stg_record_op *op = &chain->ops[k];
-    uint32_t *out = words + ops_at + k * STG_RECORD_OP_WORDS;
-    out[0] = op->op->code;
-    out[1] = first;
-    memcpy(out + STG_RECORD_PARAM_WORD, op->params, op->op->n_params * sizeof(float));
-    dots |= op->op->dot_mask << first;
-    wants_norm = wants_norm || op->op->reads_norm;
-    first += (uint32_t)op->op->n_vectors;
-  }
-  /* a norm of the state sums over every vector added so far, so it needs all their dots */
-  if (wants_norm) {
-    dots = chain->n_vectors == 32 ? UINT32_MAX : (1u << chain->n_vectors) - 1;
-  }
-  words[0] = (uint32_t)chain->n_ops | chain->n_vectors << 8 | (wants_norm ? 1u << 16 : 0);
-  words[1] = dots;
-  words[2] = (uint32_t)(ops_at | gram_at << 16);
-  words[3] = (uint32_t)stg_record_chain_words(chain->n_ops, chain->n_vectors);
-  memcpy(words + STG_RECORD_HEADER_WORDS, chain->rows, chain->n_vectors * sizeof(uint32_t));
-  memcpy(words + gram_at, chain->gram, (size_t)chain->n_vectors * chain->n_vectors * sizeof(float));
-}
-
-void stg_record_encode(const struct stg_record *record, uint32_t *ret_words) {
-  memset(ret_words, 0, record->words * sizeof *ret_words);
-  for (size_t i = 0; i < record->n_chains; i++) {
-    encode_chain(&record->chains[i],
-                 ret_words + (size_t)record->chains[i].layer * record->chain_words);
-  }
 }

@@ -14,6 +14,7 @@
 #include "engine/cpu/steer.h"
 #include "engine/pool.h"
 #include "engine/steer_decl.h"
+#include "engine/window.h"
 
 /* One op with its arguments resolved: every parameter has a value. */
 struct stg_record_op {
@@ -40,10 +41,13 @@ struct stg_record {
   size_t n_chains;
   struct stg_record_chain *chains; /* by layer, ascending */
   uint64_t *layers;                /* bit l of them all: there is a chain at layer l */
-  size_t offset;                   /* device: in the pool, bytes; 0: none */
-  uint32_t chain_words;            /* device: room of each layer's chain */
-  size_t words;                    /* device: of all layers */
-  struct stg_key digest;           /* once has_digest */
+  struct stg_window_rule window;
+  uint32_t slot;         /* whose counters it goes to, or STG_RECORD_NO_SLOT */
+  size_t offset;         /* device: in the pool, bytes; 0: none */
+  uint32_t head_words;   /* device: ahead of the chains */
+  uint32_t chain_words;  /* device: room of each layer's chain */
+  size_t words;          /* device: of the head and all layers */
+  struct stg_key digest; /* once has_digest */
   bool has_digest;
 };
 
@@ -56,14 +60,22 @@ struct stg_record_store {
   uint32_t chain_words;  /* device: room of one layer's chain */
 };
 
+/* What a record is made of. */
+struct stg_record_source {
+  const stg_chain *chains;
+  size_t n_chains;
+  const struct stg_window_rule *window; /* NULL: everywhere */
+  uint32_t slot;                        /* that will show it, or STG_RECORD_NO_SLOT: not counted */
+};
+
 /**
  * Resolve chains into a record with one reference: check ops, vectors and parameters against the
  * declaration, take bank rows, compute what the ops read of the Gram matrices, and on the CPU the
  * chain programs. Nothing is sent to the device. Messages start with "chains[i].ops[k]".
  */
-STG_NODISCARD stg_status stg_record_create(struct stg_record_store *store, const stg_chain *chains,
-                                           size_t n_chains, struct stg_record **ret_record,
-                                           stg_error *reterr);
+STG_NODISCARD stg_status stg_record_create(struct stg_record_store *store,
+                                           const struct stg_record_source *source,
+                                           struct stg_record **ret_record, stg_error *reterr);
 /** Drop a reference; the last one frees bank rows, pool memory and the record. NULL is fine. */
 void stg_record_unref(struct stg_record_store *store, struct stg_record *record);
 

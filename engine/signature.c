@@ -73,8 +73,9 @@ void stg_steer_signature_print(const struct stg_steer_signature *s, struct stg_s
                     STG_CHAIN_MAX_OPS, (long long)s->hidden_size, stg_dtype_name(s->dtype),
                     stg_dtype_name(s->bank_dtype), s->pair ? "hidden+residual" : "hidden",
                     s->prefill ? "prefill" : "decode");
-  stg_strbuf_printf(out, " epilogue=%s windows=0 counters=0 probes=0",
-                    s->epilogue == STG_EPILOGUE_ADD_RMSNORM ? "add_rmsnorm" : "none");
+  stg_strbuf_printf(out, " epilogue=%s windows=%d counters=%d probes=%d",
+                    s->epilogue == STG_EPILOGUE_ADD_RMSNORM ? "add_rmsnorm" : "none", s->windows,
+                    s->counters, s->probes);
   if (s->arch != NULL) {
     stg_strbuf_printf(out, " | %s", s->arch);
   }

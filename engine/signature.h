@@ -37,6 +37,7 @@ struct stg_steer_signature {
   bool pair;
   bool prefill; /* tile */
   stg_epilogue epilogue;
+  bool windows, counters, probes;
   const char *arch; /* NULL: leave it out */
 };
 

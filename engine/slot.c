@@ -48,7 +48,7 @@ static stg_status check_kernels(const stg_steer *steer, const struct stg_record 
   return STG_OK;
 }
 
-stg_status stg_steer_build(stg_steer *steer, const stg_chain *chains, size_t n_chains,
+stg_status stg_steer_build(stg_steer *steer, const struct stg_record_source *source,
                            struct stg_record **ret_record, stg_error *reterr) {
   struct stg_record_store store = stg_steer_store(steer);
   struct stg_record *record = NULL;
@@ -56,11 +56,11 @@ stg_status stg_steer_build(stg_steer *steer, const stg_chain *chains, size_t n_c
   if (status != STG_OK) {
     return status;
   }
-  status = stg_record_create(&store, chains, n_chains, &record, reterr);
+  status = stg_record_create(&store, source, &record, reterr);
   /* memory of records that only steps in flight still name comes back when those have passed */
   for (int wait = 0; wait < 2 && status == STG_E_CAPACITY; wait++) {
     reclaim(steer, wait != 0);
-    status = stg_record_create(&store, chains, n_chains, &record, reterr);
+    status = stg_record_create(&store, source, &record, reterr);
   }
   if (status == STG_OK) {
     status = check_kernels(steer, record, reterr);
@@ -94,6 +94,12 @@ static stg_status check_slot(const stg_steer *steer, uint32_t slot, const char *
 
 stg_status stg_steer_slot_set(stg_steer *steer, uint32_t slot, const stg_chain *chains,
                               size_t n_chains, stg_error *reterr) {
+  return stg_steer_slot_set_windowed(steer, slot, chains, n_chains, NULL, reterr);
+}
+
+stg_status stg_steer_slot_set_windowed(stg_steer *steer, uint32_t slot, const stg_chain *chains,
+                                       size_t n_chains, const stg_window *window,
+                                       stg_error *reterr) {
   stg_status status = check_slot(steer, slot, "stg_steer_slot_set", reterr);
   if (status != STG_OK) {
     return status;
@@ -102,10 +108,17 @@ stg_status stg_steer_slot_set(stg_steer *steer, uint32_t slot, const stg_chain *
     return stg_error_set(reterr, STG_E_INVALID,
                          "stg_steer_slot_set: chains is NULL with a count of %zu", n_chains);
   }
+  struct stg_window_rule rule;
+  status = stg_window_resolve(&steer->decl, window, &rule, reterr);
+  if (status != STG_OK) {
+    stg_error_prefix(reterr, "slot %u: ", slot);
+    return status;
+  }
+  const struct stg_record_source source = {chains, n_chains, &rule, slot};
   stg_nvtx_push("slot_set");
   pthread_mutex_lock(&steer->lock);
   struct stg_record *record = NULL;
-  status = stg_steer_build(steer, chains, n_chains, &record, reterr);
+  status = stg_steer_build(steer, &source, &record, reterr);
   if (status == STG_OK) {
     stg_steer_show(steer, slot, record);
   } else {
@@ -121,6 +134,7 @@ stg_status stg_steer_slot_clear(stg_steer *steer, uint32_t slot, stg_error *rete
   if (status == STG_OK) {
     pthread_mutex_lock(&steer->lock);
     stg_steer_show(steer, slot, NULL);
+    stg_counters_reset(&steer->counters, slot);
     pthread_mutex_unlock(&steer->lock);
   }
   return status;
@@ -191,7 +205,8 @@ stg_status stg_steer_set_params(stg_steer *steer, uint32_t slot, uint32_t layer,
   const struct stg_record *old = steer->slots[slot].record;
   status = changed_chains(&arena, old, &change, &chains, reterr);
   if (status == STG_OK) {
-    status = stg_steer_build(steer, chains, old->n_chains, &record, reterr);
+    const struct stg_record_source source = {chains, old->n_chains, &old->window, slot};
+    status = stg_steer_build(steer, &source, &record, reterr);
   }
   if (status == STG_OK) {
     stg_steer_show(steer, slot, record);

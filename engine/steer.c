@@ -23,7 +23,7 @@ stg_status stg_steer_bytes(stg_engine *engine, const stg_steer_desc *desc, size_
   }
   status = stg_steer_limits(&decl, &limits, reterr);
   if (status == STG_OK) {
-    *ret_bytes = limits.pool_bytes + limits.bank_row_bytes * decl.max_vectors;
+    *ret_bytes = limits.pool_bytes + limits.bank_row_bytes * decl.max_vectors + limits.counts_bytes;
   }
   stg_steer_decl_finish(&decl);
   return status;
@@ -65,7 +65,7 @@ static stg_status create_device_side(stg_steer *steer, const struct stg_steer_li
 static void count_bytes(stg_steer *steer, const struct stg_steer_limits *limits) {
   if (stg_engine_is_cuda(steer->engine)) {
     steer->held = (struct stg_held_bytes){
-        .table = limits->pool_bytes,
+        .table = limits->pool_bytes + limits->counts_bytes,
         .bank = steer->decl.max_vectors * limits->bank_row_bytes,
         .pinned = stg_staging_bytes(&steer->uploads.staging) + sizeof *steer->words,
     };
@@ -83,6 +83,7 @@ static void release_table(stg_steer *steer) {
     stg_record_unref(&store, steer->slots[s].record);
   }
   stg_uploads_finish(&steer->uploads, &store);
+  stg_counters_finish(&steer->counters);
   stg_kernels_close(steer->kernels);
   stg_bank_finish(&steer->bank);
   stg_pool_finish(&steer->pool);
@@ -129,6 +130,9 @@ stg_status stg_steer_create(stg_engine *engine, const stg_steer_desc *desc, stg_
   }
   if (status == STG_OK && stg_engine_is_cuda(engine)) {
     status = create_device_side(steer, &limits, reterr);
+  }
+  if (status == STG_OK) {
+    status = stg_counters_init(&steer->counters, &steer->decl, engine, reterr);
   }
   if (status == STG_OK) {
     status = stg_kernels_open(engine, &steer->decl, &steer->kernels, reterr);

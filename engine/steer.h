@@ -7,6 +7,7 @@
  *   bank.c         vectors on the device;  pool.c  record memory;  places.c  what is where
  *   staging.c      pinned buffers;  upload.c  what the device was not sent yet, in few copies
  *   record.c       chains -> an immutable record, on the device or the CPU
+ *   window.c       where in a sequence a record acts;  counters.c  what slots' rows came to
  *   steer.c        the table: create, destroy, report;  slot.c  what slots show
  *   frame.c        row maps;  step.c  one scheduling step;  apply.c  one layer
  *   pins.c         which frames a host's graphs use;  retire.c  frames destroyed before them
@@ -24,6 +25,7 @@
 #include <steergraph/steer.h>
 
 #include "engine/bank.h"
+#include "engine/counters.h"
 #include "engine/engine.h"
 #include "engine/kernels.h"
 #include "engine/pins.h"
@@ -75,6 +77,7 @@ struct stg_steer {
   struct stg_uploads uploads; /* cuda */
   struct stg_device_words *words;
   struct stg_device_words reported; /* of `words`, so far */
+  struct stg_counters counters;     /* where they are declared */
   struct stg_kernel_set *kernels;   /* owned, with others that declare the same */
   stg_frame *frames;                /* alive, linked */
   stg_frame *once;                  /* made by the first stg_steer_once */
@@ -96,21 +99,24 @@ struct stg_frame {
   struct stg_record *
       *snapshot;   /* [max_slots] records that the device table names; a reference each */
   uint64_t serial; /* of the table when the snapshot was taken */
-  struct stg_staging staging;       /* cuda */
-  uint64_t row_map;                 /* cuda: device int32 [4 + capacity], codegen/steer.h */
-  uint64_t table;                   /* cuda: device int32 [max_slots], for maps of slots */
-  int32_t *host_map;                /* CPU: [capacity] */
-  struct stg_plan *plan;            /* since the last step; used, so it stays */
-  const struct stg_kernel *kernel;  /* that serves since the last step */
-  struct stg_exec *exec;            /* cuda: of the plan on the step's stream, or NULL */
-  struct stg_cpu_chain *cpu_chains; /* CPU: [max_slots] scratch of apply */
-  int32_t *cpu_rows;                /* CPU: [capacity] scratch of apply */
-  stg_stream stream;                /* of the last step */
-  struct stg_event *used;           /* cuda: after the last stg_steer_once, else NULL */
-  bool stepped;                     /* all of the last step is queued, so apply may follow */
-  bool fresh;                       /* nothing was launched since the last step */
-  struct stg_row_tally tally;       /* of the last step */
-  uint64_t captured;                /* the capture that pinned it last, or STG_NO_CAPTURE */
+  struct stg_staging staging;          /* cuda */
+  uint64_t row_map;                    /* cuda: device int32 [4 + capacity], codegen/steer.h; with
+                                          windows [4 + 3 * capacity] */
+  uint64_t table;                      /* cuda: device int32 [max_slots], for maps of slots */
+  int32_t *host_map;                   /* CPU: [capacity] */
+  int32_t *positions, *prompt_lens;    /* CPU: [capacity], where windows are declared */
+  struct stg_plan *plan;               /* since the last step; used, so it stays */
+  const struct stg_kernel *kernel;     /* that serves since the last step */
+  struct stg_exec *exec;               /* cuda: of the plan on the step's stream, or NULL */
+  struct stg_cpu_chain *cpu_chains;    /* CPU: [max_slots] scratch of apply */
+  int32_t *cpu_rows;                   /* CPU: [capacity] scratch of apply */
+  struct stg_steer_counts *cpu_counts; /* CPU: [max_slots] scratch of apply, with counters */
+  stg_stream stream;                   /* of the last step */
+  struct stg_event *used;              /* cuda: after the last stg_steer_once, else NULL */
+  bool stepped;                        /* all of the last step is queued, so apply may follow */
+  bool fresh;                          /* nothing was launched since the last step */
+  struct stg_row_tally tally;          /* of the last step */
+  uint64_t captured;                   /* the capture that pinned it last, or STG_NO_CAPTURE */
   struct stg_held_bytes held;
 };
 
@@ -141,7 +147,7 @@ STG_NODISCARD stg_status stg_upload_wait(const stg_steer *steer, stg_stream stre
  * Build a record from chains; the next step sends it, if a slot shows it then. When memory is
  * short, waits for steps in flight to let go of old records. Lock held.
  */
-STG_NODISCARD stg_status stg_steer_build(stg_steer *steer, const stg_chain *chains, size_t n_chains,
+STG_NODISCARD stg_status stg_steer_build(stg_steer *steer, const struct stg_record_source *source,
                                          struct stg_record **ret_record, stg_error *reterr);
 /** Show a record in a slot (NULL: empty it); takes over the caller's reference. Lock held. */
 void stg_steer_show(stg_steer *steer, uint32_t slot, struct stg_record *record);

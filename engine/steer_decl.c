@@ -60,6 +60,9 @@ static stg_status take_numbers(const stg_steer_desc *desc, struct stg_steer_decl
     status = take_u32("max_chain", desc->max_chain, DEFAULT_CHAIN, STG_CHAIN_MAX_OPS,
                       &decl->max_chain, reterr);
   }
+  if (status == STG_OK) {
+    status = take_u32("probes", desc->probes, 0, STG_OP_MAX_COLUMN + 1, &decl->probes, reterr);
+  }
   if (status == STG_OK && !stg_is_pow2(decl->max_chain)) {
     status = stg_error_set(reterr, STG_E_INVALID, "max_chain: %u is none of 1, 2, 4, 8, 16",
                            decl->max_chain);
@@ -85,6 +88,8 @@ static stg_status take_types(const stg_steer_desc *desc, struct stg_steer_decl *
                          (int)desc->state);
   }
   decl->pair = desc->state == STG_STATE_HIDDEN_PLUS_RESIDUAL;
+  decl->windows = desc->windows;
+  decl->counters = desc->counters;
   return STG_OK;
 }
 
@@ -118,28 +123,37 @@ static stg_status take_epilogue(const stg_steer_desc *desc, struct stg_steer_dec
   return STG_OK;
 }
 
-/* Op `index` of the list, or of the built-ins when there is no list; NULL for a user op then. */
+bool stg_steer_is_default_op(const struct stg_op *op, uint32_t probes) {
+  return stg_op_is_builtin(op) && (!op->has_output || probes > 0);
+}
+
+/* Op `index` of the list, or of the defaults when there is no list; NULL for another op then. */
 static stg_status pick_op(const stg_steer_desc *desc, struct stg_op_table *ops, size_t index,
                           const struct stg_op **ret_op, stg_error *reterr) {
   if (desc->ops == NULL) {
     const struct stg_op *op = stg_op_table_at(ops, index);
-    *ret_op = stg_op_is_builtin(op) ? op : NULL;
+    *ret_op = stg_steer_is_default_op(op, desc->probes) ? op : NULL;
     return STG_OK;
   }
   if (desc->ops[index] == NULL) {
     return stg_error_set(reterr, STG_E_INVALID, "ops[%zu]: is NULL", index);
   }
   stg_status status = stg_op_table_find(ops, desc->ops[index], ret_op, reterr);
+  if (status == STG_OK && (*ret_op)->has_output && desc->probes == 0) {
+    status = stg_error_set(reterr, STG_E_INVALID,
+                           "'%s' gives something out, but probes is 0; say how many columns",
+                           desc->ops[index]);
+  }
   if (status != STG_OK) {
     stg_error_prefix(reterr, "ops[%zu]: ", index);
   }
   return status;
 }
 
-static size_t count_builtins(struct stg_op_table *ops) {
+static size_t count_defaults(const stg_steer_desc *desc, struct stg_op_table *ops) {
   size_t count = 0;
   for (size_t i = 0; i < stg_op_table_count(ops); i++) {
-    count += stg_op_is_builtin(stg_op_table_at(ops, i)) ? 1 : 0;
+    count += stg_steer_is_default_op(stg_op_table_at(ops, i), desc->probes) ? 1 : 0;
   }
   return count;
 }
@@ -175,7 +189,7 @@ static stg_status take_ops(const stg_steer_desc *desc, struct stg_op_table *ops,
       builtins += stg_op_is_builtin(decl->named[i]) ? 1 : 0;
     }
   }
-  decl->tier0 = builtins == decl->n_ops && builtins == count_builtins(ops);
+  decl->tier0 = builtins == decl->n_ops && builtins == count_defaults(desc, ops);
   return STG_OK;
 }
 
@@ -260,6 +274,10 @@ enum stg_tile stg_steer_capture_tile(int64_t row_bucket) {
   return row_bucket <= CAPTURE_DECODE_ROWS ? STG_TILE_DECODE : STG_TILE_PREFILL;
 }
 
+uint32_t stg_steer_head_words(const struct stg_steer_decl *decl) {
+  return decl->windows || decl->counters ? STG_RECORD_HEAD_WORDS : 0;
+}
+
 stg_status stg_steer_limits(const struct stg_steer_decl *decl, struct stg_steer_limits *ret,
                             stg_error *reterr) {
   size_t per_op = 0;
@@ -273,8 +291,10 @@ stg_status stg_steer_limits(const struct stg_steer_decl *decl, struct stg_steer_
           (size_t)stg_steer_padded(decl->hidden_size) * stg_dtype_bytes(decl->bank_dtype),
   };
   limits.chain_words = (uint32_t)stg_record_chain_words(decl->max_chain, limits.chain_vectors);
-  limits.record_bytes =
-      stg_round_up(limits.chain_words * sizeof(uint32_t) * decl->layers, STG_POOL_GRANULE);
+  limits.head_words = stg_steer_head_words(decl);
+  limits.record_bytes = stg_round_up(
+      (limits.head_words + (size_t)limits.chain_words * decl->layers) * sizeof(uint32_t),
+      STG_POOL_GRANULE);
   /* twice: what slots show, and what steps in flight still name; and one, to change a slot of a
    * full table */
   const size_t records = 2 * (size_t)decl->max_slots + 1;
@@ -286,6 +306,8 @@ stg_status stg_steer_limits(const struct stg_steer_decl *decl, struct stg_steer_
                          decl->max_slots, decl->layers, decl->max_chain);
   }
   limits.records = (uint32_t)records;
+  limits.counts_bytes =
+      decl->counters ? (size_t)decl->max_slots * decl->layers * sizeof(struct stg_steer_counts) : 0;
   limits.pool_bytes += STG_POOL_GRANULE;
   *ret = limits;
   return STG_OK;

@@ -24,12 +24,14 @@ struct stg_steer_decl {
   bool pair;
   stg_epilogue epilogue;
   float epsilon;
+  bool windows, counters;
+  uint32_t probes; /* columns */
   uint32_t max_rows, max_slots, max_vectors, max_chain;
   const struct stg_op **ops; /* sorted by stg_op_compare */
   size_t n_ops;
   const struct stg_op **named; /* the same with repeats: two names may share one body */
   size_t n_named;
-  bool tier0; /* exactly the built-ins */
+  bool tier0; /* exactly the ops of a table without a list */
   struct stg_buckets row_buckets, batch_buckets;
   struct stg_arena arena;
 };
@@ -38,6 +40,9 @@ struct stg_steer_decl {
 STG_NODISCARD stg_status stg_steer_decl_init(const stg_steer_desc *desc, struct stg_op_table *ops,
                                              struct stg_steer_decl *ret_decl, stg_error *reterr);
 void stg_steer_decl_finish(struct stg_steer_decl *decl);
+/** Whether a table without a list of ops has this one: a built-in, with an output only where the
+ * table has so many `probes`. The general tier has the same. */
+bool stg_steer_is_default_op(const struct stg_op *op, uint32_t probes);
 
 /* A kernel's text and what is asked of a compiler. Views into the strbufs. */
 struct stg_steer_kernel {
@@ -68,12 +73,16 @@ enum stg_tile stg_steer_capture_tile(int64_t row_bucket);
 /* Largest sizes of what a record may hold, by declaration. */
 struct stg_steer_limits {
   uint32_t chain_vectors; /* vectors of one chain */
-  uint32_t chain_words;   /* room of one chain in device memory */
-  size_t record_bytes;    /* of a slot: a chain per layer */
+  uint32_t head_words;    /* ahead of a record's chains in device memory */
+  uint32_t chain_words;   /* room of one chain there */
+  size_t record_bytes;    /* of a slot: the head, and a chain per layer */
   uint32_t records;       /* that the pool has room for */
   size_t pool_bytes;
+  size_t counts_bytes; /* of all slots and layers; 0 without counters */
   size_t bank_row_bytes;
 };
+/** Words ahead of the chains of a record in device memory: 0 where the kernel reads no head. */
+uint32_t stg_steer_head_words(const struct stg_steer_decl *decl);
 STG_NODISCARD stg_status stg_steer_limits(const struct stg_steer_decl *decl,
                                           struct stg_steer_limits *ret, stg_error *reterr);
 

@@ -54,7 +54,9 @@ static stg_status check_step(const stg_frame *frame, const stg_step *step,
     return stg_error_set(reterr, STG_E_INVALID,
                          "stg_steer_step: on_device with the cpu backend; give a host row map");
   }
-  return step->on_device ? STG_OK : check_map(steer, step->row_map, step->rows, ret_facts, reterr);
+  stg_status status =
+      step->on_device ? STG_OK : check_map(steer, step->row_map, step->rows, ret_facts, reterr);
+  return status == STG_OK ? stg_window_check_step(&steer->decl, step, reterr) : status;
 }
 
 /* How a map in device memory names a record: in 16-byte units, or -1 where there is nothing to do.
@@ -90,6 +92,19 @@ static void take_snapshot(stg_frame *frame, struct stg_staging_buffer *buffer) {
   frame->serial = steer->serial;
 }
 
+/* Put the rows' positions behind a map of `until` rows, each with its prompt's length. Returns how
+ * many words there are then. */
+static size_t append_places(const stg_step *step, int64_t until, int32_t *host) {
+  size_t at = STG_MAP_HEADER_WORDS + (size_t)until;
+  host[2] = (int32_t)at;
+  host[3] = 1;
+  for (int64_t r = 0; r < step->rows; r++) {
+    host[at++] = step->positions[r];
+    host[at++] = step->prompt_lens[r];
+  }
+  return at;
+}
+
 /* A host map: slots become records here, and padding follows up to the highest row ever used. */
 static stg_status upload_host_map(stg_frame *frame, const stg_step *step, int32_t *host,
                                   int64_t until, stg_stream stream, stg_error *reterr) {
@@ -104,8 +119,25 @@ static stg_status upload_host_map(stg_frame *frame, const stg_step *step, int32_
   for (int64_t r = step->rows; r < until; r++) {
     rows[r] = STG_ROW_PADDING;
   }
+  const size_t words = frame->steer->decl.windows ? append_places(step, until, host)
+                                                  : STG_MAP_HEADER_WORDS + (size_t)until;
   return stg_copy_to_device(frame->steer->engine->device, frame->row_map, host,
-                            (STG_MAP_HEADER_WORDS + (size_t)until) * sizeof *host, stream, reterr);
+                            words * sizeof *host, stream, reterr);
+}
+
+/* Positions on the device: lists of the frame's capacity behind its map. */
+static stg_status copy_places(const stg_frame *frame, const stg_step *step, stg_stream stream,
+                              stg_error *reterr) {
+  struct stg_device *device = frame->steer->engine->device;
+  const size_t bytes = (size_t)step->rows * sizeof(int32_t);
+  const uint64_t list = (uint64_t)frame->capacity * sizeof(int32_t);
+  const uint64_t at = frame->row_map + STG_MAP_HEADER_WORDS * sizeof(int32_t) + list;
+  stg_status status =
+      stg_copy_on_device(device, at, (uint64_t)(uintptr_t)step->positions, bytes, stream, reterr);
+  return status == STG_OK
+             ? stg_copy_on_device(device, at + list, (uint64_t)(uintptr_t)step->prompt_lens, bytes,
+                                  stream, reterr)
+             : status;
 }
 
 /* A device map: its slots are copied as they are, and the kernel translates them by a table. */
@@ -118,6 +150,10 @@ static stg_status upload_device_map(stg_frame *frame, const stg_step *step, int3
   memset(host, 0, STG_MAP_HEADER_WORDS * sizeof *host);
   host[0] = STG_MAP_OF_SLOTS;
   host[1] = (int32_t)step->rows;
+  if (frame->steer->decl.windows) {
+    host[2] = (int32_t)(STG_MAP_HEADER_WORDS + frame->capacity);
+    host[3] = (int32_t)frame->capacity;
+  }
   int32_t *table = host + STG_MAP_HEADER_WORDS;
   for (uint32_t s = 0; s < slots; s++) {
     table[s] = record_name(frame->snapshot[s]);
@@ -130,6 +166,9 @@ static stg_status upload_device_map(stg_frame *frame, const stg_step *step, int3
   if (status == STG_OK && rows > 0) {
     status = stg_copy_on_device(device, rows_at, (uint64_t)(uintptr_t)step->row_map,
                                 rows * sizeof(int32_t), stream, reterr);
+  }
+  if (status == STG_OK && rows > 0 && frame->steer->decl.windows) {
+    status = copy_places(frame, step, stream, reterr);
   }
   if (status == STG_OK && tail > 0) {
     status = stg_fill_u32(device, rows_at + rows * sizeof(int32_t), (uint32_t)STG_ROW_PADDING, tail,
@@ -150,6 +189,9 @@ static stg_status upload(stg_frame *frame, const stg_step *step, stg_stream stre
   }
   if (status == STG_OK && frame->serial != steer->serial) {
     status = stg_upload_wait(steer, stream, reterr);
+  }
+  if (status == STG_OK) {
+    status = stg_counters_send_resets(&steer->counters, stream, reterr);
   }
   if (status == STG_OK && frame->used != NULL) {
     status = stg_event_wait(steer->engine->device, frame->used, stream, reterr);
@@ -173,7 +215,12 @@ static stg_status upload(stg_frame *frame, const stg_step *step, stg_stream stre
 
 static void keep_on_host(stg_frame *frame, const stg_step *step) {
   if (step->rows > 0) {
-    memcpy(frame->host_map, step->row_map, (size_t)step->rows * sizeof(int32_t));
+    const size_t bytes = (size_t)step->rows * sizeof(int32_t);
+    memcpy(frame->host_map, step->row_map, bytes);
+    if (frame->steer->decl.windows) {
+      memcpy(frame->positions, step->positions, bytes);
+      memcpy(frame->prompt_lens, step->prompt_lens, bytes);
+    }
   }
   take_snapshot(frame, NULL);
 }
@@ -216,7 +263,7 @@ static void count(stg_frame *frame, const stg_step *step, const struct plan_of_s
   if (step->on_device) {
     stg_row_tally_skip(&frame->tally, step->rows);
   } else {
-    stg_row_tally_read(&frame->tally, step->row_map, step->rows, frame->snapshot);
+    stg_row_tally_read(&frame->tally, step, frame->snapshot);
   }
   atomic_fetch_add_explicit(&engine->counters.steps, 1, memory_order_relaxed);
   stg_usage_step(&engine->usage, &frame->tally, wanted->requests, &wanted->shape);

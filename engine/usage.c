@@ -55,22 +55,37 @@ static void add_rows(struct stg_row_tally *tally, struct group *groups, size_t *
   }
 }
 
+/* Of the rows [from, to) of a record, those that lie in its window. */
+static uint32_t acting_rows(const stg_step *step, int64_t from, int64_t to,
+                            const struct stg_record *record) {
+  if (step->positions == NULL || stg_window_is_everywhere(&record->window)) {
+    return (uint32_t)(to - from);
+  }
+  uint32_t count = 0;
+  for (int64_t r = from; r < to; r++) {
+    count += stg_window_holds(&record->window, step->positions[r], step->prompt_lens[r]) ? 1 : 0;
+  }
+  return count;
+}
+
 /* Runs of equal entries are requests mostly, so a record is looked at once for each of them. */
-void stg_row_tally_read(struct stg_row_tally *tally, const int32_t *row_map, int64_t rows,
+void stg_row_tally_read(struct stg_row_tally *tally, const stg_step *step,
                         struct stg_record *const *records) {
+  const int32_t *row_map = step->row_map;
   struct group groups[MAX_GROUPS];
   size_t n_groups = 0;
   memset(tally->rows_at, 0, tally->layers * sizeof *tally->rows_at);
   tally->live = 0;
   tally->seen = true;
-  for (int64_t from = 0, to; from < rows; from = to) {
+  for (int64_t from = 0, to; from < step->rows; from = to) {
     const int32_t slot = row_map[from];
-    for (to = from + 1; to < rows && row_map[to] == slot;) {
+    for (to = from + 1; to < step->rows && row_map[to] == slot;) {
       to++;
     }
     tally->live += slot != STG_ROW_PADDING ? to - from : 0;
     if (slot >= 0 && records[slot] != NULL) {
-      add_rows(tally, groups, &n_groups, records[slot]->layers, (uint32_t)(to - from));
+      add_rows(tally, groups, &n_groups, records[slot]->layers,
+               acting_rows(step, from, to, records[slot]));
     }
   }
   for (size_t g = 0; g < n_groups; g++) {

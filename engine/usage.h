@@ -15,7 +15,7 @@
 
 /* Bytes of one table or one frame, or of all of an engine. */
 struct stg_held_bytes {
-  size_t table;  /* device: records of slots */
+  size_t table;  /* device: records and counters of slots */
   size_t bank;   /* device: vectors */
   size_t frame;  /* device: row maps, and tables from slot to record */
   size_t pinned; /* host memory that the device reads or writes */
@@ -28,7 +28,8 @@ struct stg_usage {
   atomic_uint_fast64_t table_bytes, bank_bytes, frame_bytes, pinned_bytes;
 };
 
-/* What a step's row map says of every layer: how many of its rows have a chain there. */
+/* What a step's row map says of every layer: how many of its rows have a chain there that acts on
+ * them. */
 struct stg_row_tally {
   uint32_t layers;
   uint32_t *rows_at; /* [layers] */
@@ -41,8 +42,8 @@ STG_NODISCARD stg_status stg_row_tally_init(struct stg_row_tally *tally, uint32_
                                             stg_error *reterr);
 /** {0} is fine. */
 void stg_row_tally_finish(struct stg_row_tally *tally);
-/** Take in a host row map: `records` are what its slots show, NULL for nothing. */
-void stg_row_tally_read(struct stg_row_tally *tally, const int32_t *row_map, int64_t rows,
+/** Take in a step with a host row map: `records` are what its slots show, NULL for nothing. */
+void stg_row_tally_read(struct stg_row_tally *tally, const stg_step *step,
                         struct stg_record *const *records);
 /** The map is on the device. */
 void stg_row_tally_skip(struct stg_row_tally *tally, int64_t rows);

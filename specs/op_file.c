@@ -32,10 +32,6 @@ bool stg_op_name_is_builtin(const char *name) {
   return false;
 }
 
-bool stg_op_name_is_reserved(const char *name) {
-  return stg_op_name_is_builtin(name) || strcmp(name, "probe") == 0;
-}
-
 /* What a reader passes along. */
 struct reader {
   struct stg_arena *arena;
@@ -183,7 +179,7 @@ static stg_status read_params(const struct reader *reader, const struct stg_json
 /* The limits of the language that need no parser: statements and bytes of text. */
 static stg_status check_text(const struct reader *reader, const struct stg_json *root,
                              const struct stg_op_decl *decl) {
-  size_t bytes = 0;
+  size_t bytes = decl->output != NULL ? strlen(decl->output) : 0;
   for (size_t i = 0; i < decl->n_body; i++) {
     bytes += strlen(decl->body[i]);
   }
@@ -192,10 +188,14 @@ static stg_status check_text(const struct reader *reader, const struct stg_json 
   }
   if (bytes > STG_OP_FILE_MAX_TEXT_BYTES) {
     return stg_json_error(reader->err, STG_E_FORMAT, root,
-                          "%zu bytes of 'body' and 'require'; at most %d", bytes,
+                          "%zu bytes of statements and 'require'; at most %d", bytes,
                           STG_OP_FILE_MAX_TEXT_BYTES);
   }
-  if (decl->n_body == 0) {
+  if (decl->output != NULL && decl->n_body > 0) {
+    return stg_json_error(reader->err, STG_E_FORMAT, root,
+                          "'body' and 'output'; an op has one of them");
+  }
+  if (decl->output == NULL && decl->n_body == 0) {
     return stg_json_error(reader->err, STG_E_FORMAT, root,
                           "'body' has no statement; write at least one, as \"h += v\"");
   }
@@ -209,10 +209,6 @@ static stg_status read_root(const struct reader *reader, const struct stg_json *
   struct stg_json member;
   const char *text = NULL;
   stg_status status = stg_json_check_keys(root, keys, reader->err);
-  if (status == STG_OK && stg_json_find(root, "output", &member)) {
-    status = stg_json_error(reader->err, STG_E_UNSUPPORTED, &member,
-                            "ops with an output are not supported by this version; leave it out");
-  }
   if (status == STG_OK && stg_json_find(root, "note", &member)) {
     status = stg_json_string(&member, &text, reader->err);
   }
@@ -242,6 +238,13 @@ static stg_status read_root(const struct reader *reader, const struct stg_json *
   if (status == STG_OK) {
     status =
         read_texts(reader, root, "body", STG_OP_FILE_MAX_STATEMENTS, &decl->body, &decl->n_body);
+  }
+  if (status == STG_OK && stg_json_find(root, "output", &member)) {
+    status = stg_json_string(&member, &text, reader->err);
+    decl->output = status == STG_OK ? stg_arena_strdup(reader->arena, text) : NULL;
+    if (status == STG_OK && decl->output == NULL) {
+      status = out_of_memory(reader);
+    }
   }
   return status == STG_OK ? check_text(reader, root, decl) : status;
 }

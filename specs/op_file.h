@@ -25,7 +25,8 @@ struct stg_op_decl_param {
   float default_value;
 };
 
-/* Everything borrowed from the arena it was read into. `output` is probe's expression, or NULL. */
+/* Everything borrowed from the arena it was read into. `output` is a scalar in place of a body, or
+ * NULL. */
 struct stg_op_decl {
   const char *file;
   const char *name;
@@ -51,8 +52,6 @@ STG_NODISCARD stg_status stg_builtin_op_decl(struct stg_arena *arena, size_t ind
                                              const struct stg_op_decl **ret_decl,
                                              stg_error *reterr);
 bool stg_op_name_is_builtin(const char *name);
-/** True for every op of the design's table, also those that this version refuses ("probe"). */
-bool stg_op_name_is_reserved(const char *name);
 
 /** Read one op definition from JSON text. STG_E_FORMAT with file and path. */
 STG_NODISCARD stg_status stg_op_decl_parse(struct stg_arena *arena, const char *file,

@@ -125,7 +125,7 @@ static stg_status read_op_file(struct stg_workload_reader *reader, const struct 
     return status;
   }
   const char *name = ops[at->index]->name;
-  if (stg_op_name_is_reserved(name)) {
+  if (stg_op_name_is_builtin(name)) {
     return stg_json_error(reader->err, STG_E_FORMAT, at,
                           "'%s' defines the built-in op '%s'; choose another name", path, name);
   }

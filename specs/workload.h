@@ -74,8 +74,17 @@ struct stg_spec_chain {
   size_t n_ops;
 };
 
+/* Where in a sequence a slot acts: rows of the phase at positions [from, to); negative bounds count
+ * from the end of the prompt. */
+struct stg_spec_window {
+  enum { STG_SPEC_PHASE_BOTH, STG_SPEC_PHASE_PROMPT, STG_SPEC_PHASE_GENERATION } phase;
+  int64_t from, to; /* 0 where they are not given */
+  bool has_from, has_to;
+};
+
 struct stg_spec_slot {
   const char *name;
+  const struct stg_spec_window *window; /* of all its layers; NULL: everywhere */
   const struct stg_spec_chain *chains;
   size_t n_chains;
 };

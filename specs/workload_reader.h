@@ -56,6 +56,13 @@ const char *stg_spec_where(struct stg_workload_reader *reader, const struct stg_
 STG_NODISCARD stg_status stg_spec_refuse_members(const struct stg_json *object,
                                                  const char *const *keys, stg_error *err);
 
+/* workload_window.c */
+
+/** "phase" and "window" of a slot; `*ret_window` stays as it is where the slot acts everywhere. */
+STG_NODISCARD stg_status stg_spec_read_window(struct stg_workload_reader *reader,
+                                              const struct stg_json *slot,
+                                              const struct stg_spec_window **ret_window);
+
 /* workload_vectors.c, workload_slots.c, workload_batch.c, workload_epilogue.c: members of the root
  */
 

@@ -32,10 +32,6 @@ static stg_status check_op_name(struct stg_workload_reader *reader, const struct
   if (known) {
     return STG_OK;
   }
-  if (stg_op_name_is_reserved(name)) {
-    return stg_json_error(reader->err, STG_E_UNSUPPORTED, at,
-                          "op '%s' is not supported by this version", name);
-  }
   const char *near = stg_suggest_find(name, op_name, reader->workload,
                                       stg_builtin_op_count() + reader->workload->n_ops);
   if (near != NULL) {
@@ -215,7 +211,7 @@ static stg_status read_chain(struct stg_workload_reader *reader, const struct st
 static stg_status read_slot(struct stg_workload_reader *reader, const struct stg_json *at,
                             struct stg_spec_slot *slot) {
   static const char *const keys[] = {"layers", "phase", "window", "control_vector", NULL};
-  static const char *const later[] = {"phase", "window", "control_vector", NULL};
+  static const char *const later[] = {"control_vector", NULL};
   struct stg_arena *arena = &reader->workload->arena;
   struct stg_json layers;
   stg_status status = stg_spec_check_name(at, reader->err);
@@ -224,6 +220,9 @@ static stg_status read_slot(struct stg_workload_reader *reader, const struct stg
   }
   if (status == STG_OK) {
     status = stg_spec_refuse_members(at, later, reader->err);
+  }
+  if (status == STG_OK) {
+    status = stg_spec_read_window(reader, at, &slot->window);
   }
   if (status == STG_OK) {
     status = stg_json_get(at, "layers", &layers, reader->err);

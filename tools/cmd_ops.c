@@ -132,6 +132,7 @@ static void report_json(const struct op_entry *entries, size_t count, struct stg
     stg_json_out_close(&json, ']');
     add_texts(&json, "require", decl->require, decl->n_require);
     add_texts(&json, "body", decl->body, decl->n_body);
+    stg_json_out_text(&json, "output", decl->output);
     stg_json_out_text(&json, "note", entries[i].note);
     stg_json_out_text(&json, "body_hash", entries[i].info.body_hash);
     stg_json_out_close(&json, '}');
@@ -175,6 +176,9 @@ static void report_text(const struct op_entry *entries, size_t count, struct stg
     append_signature(decl, out);
     struct stg_table table = {.columns = "ll", .indent = "  "};
     add_lines(&table, "body", decl->body, decl->n_body);
+    if (decl->output != NULL) {
+      add_lines(&table, "output", &decl->output, 1);
+    }
     add_lines(&table, "require", decl->require, decl->n_require);
     if (entries[i].note != NULL) {
       add_lines(&table, "note", &entries[i].note, 1);

@@ -93,14 +93,22 @@ static stg_status measure(struct run *run, struct stg_times *ret_times, stg_erro
 static stg_status write_output(const struct run *run, const char *path, const char *signature,
                                stg_error *reterr) {
   const struct stg_workload *w = &run->job.workload;
-  const struct stg_tensor_out tensors[] = {
+  struct stg_tensor_out tensors[3] = {
       {"hidden", w->dtype, 2, {w->rows, w->hidden_size}, run->tensors.after},
-      {"residual", w->dtype, 2, {w->rows, w->hidden_size}, run->tensors.residual_after},
   };
+  size_t count = 1;
+  if (w->pair) {
+    tensors[count++] = (struct stg_tensor_out){
+        "residual", w->dtype, 2, {w->rows, w->hidden_size}, run->tensors.residual_after};
+  }
+  if (run->job.desc.probes > 0) {
+    tensors[count++] = (struct stg_tensor_out){
+        "probes", STG_F32, 2, {w->rows, run->job.desc.probes}, run->tensors.probes_after};
+  }
   const char *const metadata[] = {"signature", signature};
   struct stg_interrupt_hold hold;
   stg_interrupt_hold(&hold);
-  stg_status status = stg_safetensors_write(path, tensors, w->pair ? 2 : 1, metadata, 1, reterr);
+  stg_status status = stg_safetensors_write(path, tensors, count, metadata, 1, reterr);
   stg_interrupt_release(&hold);
   return status;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/offline.h"
+#include "engine/oracle/window.h"
 #include "runtime/base/dtype.h"
 #include "tools/report.h"
 
@@ -140,6 +141,26 @@ static stg_status resolve_chain(struct stg_job *job, const struct stg_job_slots 
   return STG_OK;
 }
 
+/* A slot's window as the API has it, in the job's arena; NULL without one. */
+static stg_status resolve_window(struct stg_job *job, const struct stg_spec_window *window,
+                                 const stg_window **ret_window, stg_error *reterr) {
+  if (window == NULL) {
+    return STG_OK;
+  }
+  const stg_window resolved = {
+      .struct_size = sizeof resolved,
+      .phase = window->phase == STG_SPEC_PHASE_PROMPT       ? STG_PHASE_PROMPT
+               : window->phase == STG_SPEC_PHASE_GENERATION ? STG_PHASE_GENERATION
+                                                            : STG_PHASE_BOTH,
+      .from = window->from,
+      .to = window->to,
+      .has_from = window->has_from,
+      .has_to = window->has_to,
+  };
+  *ret_window = stg_arena_memdup(&job->arena, &resolved, sizeof resolved);
+  return *ret_window != NULL ? STG_OK : out_of_memory(job, reterr);
+}
+
 static stg_status resolve_slots(struct stg_job *job, struct stg_job_slots *slots,
                                 stg_error *reterr) {
   const struct stg_workload *w = &job->workload;
@@ -166,13 +187,26 @@ static stg_status resolve_slots(struct stg_job *job, struct stg_job_slots *slots
       }
     }
     lists[i] = (struct stg_job_slot){.chains = chains, .n_chains = slot->n_chains};
+    stg_status status = resolve_window(job, slot->window, &lists[i].window, reterr);
+    if (status != STG_OK) {
+      return status;
+    }
   }
   slots->slots = lists;
   slots->oracle = oracle;
   return STG_OK;
 }
 
-/* A slot without ops at the batch's layer leaves its rows alone. */
+/* Whether row i is one that its slot acts on. */
+static bool is_steered(const struct stg_job *job, const struct stg_job_slots *slots, size_t i) {
+  const int32_t slot = job->row_map[i];
+  return slot >= 0 && slots->oracle[slot].n_ops > 0 &&
+         (job->positions == NULL ||
+          stg_oracle_in_window(slots->slots[slot].window, job->positions[i], job->prompt_lens[i]));
+}
+
+/* A slot without ops at the batch's layer leaves its rows alone, and those outside of its window.
+ */
 static stg_status map_oracle(struct stg_job *job, struct stg_job_slots *slots, stg_error *reterr) {
   size_t rows = (size_t)job->workload.rows;
   int32_t *map = stg_arena_alloc(&job->arena, rows, sizeof *map);
@@ -180,8 +214,7 @@ static stg_status map_oracle(struct stg_job *job, struct stg_job_slots *slots, s
     return out_of_memory(job, reterr);
   }
   for (size_t i = 0; i < rows; i++) {
-    int32_t slot = job->row_map[i];
-    map[i] = slot >= 0 && slots->oracle[slot].n_ops == 0 ? STG_ROW_UNSTEERED : slot;
+    map[i] = is_steered(job, slots, i) ? job->row_map[i] : STG_ROW_UNSTEERED;
   }
   slots->oracle_map = map;
   return STG_OK;
@@ -276,8 +309,9 @@ stg_status stg_job_slots_set(const struct stg_job *job, const struct stg_job_slo
                              stg_steer *steer, stg_error *reterr) {
   const struct stg_workload *w = &job->workload;
   for (size_t i = 0; i < w->n_slots; i++) {
-    stg_status status = stg_steer_slot_set(steer, (uint32_t)i, slots->slots[i].chains,
-                                           slots->slots[i].n_chains, reterr);
+    const struct stg_job_slot *slot = &slots->slots[i];
+    stg_status status = stg_steer_slot_set_windowed(steer, (uint32_t)i, slot->chains,
+                                                    slot->n_chains, slot->window, reterr);
     if (status != STG_OK) {
       stg_error_prefix(reterr, "%s: slots.%s: ", w->file, w->slots[i].name);
       return status;

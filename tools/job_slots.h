@@ -10,10 +10,11 @@
 #include "engine/oracle/steer.h"
 #include "tools/workload_job.h"
 
-/* The list for stg_steer_slot_set. */
+/* What stg_steer_slot_set_windowed takes. */
 struct stg_job_slot {
   const stg_chain *chains;
   size_t n_chains;
+  const stg_window *window; /* NULL: everywhere */
 };
 
 /* Slot i of the workload is slot i of the table. Everything lives in the job's arena. */

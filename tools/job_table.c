@@ -28,7 +28,9 @@ stg_status stg_job_table_init(struct stg_job *job, struct stg_job_table *table, 
                          .rows = job->workload.rows,
                          .row_map = job->row_map,
                          .requests = job->requests,
-                         .longest = job->longest};
+                         .longest = job->longest,
+                         .positions = job->positions,
+                         .prompt_lens = job->prompt_lens};
   status = stg_steer_step(table->frame, &step, stg_mem_stream(job->engine), reterr);
   if (status != STG_OK) {
     stg_error_prefix(reterr, "%s: batch: ", job->workload.file);

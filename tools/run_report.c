@@ -101,7 +101,9 @@ static void add_verdict(struct stg_strbuf *out, const struct stg_run_result *res
   } else if (check->violations > 0) {
     stg_strbuf_printf(out, "FAILED: first at row %" PRId64 ", element %" PRId64 "%s\n",
                       check->first_row, check->first_element,
-                      check->first_in_residual ? " of the residual" : "");
+                      check->first_in_residual ? " of the residual"
+                      : check->first_in_probes ? " of the probes"
+                                               : "");
   } else {
     stg_strbuf_printf(out, "FAILED: %u rows named no slot, one of them %" PRId32 "\n",
                       result->device.bad_slot_rows, result->device.bad_slot);

@@ -3,6 +3,7 @@
  */
 #include "tools/run_tensors.h"
 
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -23,8 +24,9 @@ stg_status stg_run_tensors_check(const struct stg_job *job, stg_error *reterr) {
   const struct stg_workload *w = &job->workload;
   const double gib = 1024.0 * 1024.0 * 1024.0;
   double tensor = (double)w->rows * (double)w->row_stride * (double)stg_dtype_bytes(w->dtype);
+  double probes = (double)w->rows * (double)job->desc.probes * sizeof(float) * 3;
   double vectors = (double)job->n_refs * (double)w->hidden_size * (double)sizeof(double);
-  double needed = tensor * (w->pair ? 6 : 3) + vectors;
+  double needed = tensor * (w->pair ? 6 : 3) + probes + vectors;
   double available = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
   if (needed <= available) {
     return STG_OK;
@@ -60,6 +62,25 @@ static stg_status alloc_host(const struct stg_workload *w, struct stg_run_tensor
   return STG_OK;
 }
 
+/* Cells that nothing reaches are NaN, as nothing was measured there. */
+static stg_status alloc_probes(const struct stg_job *job, struct stg_run_tensors *t,
+                               stg_error *reterr) {
+  const size_t cells = (size_t)job->workload.rows * job->desc.probes;
+  if (job->desc.probes == 0) {
+    return STG_OK;
+  }
+  t->probe_bytes = cells * sizeof(float);
+  t->probes = stg_malloc(t->probe_bytes + 1);
+  t->probes_after = stg_malloc(t->probe_bytes + 1);
+  if (t->probes == NULL || t->probes_after == NULL) {
+    return stg_error_memory(reterr, "the batch's probes", t->probe_bytes);
+  }
+  for (size_t i = 0; i < cells; i++) {
+    t->probes[i] = NAN;
+  }
+  return stg_mem_alloc(job->engine, t->probe_bytes + 1, &t->device_probes, reterr);
+}
+
 static stg_status alloc_tensors(const struct stg_job *job, struct stg_run_tensors *t,
                                 stg_error *reterr) {
   const struct stg_workload *w = &job->workload;
@@ -73,7 +94,7 @@ static stg_status alloc_tensors(const struct stg_job *job, struct stg_run_tensor
   if (status == STG_OK && w->epilogue) {
     status = stg_mem_alloc(job->engine, width_of(w), &t->device_weight, reterr);
   }
-  return status;
+  return status == STG_OK ? alloc_probes(job, t, reterr) : status;
 }
 
 static stg_status fill_weight(const struct stg_job *job, struct stg_run_tensors *t,
@@ -102,6 +123,9 @@ stg_status stg_run_tensors_reset(const struct stg_job *job, const struct stg_run
   if (status == STG_OK && t->residual != NULL) {
     status = stg_mem_upload(job->engine, t->device_residual, t->residual, t->bytes, reterr);
   }
+  if (status == STG_OK && t->probe_bytes > 0) {
+    status = stg_mem_upload(job->engine, t->device_probes, t->probes, t->probe_bytes, reterr);
+  }
   return status;
 }
 
@@ -125,11 +149,14 @@ void stg_run_tensors_finish(const struct stg_job *job, struct stg_run_tensors *t
   stg_mem_free(job->engine, tensors->device_hidden);
   stg_mem_free(job->engine, tensors->device_residual);
   stg_mem_free(job->engine, tensors->device_weight);
+  stg_mem_free(job->engine, tensors->device_probes);
   stg_free(tensors->before);
   stg_free(tensors->after);
   stg_free(tensors->residual);
   stg_free(tensors->residual_after);
   stg_free(tensors->weight);
+  stg_free(tensors->probes);
+  stg_free(tensors->probes_after);
   *tensors = (struct stg_run_tensors){0};
 }
 
@@ -139,7 +166,8 @@ stg_apply stg_run_tensors_apply(const struct stg_job *job, const struct stg_run_
                      .hidden = tensors->device_hidden,
                      .residual = tensors->device_residual,
                      .row_stride = job->workload.row_stride,
-                     .weight = tensors->device_weight};
+                     .weight = tensors->device_weight,
+                     .probes = tensors->device_probes};
 }
 
 stg_status stg_run_tensors_fetch(const struct stg_job *job, const struct stg_run_tensors *tensors,
@@ -148,6 +176,10 @@ stg_status stg_run_tensors_fetch(const struct stg_job *job, const struct stg_run
   stg_status status = stg_mem_download(job->engine, t->after, t->device_hidden, t->bytes, reterr);
   if (status == STG_OK && t->residual != NULL) {
     status = stg_mem_download(job->engine, t->residual_after, t->device_residual, t->bytes, reterr);
+  }
+  if (status == STG_OK && t->probe_bytes > 0) {
+    status =
+        stg_mem_download(job->engine, t->probes_after, t->device_probes, t->probe_bytes, reterr);
   }
   return status;
 }
@@ -195,7 +227,11 @@ struct stg_oracle_batch stg_run_tensors_batch(const struct stg_job *job,
                                    .residual = tensors->residual,
                                    .weight = tensors->weight,
                                    .epsilon = w->epsilon,
-                                   .residual_after = tensors->residual_after};
+                                   .residual_after = tensors->residual_after,
+                                   .n_probes = job->desc.probes,
+                                   .probe_stride = job->desc.probes,
+                                   .probes_before = tensors->probes,
+                                   .probes_after = tensors->probes_after};
 }
 
 static void pack(const struct stg_workload *w, unsigned char *rows) {
@@ -215,18 +251,24 @@ void stg_run_tensors_pack(const struct stg_job *job, const struct stg_run_tensor
 stg_status stg_run_tensors_key(const struct stg_job *job, const struct stg_run_tensors *tensors,
                                struct stg_key *ret_key, stg_error *reterr) {
   const struct stg_workload *w = &job->workload;
-  const size_t bytes = (size_t)w->rows * width_of(w);
-  if (!w->epilogue) {
+  const size_t bytes = (size_t)w->rows * width_of(w), residual = w->epilogue ? bytes : 0;
+  const size_t all_bytes = bytes + residual + tensors->probe_bytes;
+  if (all_bytes == bytes) {
     *ret_key = stg_key_of(tensors->after, bytes);
     return STG_OK;
   }
-  unsigned char *both = stg_malloc(2 * bytes + 1);
-  if (both == NULL) {
-    return stg_error_memory(reterr, "the bytes of both tensors", 2 * bytes);
+  unsigned char *all = stg_malloc(all_bytes + 1);
+  if (all == NULL) {
+    return stg_error_memory(reterr, "the bytes of all tensors", all_bytes);
   }
-  memcpy(both, tensors->after, bytes);
-  memcpy(both + bytes, tensors->residual_after, bytes);
-  *ret_key = stg_key_of(both, 2 * bytes);
-  stg_free(both);
+  memcpy(all, tensors->after, bytes);
+  if (residual > 0) {
+    memcpy(all + bytes, tensors->residual_after, residual);
+  }
+  if (tensors->probe_bytes > 0) {
+    memcpy(all + bytes + residual, tensors->probes_after, tensors->probe_bytes);
+  }
+  *ret_key = stg_key_of(all, all_bytes);
+  stg_free(all);
   return STG_OK;
 }

@@ -15,7 +15,9 @@ struct stg_run_tensors {
   unsigned char *before, *after;            /* hidden, on the host */
   unsigned char *residual, *residual_after; /* NULL without one */
   unsigned char *weight;                    /* NULL without an epilogue */
-  void *device_hidden, *device_residual, *device_weight;
+  size_t probe_bytes;                       /* of [rows, probes], 0 where nothing is given out */
+  float *probes, *probes_after;             /* NaN at first */
+  void *device_hidden, *device_residual, *device_weight, *device_probes;
 };
 
 /**
@@ -51,8 +53,8 @@ struct stg_oracle_batch stg_run_tensors_batch(const struct stg_job *job,
 
 /** Move the rows of what came back together: from row_stride elements apart to hidden_size. */
 void stg_run_tensors_pack(const struct stg_job *job, const struct stg_run_tensors *tensors);
-/** XXH3-128 of the packed bytes that an apply wrote: hidden, and with an epilogue the residual
- * behind it. */
+/** XXH3-128 of the packed bytes that an apply wrote: hidden, with an epilogue the residual behind
+ * it, and with probes their cells. */
 STG_NODISCARD stg_status stg_run_tensors_key(const struct stg_job *job,
                                              const struct stg_run_tensors *tensors,
                                              struct stg_key *ret_key, stg_error *reterr);

@@ -171,6 +171,32 @@ static bool is_used(const struct stg_workload *w, const char *name) {
   return false;
 }
 
+/* The columns that the workload's ops give out to: one more than the largest that is named. What is
+ * no column is refused where its op is resolved. */
+static stg_status count_probes(struct stg_job *job, stg_error *reterr) {
+  struct call_walk walk = {.workload = &job->workload};
+  for (const struct stg_spec_op_call *call; (call = next_call(&walk)) != NULL;) {
+    struct stg_op_info info;
+    stg_status status = stg_engine_op_find(job->engine, call->op, &info, reterr);
+    if (status != STG_OK) {
+      return status;
+    }
+    if (!info.has_output) {
+      continue;
+    }
+    uint32_t columns = 1;
+    for (size_t i = 0; i < call->n_args; i++) {
+      const struct stg_spec_arg *arg = &call->args[i];
+      if (!arg->is_vector && strcmp(arg->name, STG_OP_COLUMN_NAME) == 0 && arg->value > 0 &&
+          arg->value <= STG_OP_MAX_COLUMN) {
+        columns = (uint32_t)arg->value + 1;
+      }
+    }
+    job->desc.probes = columns > job->desc.probes ? columns : job->desc.probes;
+  }
+  return STG_OK;
+}
+
 /* Declare the ops in use, or all that the engine knows: built-ins and the workload's own. */
 static stg_status declare_ops(struct stg_job *job, bool only_used, stg_error *reterr) {
   size_t n_known = stg_engine_op_count(job->engine);
@@ -185,7 +211,8 @@ static stg_status declare_ops(struct stg_job *job, bool only_used, stg_error *re
     if (status != STG_OK) {
       return status;
     }
-    if (!only_used || is_used(&job->workload, info.name)) {
+    const bool possible = !info.has_output || job->desc.probes > 0;
+    if (possible && (!only_used || is_used(&job->workload, info.name))) {
       names[count++] = info.name;
     }
   }
@@ -227,8 +254,39 @@ static stg_status describe(struct stg_job *job, bool only_used, stg_error *reter
       .n_batch_buckets = w->n_batch_buckets,
       .epilogue = w->epilogue ? STG_EPILOGUE_ADD_RMSNORM : STG_EPILOGUE_NONE,
       .epsilon = w->epsilon,
+      .windows = job->positions != NULL,
   };
-  return declare_ops(job, only_used, reterr);
+  status = count_probes(job, reterr);
+  return status == STG_OK ? declare_ops(job, only_used, reterr) : status;
+}
+
+static bool has_windows(const struct stg_workload *w) {
+  for (size_t i = 0; i < w->n_slots; i++) {
+    if (w->slots[i].window != NULL) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/* Where each row is in its sequence, for slots that ask. */
+static stg_status place_rows(struct stg_job *job, stg_error *reterr) {
+  const struct stg_workload *w = &job->workload;
+  int32_t *positions = stg_arena_alloc(&job->arena, (size_t)w->rows, sizeof *positions);
+  int32_t *prompt_lens = stg_arena_alloc(&job->arena, (size_t)w->rows, sizeof *prompt_lens);
+  if (positions == NULL || prompt_lens == NULL) {
+    return stg_arena_status(&job->arena, reterr);
+  }
+  size_t row = 0;
+  for (size_t i = 0; i < w->n_requests; i++) {
+    for (int64_t k = 0; k < w->requests[i].rows; k++) {
+      positions[row] = (int32_t)(w->requests[i].position + k);
+      prompt_lens[row++] = (int32_t)w->requests[i].prompt_len;
+    }
+  }
+  job->positions = positions;
+  job->prompt_lens = prompt_lens;
+  return STG_OK;
 }
 
 static stg_status map_rows(struct stg_job *job, stg_error *reterr) {
@@ -252,7 +310,7 @@ static stg_status map_rows(struct stg_job *job, stg_error *reterr) {
   }
   job->row_map = map;
   job->requests = (uint32_t)w->n_requests;
-  return STG_OK;
+  return has_windows(w) ? place_rows(job, reterr) : STG_OK;
 }
 
 stg_status stg_job_open(const char *path, const struct stg_job_options *options,

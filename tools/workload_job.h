@@ -31,11 +31,12 @@ struct stg_job_ref {
 struct stg_job {
   struct stg_workload workload;
   stg_engine *engine;
-  stg_steer_desc desc;      /* text and lists live in the workload or the arena */
-  const int32_t *row_map;   /* [workload.rows]: slot, or STG_ROW_UNSTEERED */
-  uint32_t requests;        /* of the batch */
-  uint32_t longest;         /* rows of its longest request */
-  struct stg_job_ref *refs; /* vectors in use by any slot, sorted, each once */
+  stg_steer_desc desc;                    /* text and lists live in the workload or the arena */
+  const int32_t *row_map;                 /* [workload.rows]: slot, or STG_ROW_UNSTEERED */
+  const int32_t *positions, *prompt_lens; /* [workload.rows] of each; NULL without windows */
+  uint32_t requests;                      /* of the batch */
+  uint32_t longest;                       /* rows of its longest request */
+  struct stg_job_ref *refs;               /* vectors in use by any slot, sorted, each once */
   size_t n_refs;
   struct stg_arena arena;
 };

@@ -74,9 +74,15 @@ struct stg_node {
   double number;            /* NUMBER: a float32 value, as a parameter's is */
 };
 
-enum stg_statement_kind { STG_STATEMENT_LET, STG_STATEMENT_SET, STG_STATEMENT_ADD };
+enum stg_statement_kind {
+  STG_STATEMENT_LET,
+  STG_STATEMENT_SET,
+  STG_STATEMENT_ADD,
+  STG_STATEMENT_OUTPUT
+};
 
-/* `name = scalar` (LET, ref is the name's index), `h = vector` (SET), `h += vector` (ADD). */
+/* `name = scalar` (LET, ref is the name's index), `h = vector` (SET), `h += vector` (ADD); a scalar
+ * that goes out, to the column that parameter `ref` says (OUTPUT, an op's only statement). */
 struct stg_statement {
   enum stg_statement_kind kind;
   uint16_t ref;

@@ -146,6 +146,14 @@ stg_status stg_check_statement(struct stg_node *nodes, uint16_t first,
     return status;
   }
   const struct stg_node *root = &nodes[statement->root];
+  if (statement->kind == STG_STATEMENT_OUTPUT) {
+    return root->type == STG_TYPE_SCALAR
+               ? STG_OK
+               : stg_error_set(reterr, STG_E_FORMAT,
+                               "column %u: an output is a scalar, not a %s; write dot(h, v) or "
+                               "c ? 1 : 0",
+                               root->column, stg_value_type_name(root->type));
+  }
   if (statement->kind == STG_STATEMENT_LET && root->type == STG_TYPE_VECTOR) {
     return stg_error_set(reterr, STG_E_FORMAT,
                          "column %u: names hold scalars, not vectors; write the vector where it is "

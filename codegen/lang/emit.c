@@ -85,6 +85,8 @@ void stg_emit_body(const struct stg_ast *ast, struct stg_strbuf *out) {
     const struct stg_statement *statement = &ast->statements[i];
     if (statement->kind == STG_STATEMENT_LET) {
       stg_strbuf_printf(out, "t%u = ", statement->ref);
+    } else if (statement->kind == STG_STATEMENT_OUTPUT) {
+      stg_strbuf_printf(out, "out[p%u] = ", statement->ref);
     } else {
       stg_strbuf_str(out, statement->kind == STG_STATEMENT_SET ? "h = " : "h += ");
     }

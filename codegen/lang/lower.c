@@ -132,6 +132,9 @@ static void lower_statement(struct lowering *l, uint32_t first,
   case STG_STATEMENT_ADD:
     l->state = stg_combination_add(&l->builder, l->state, root->vector);
     break;
+  case STG_STATEMENT_OUTPUT:
+    stg_build_output(&l->builder, stg_build_param(&l->builder, 0, statement->ref), root->value);
+    break;
   }
 }
 

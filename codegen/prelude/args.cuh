@@ -22,15 +22,25 @@ struct stg_steer_args {
   float epsilon;           // of an epilogue
   unsigned stage_words;    // of shared memory before the chain
   unsigned staged_vectors; // that have a place in it
+  float *probes;           // [rows, probe_stride], what ops give out; or null
+  long long probe_stride;  // elements
+  struct stg_counts *counts; // [slots, layers], or null
+  unsigned layers;
 };
 #define STG_IN_PLACE 1u
 #define STG_ALIGNED 2u
 
 // row_map[0]: 0 the map holds records, 1 it holds slots (a map that was written on the device).
 // row_map[1]: its rows.
+// row_map[2], with windows: the word where positions begin. row_map[3]: how far behind its position
+// a row's prompt_len stands; 1: the two are pairs, otherwise they are two lists.
 #define STG_MAP_HEADER 4
 #define STG_UNSTEERED (-1)
 #define STG_PADDING (-2)
+
+// A record in device memory: with windows or counters a head {phases, from, to, slot}, then a chain per layer.
+#define STG_PROMPT 1u
+#define STG_GENERATION 2u
 
 // A chain in device memory, in 32-bit words: header[4], vector rows[n_vectors rounded up to 4],
 // ops[12 each], gram[n*n]. Header: n_ops | n_vectors << 8 | wants_norm << 16 (0: no chain); mask of

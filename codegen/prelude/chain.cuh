@@ -8,6 +8,7 @@ struct stg_chain_run {
   const float *gram;     // [n, n]
   const void *hidden_row;
   const void *residual_row;
+  long long cells;  // where the row's begin in `probes`
   unsigned n;       // vectors
   unsigned first;   // first vector of the current op
   float4 params[2]; // of the current op
@@ -122,6 +123,13 @@ __device__ __forceinline__ void stg_add(stg_chain_run &run, unsigned m, float t)
   const float g = m == 0 ? run.row : stg_gram_row(run, run.first + m);
   run.d = __fmaf_rn(t, g, run.d);
   run.c = run.lane == run.first + m ? t : run.c;
+}
+
+// What an op gives out. Several warps may run the chain; the first stores.
+__device__ __forceinline__ void stg_give(const stg_chain_run &run, float column, float value) {
+  if (threadIdx.x == 0) {
+    run.args->probes[run.cells + (int)column] = value;
+  }
 }
 
 // An op of a chain, as it stands in memory.

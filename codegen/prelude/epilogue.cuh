@@ -56,6 +56,13 @@ template <class G> struct stg_norm {
     }
   }
 
+  // What chunk i of s changes the rounded sum by.
+  __device__ __forceinline__ void note(int i, const float (&s)[8]) const {
+    float sum[8];
+    row.read_state(i, sum);
+    update.tally.note(row.stored(sum), row.stored(s), stg_chunk<G>(i));
+  }
+
   // A row that is held. Both tensors get every row.
   __device__ __forceinline__ void held() const {
     float x[G::chunks_per_thread][8];
@@ -75,6 +82,9 @@ template <class G> struct stg_norm {
       if (stg_has_chunk<G>(i)) {
         float f[8];
         normalise(i, x[i], by, f);
+        if constexpr (G::counters) {
+          note(i, x[i]);
+        }
         row.store_held(row.a.residual, i, x[i]);
         row.store_held(row.a.out, i, f);
       }
@@ -98,6 +108,9 @@ template <class G> struct stg_norm {
       update.read(i, f);
       if (stg_has_chunk<G>(i)) {
         normalise(i, f, by, g);
+        if constexpr (G::counters) {
+          note(i, f);
+        }
         row.store_read(row.a.residual, i, f);
         row.store_read(row.a.out, i, g);
       }

@@ -115,6 +115,13 @@ template <class G> struct stg_row {
     }
   }
 
+  // What a chunk is rounded to.
+  static __device__ __forceinline__ raw stored(const float (&f)[8]) {
+    raw g;
+    stg_narrow<data>(f, g);
+    return g;
+  }
+
   __device__ __forceinline__ void store_held(void *tensor, int i, const float (&f)[8]) const {
     raw g;
     stg_narrow<data>(f, g);

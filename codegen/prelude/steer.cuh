@@ -28,6 +28,9 @@ __device__ __forceinline__ stg_outcome stg_run(const stg_steer_args &a,
     run.gram = (const float *)(staged + (at >> 16));
     run.hidden_row = row.in(a.hidden);
     run.residual_row = G::pair ? row.in(a.residual) : 0;
+    if constexpr (G::probes) {
+      run.cells = row.index * a.probe_stride;
+    }
     run.n = head >> 8 & 0xffu;
     run.lane = lane;
     run.d0 = wanted >> lane & 1u ? stg_total<G>(sums.part[lane]) : 0.0f;
@@ -92,11 +95,18 @@ template <class G> __device__ __forceinline__ void stg_steer_run(const stg_steer
     stg_let_next_launch_begin();
   }
   stg_row<G> row(a, blockIdx.x);
-  const int record = stg_record_of(a, row.index);
+  int record = stg_record_of(a, row.index);
   stg_vectors<G> vectors(a, vectors_at, record);
   // none of it is what earlier launches write
   if (record >= STG_UNSTEERED) {
     stg_norm<G>::bring_weight(row, stg_shared);
+  }
+  if constexpr (G::windows) {
+    // the chain's head is on its way meanwhile
+    if (record >= 0 && !stg_in_window(a, row.index, record)) {
+      record = STG_UNSTEERED;
+      vectors.head = 0;
+    }
   }
   if (record >= 0) {
     vectors.bring();
@@ -125,5 +135,11 @@ template <class G> __device__ __forceinline__ void stg_steer_run(const stg_steer
     __syncthreads();
     end = stg_run<G>(a, vectors, staged, row, sums);
   }
-  stg_finish<G>(row, stg_update<G>{row, vectors, end}, dots, sums, stg_shared);
+  stg_tally<G> tally;
+  stg_finish<G>(row, stg_update<G>{row, vectors, end, tally}, dots, sums, stg_shared);
+  if constexpr (G::counters) {
+    if (head != 0) {
+      tally.count(a, record, sums.square);
+    }
+  }
 }

@@ -21,6 +21,7 @@ template <class G> struct stg_update {
   const stg_row<G> &row;
   const stg_vectors<G> &vectors;
   const stg_outcome &end;
+  stg_tally<G> &tally;
 
   static __device__ __forceinline__ void add(const typename bank::raw &vector, float c,
                                              float (&f)[8]) {
@@ -55,6 +56,13 @@ template <class G> struct stg_update {
     }
   }
 
+  // What chunk i changes by. It is read again, also of a row that is held: few registers are left.
+  __device__ __forceinline__ void note(int i, const float (&f)[8]) const {
+    typename G::data::raw before;
+    row.read(row.a.hidden, i, before);
+    tally.note(before, row.stored(f), stg_chunk<G>(i));
+  }
+
   // At once where there are registers for it: each part waits for the vectors anew.
   __device__ __forceinline__ void store_held() const {
     constexpr bool at_once = !stg_row<G>::adds_hidden && G::chunks_per_thread <= STG_CHUNKS_AT_ONCE;
@@ -69,6 +77,9 @@ template <class G> struct stg_update {
         if (stg_has_chunk<G>(chunk)) {
           if (row.adds_hidden) {
             row.add(row.hidden[chunk], x[i]);
+          }
+          if constexpr (G::counters) {
+            note(chunk, x[i]);
           }
           row.store_held(row.a.out, chunk, x[i]);
         }
@@ -105,6 +116,9 @@ template <class G> struct stg_update {
           typename G::data::raw g;
           row.read(row.a.hidden, i, g);
           row.add(g, f);
+        }
+        if constexpr (G::counters) {
+          note(i, f);
         }
         row.store_read(row.a.out, i, f);
       }

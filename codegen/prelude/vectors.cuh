@@ -17,7 +17,7 @@ template <class G> struct stg_vectors {
 
   // Ask for the head of a record's chain.
   __device__ __forceinline__ stg_vectors(const stg_steer_args &args, uint4 *memory, int record)
-      : a(args), stage(memory), chain(stg_chain_of(args, record < 0 ? 0 : record)) {
+      : a(args), stage(memory), chain(stg_chain_of<G>(args, record < 0 ? 0 : record)) {
     const unsigned lane = threadIdx.x % STG_LANES;
     head = record >= 0 && lane < a.chain_words ? __ldg(chain + lane) : 0;
   }

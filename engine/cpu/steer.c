@@ -19,8 +19,8 @@
 #include "runtime/base/error.h"
 #include "runtime/base/intmath.h"
 
-/* state, hidden, result, weight */
-#define OWN_ROWS 4
+/* state, hidden, result, weight, stored */
+#define OWN_ROWS 5
 
 struct worker {
   const struct stg_cpu_batch *batch;
@@ -32,6 +32,7 @@ struct worker {
   float *hidden; /* pair mode: hidden alone */
   float *result;
   float *weight; /* of the epilogue */
+  void *stored;  /* a row of the batch's dtype */
   float *values;
   float *vectors;                            /* one padded row per vector of the chain */
   const void *loaded[STG_CHAIN_MAX_VECTORS]; /* what each of them holds */
@@ -79,6 +80,7 @@ static stg_status worker_init(const struct stg_cpu_batch *batch, struct worker *
       .hidden = block + padded,
       .result = block + 2 * padded,
       .weight = block + 3 * padded,
+      .stored = block + 4 * padded,
       .vectors = block + OWN_ROWS * padded,
       .values = block + (OWN_ROWS + n_vectors) * padded,
       .facts = {.state = block, .padded = padded},
@@ -133,6 +135,14 @@ static void reduce(struct worker *w) {
   }
 }
 
+/* Element j of a row of the batch's dtype, at any alignment. */
+static float element_of(const struct worker *w, const void *row, size_t j) {
+  const size_t unit = stg_dtype_bytes(w->batch->dtype);
+  uint32_t bits = 0;
+  memcpy(&bits, (const unsigned char *)row + j * unit, unit);
+  return stg_load_f32(w->batch->dtype, &bits, 0);
+}
+
 static float value_or(const struct worker *w, uint32_t value, float absent) {
   return value == STG_NO_VALUE ? absent : w->values[value];
 }
@@ -177,12 +187,54 @@ static void update(struct worker *w, bool pair) {
   }
 }
 
-/* The state through a chain: whether anything acts on it. */
-static bool run_chain(struct worker *w, int32_t chain) {
-  take_chain(w, &w->batch->chains[chain]);
+/* What the chain's ops give out, in their order: a later one has a cell that both name. */
+static void give_out(const struct worker *w, int64_t row) {
+  const struct stg_program *program = w->facts.chain->program;
+  for (uint32_t i = 0; i < program->n_outputs; i++) {
+    const struct stg_program_output *output = &program->outputs[i];
+    const int64_t cell = row * w->batch->probe_stride + (int64_t)w->values[output->column];
+    w->batch->probes[cell] = w->values[output->value];
+  }
+}
+
+/* The row's state through its chain: whether anything acts on it. */
+static bool run_chain(struct worker *w, int64_t row) {
+  take_chain(w, &w->batch->chains[w->batch->row_chain[row]]);
   reduce(w);
   stg_cpu_interpret(&w->facts, w->values);
+  give_out(w, row);
   return acts(w);
+}
+
+/* Count a row of a chain that leaves it. */
+static void count_touched(const struct worker *w, int64_t row) {
+  if (w->batch->counts != NULL) {
+    w->batch->counts[w->batch->row_chain[row]].touched++;
+  }
+}
+
+/* Count what became of a row: `sum` is about to be stored where `before` is what it would be
+ * without its chain. */
+static void count_change(struct worker *w, int64_t row, const float *sum, const void *before) {
+  if (w->batch->counts == NULL) {
+    return;
+  }
+  struct stg_steer_counts *counts = &w->batch->counts[w->batch->row_chain[row]];
+  stg_cpu_store(w->batch->dtype, sum, w->count, w->stored);
+  counts->changed += memcmp(before, w->stored, w->row_bytes) != 0;
+  for (size_t j = 0; j < w->count; j++) {
+    const float update =
+        fabsf(element_of(w, w->stored, j) - element_of(w, before, j)); /* NaN is not more */
+    counts->most = update > counts->most ? update : counts->most;
+  }
+}
+
+/* The same behind an epilogue, where it is the rounded sum that a chain changes. */
+static void count_change_of_sum(struct worker *w, int64_t row) {
+  if (w->batch->counts != NULL) {
+    stg_cpu_store(w->batch->dtype, w->state, w->count, w->hidden);
+    count_change(w, row, w->result, w->hidden);
+  }
 }
 
 /*
@@ -191,15 +243,18 @@ static bool run_chain(struct worker *w, int32_t chain) {
  */
 static void normalise_row(struct worker *w, int64_t row) {
   const struct stg_cpu_batch *batch = w->batch;
-  const int32_t chain = batch->row_chain[row];
   const size_t offset = (size_t)row * w->stride_bytes;
   const size_t padded = w->facts.padded;
   unsigned char *residual = (unsigned char *)batch->residual + offset;
   load_state(w, (const unsigned char *)batch->hidden + offset, residual);
   const float *sum = w->state;
-  if (chain >= 0 && run_chain(w, chain)) {
-    update(w, false);
-    sum = w->result;
+  if (batch->row_chain[row] >= 0) {
+    count_touched(w, row);
+    if (run_chain(w, row)) {
+      update(w, false);
+      count_change_of_sum(w, row);
+      sum = w->result;
+    }
   }
   stg_cpu_store(batch->dtype, sum, w->count, residual);
   const float mean = stg_cpu_dot(sum, sum, padded) / (float)batch->hidden_size;
@@ -210,17 +265,18 @@ static void normalise_row(struct worker *w, int64_t row) {
 
 static void steer_row(struct worker *w, int64_t row) {
   const struct stg_cpu_batch *batch = w->batch;
-  int32_t chain = batch->row_chain[row];
   size_t offset = (size_t)row * w->stride_bytes;
   const unsigned char *hidden = (const unsigned char *)batch->hidden + offset;
   unsigned char *out = (unsigned char *)batch->out + offset;
   bool changed = false;
-  if (chain >= 0) {
+  if (batch->row_chain[row] >= 0) {
     bool pair = batch->residual != NULL;
     load_state(w, hidden, pair ? (const unsigned char *)batch->residual + offset : NULL);
-    changed = run_chain(w, chain);
+    count_touched(w, row);
+    changed = run_chain(w, row);
     if (changed) {
       update(w, pair);
+      count_change(w, row, w->result, hidden);
     }
   }
   if (changed) {

@@ -14,6 +14,7 @@
 #include <steergraph/dtype.h>
 
 #include "codegen/program.h"
+#include "codegen/steer.h"
 
 /* One chain, ready to run. All borrowed. */
 struct stg_cpu_chain {
@@ -36,6 +37,9 @@ struct stg_cpu_batch {
   const struct stg_cpu_chain *chains;
   const void *weight; /* [hidden_size] of dtype: epilogue add_rmsnorm; NULL: no epilogue */
   float epsilon;      /* of the epilogue */
+  float *probes;      /* [rows, probe_stride], what ops give out; NULL: none does */
+  int64_t probe_stride;
+  struct stg_steer_counts *counts; /* [chains], added to; NULL: none */
 };
 
 /** Apply. The batch has been checked. STG_E_NO_MEMORY for the row buffers only, before any write.

@@ -154,8 +154,20 @@ static bool looks_steered(const struct checker *checker, int64_t row) {
                 (size_t)batch->hidden_size * stg_dtype_bytes(batch->dtype)) != 0;
 }
 
-/* Alternative k of the row. */
-static struct stg_oracle_verdict judge_alternative(struct checker *checker, int64_t row, size_t k) {
+/* The row's cells in alternative k; k < 0: of a row whose ops give nothing out. */
+static struct stg_oracle_verdict judge_cells(const struct checker *checker, int64_t row, int k) {
+  const struct stg_oracle_batch *batch = checker->batch;
+  if (batch->n_probes == 0) {
+    return (struct stg_oracle_verdict){.first_element = -1};
+  }
+  const int64_t at = row * batch->probe_stride;
+  return stg_oracle_judge_cells(k >= 0 ? checker->expected.cells[k] : NULL,
+                                k >= 0 ? checker->expected.n_cells : 0, batch->probes_before + at,
+                                batch->probes_after + at, batch->n_probes);
+}
+
+/* The tensors in alternative k of the row. */
+static struct stg_oracle_verdict judge_tensors(struct checker *checker, int64_t row, size_t k) {
   const struct stg_oracle_width width = checker->norm.width;
   const double *ref = checker->expected.ref + k * (size_t)width.n;
   const double *bound = checker->expected.bound + k * (size_t)width.n;
@@ -175,6 +187,14 @@ static struct stg_oracle_verdict judge_alternative(struct checker *checker, int6
     residual.overflows = overflows;
   }
   stg_oracle_verdict_join(&verdict, &residual);
+  return verdict;
+}
+
+/* Alternative k of the row. */
+static struct stg_oracle_verdict judge_alternative(struct checker *checker, int64_t row, size_t k) {
+  struct stg_oracle_verdict verdict = judge_tensors(checker, row, k);
+  const struct stg_oracle_verdict cells = judge_cells(checker, row, (int)k);
+  stg_oracle_verdict_join_cells(&verdict, &cells);
   return verdict;
 }
 
@@ -239,6 +259,7 @@ static void note_verdict(struct stg_oracle_report *report, int64_t row, bool ste
     report->first_row = row;
     report->first_element = verdict->first_element;
     report->first_in_residual = verdict->in_residual;
+    report->first_in_probes = verdict->in_probes;
   }
   report->violations += verdict->violations;
   report->overflows += verdict->overflows;
@@ -262,6 +283,8 @@ static stg_status check_row(struct checker *checker, int64_t row, stg_error *ret
     verdict = judge_steered(checker, row);
   } else {
     verdict = judge_untouched(checker, row);
+    const struct stg_oracle_verdict cells = judge_cells(checker, row, -1);
+    stg_oracle_verdict_join_cells(&verdict, &cells);
   }
   note_verdict(&checker->report, row, looks_steered(checker, row), &verdict);
   return STG_OK;

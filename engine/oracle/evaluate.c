@@ -304,10 +304,26 @@ static void assign(struct stg_oracle_eval *e, const struct stg_statement *statem
   return_row(e);
 }
 
+/* A cell is rounded once more, to float32. */
+static void give_out(struct stg_oracle_eval *e, const struct stg_statement *statement) {
+  const struct stg_oracle_scalar value = scalar_at(e, statement->root);
+  if (e->run != NULL) {
+    e->run->cells[e->run->n_cells++] = (struct stg_oracle_cell){
+        .column = (size_t)e->call->params[statement->ref],
+        .ref = value.value,
+        .bound = value.error + 0x1p-24 * fabs(value.value) + 0x1p-149,
+    };
+  }
+}
+
 void stg_oracle_evaluate(struct stg_oracle_eval *eval, uint16_t first, uint16_t end) {
   const struct stg_ast *ast = &eval->call->op->ast;
   for (uint16_t s = first; s < end; s++) {
     const struct stg_statement *statement = &ast->statements[s];
+    if (statement->kind == STG_STATEMENT_OUTPUT) {
+      give_out(eval, statement);
+      continue;
+    }
     if (statement->kind != STG_STATEMENT_LET) {
       assign(eval, statement);
       continue;

@@ -89,6 +89,43 @@ void stg_oracle_verdict_join(struct stg_oracle_verdict *verdict,
   verdict->max_abs_err = fmax(verdict->max_abs_err, residual->max_abs_err);
 }
 
+void stg_oracle_verdict_join_cells(struct stg_oracle_verdict *verdict,
+                                   const struct stg_oracle_verdict *cells) {
+  const bool first = verdict->violations == 0 && cells->violations != 0;
+  stg_oracle_verdict_join(verdict, cells);
+  if (first) {
+    verdict->in_residual = false;
+    verdict->in_probes = true;
+  }
+}
+
+/* The last of the cells with this column has it. */
+static const struct stg_oracle_cell *cell_of(const struct stg_oracle_cell *cells, size_t n_cells,
+                                             size_t column) {
+  const struct stg_oracle_cell *found = NULL;
+  for (size_t k = 0; k < n_cells; k++) {
+    found = cells[k].column == column ? &cells[k] : found;
+  }
+  return found;
+}
+
+struct stg_oracle_verdict stg_oracle_judge_cells(const struct stg_oracle_cell *cells,
+                                                 size_t n_cells, const float *before,
+                                                 const float *after, uint32_t n) {
+  static const struct stg_oracle_width width = {STG_F32, 1};
+  struct stg_oracle_verdict verdict = {.first_element = -1};
+  for (uint32_t column = 0; column < n; column++) {
+    const struct stg_oracle_cell *cell = cell_of(cells, n_cells, column);
+    const double value = (double)after[column];
+    struct stg_oracle_verdict one =
+        cell != NULL ? stg_oracle_judge(width, &value, &cell->ref, &cell->bound)
+                     : stg_oracle_judge_bytes(width, &before[column], &after[column]);
+    one.first_element = one.violations != 0 ? (int64_t)column : -1;
+    stg_oracle_verdict_join_cells(&verdict, &one);
+  }
+  return verdict;
+}
+
 bool stg_oracle_verdict_is_worse(const struct stg_oracle_verdict *verdict,
                                  const struct stg_oracle_verdict *other) {
   return other->violations != verdict->violations ? other->violations < verdict->violations

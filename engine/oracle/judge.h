@@ -4,10 +4,7 @@
 #ifndef STG_ENGINE_ORACLE_JUDGE_H
 #define STG_ENGINE_ORACLE_JUDGE_H
 
-#include <steergraph/dtype.h>
-
-#include <stdbool.h>
-#include <stdint.h>
+#include "engine/oracle/steer.h"
 
 /* What came of one row. */
 struct stg_oracle_verdict {
@@ -15,6 +12,7 @@ struct stg_oracle_verdict {
   uint64_t overflows;
   int64_t first_element; /* of the first violation, or -1 */
   bool in_residual;      /* that element is one of the residual */
+  bool in_probes;        /* it is a cell of the probes */
   double max_abs_err;
   double worst_ratio;
 };
@@ -38,6 +36,13 @@ struct stg_oracle_verdict stg_oracle_judge_bytes(struct stg_oracle_width width,
 /** Add the residual's verdict to that of hidden, for the row as a whole. */
 void stg_oracle_verdict_join(struct stg_oracle_verdict *verdict,
                              const struct stg_oracle_verdict *residual);
+/** Add the cells' verdict. */
+void stg_oracle_verdict_join_cells(struct stg_oracle_verdict *verdict,
+                                   const struct stg_oracle_verdict *cells);
+/** The row's `n` cells: those that `cells` name within their bounds, others as they were. */
+struct stg_oracle_verdict stg_oracle_judge_cells(const struct stg_oracle_cell *cells,
+                                                 size_t n_cells, const float *before,
+                                                 const float *after, uint32_t n);
 /** Whether `other` excuses the row better. */
 bool stg_oracle_verdict_is_worse(const struct stg_oracle_verdict *verdict,
                                  const struct stg_oracle_verdict *other);

@@ -38,6 +38,8 @@ struct stg_oracle_run {
   double start_squares, start_dots[STG_ORACLE_MAX_VECTORS];
   bool unchanged; /* every statement left h as it was, in float32 as well */
   uint32_t last_id;
+  size_t n_cells;
+  struct stg_oracle_cell cells[STG_ORACLE_MAX_OPS]; /* what ops gave out, in their order */
   struct stg_oracle_choices choices;
 };
 

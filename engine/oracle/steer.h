@@ -26,19 +26,26 @@ struct stg_oracle_chain {
   size_t n_ops;
 };
 
+/* What an op gives out: a cell of the row's probes must be within `bound` of `ref`. */
+struct stg_oracle_cell {
+  size_t column;
+  double ref, bound;
+};
+
 /*
  * What a row must be. `ref` is the updated hidden (the update alone is added in pair mode); `bound`
  * the largest allowed |y - ref| per element. Branch alternatives (a comparison closer than its own
- * error) are further rows: alternative k is at ref + k*hidden_size.
+ * error) are further rows: alternative k is at ref + k*hidden_size, and its cells are cells[k].
  */
+#define STG_ORACLE_MAX_ALTERNATIVES 8
 struct stg_oracle_row {
   double *ref;
   double *bound;
   size_t n_alternatives; /* >= 1 */
   bool unchanged;        /* every op surely left the row as it was: the bytes must be equal */
+  size_t n_cells;
+  struct stg_oracle_cell cells[STG_ORACLE_MAX_ALTERNATIVES][STG_ORACLE_MAX_OPS];
 };
-
-#define STG_ORACLE_MAX_ALTERNATIVES 8
 
 /**
  * Evaluate one row. `hidden` and `residual` (NULL: none) hold hidden_size doubles. `ret->ref` and
@@ -63,6 +70,9 @@ struct stg_oracle_batch {
   const void *weight;         /* [hidden_size] of dtype: epilogue add_rmsnorm; NULL: no epilogue */
   float epsilon;              /* of the epilogue */
   const void *residual_after; /* with an epilogue: the residual as it is now */
+  uint32_t n_probes;          /* columns of the cells that ops give out; 0: none */
+  int64_t probe_stride;
+  const float *probes_before, *probes_after; /* [rows, probe_stride] */
 };
 
 /* projection_err_rms: for each op name, the rms over steered rows of (y - ref).v of its first
@@ -82,6 +92,7 @@ struct stg_oracle_report {
   uint64_t violations;              /* elements beyond their own bound */
   int64_t first_row, first_element; /* of the first violation, or -1 */
   bool first_in_residual;           /* it is in the residual, which an epilogue writes */
+  bool first_in_probes;             /* it is a cell, whose column is first_element */
   uint64_t overflows;   /* elements where ref leaves the storage range and +-Inf was right */
   uint64_t branch_rows; /* rows that had alternatives */
   struct stg_oracle_op_error ops[STG_ORACLE_MAX_OPS];
@@ -92,7 +103,8 @@ struct stg_oracle_report {
 /**
  * Check every row: -1 and -2 rows must be byte-identical, steered rows within their bound. With an
  * epilogue -2 rows must be byte-identical in both tensors, all others within the epilogue's bound,
- * and the residual of rows that nothing acts on must be the rounded sum, bit for bit.
+ * and the residual of rows that nothing acts on must be the rounded sum, bit for bit. Cells that an
+ * op of the row's chain reaches must be within their bound, others keep their bytes.
  */
 STG_NODISCARD stg_status stg_oracle_check(const struct stg_oracle_batch *batch,
                                           struct stg_oracle_report *ret_report, stg_error *reterr);

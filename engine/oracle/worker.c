@@ -159,7 +159,8 @@ static void evaluate_measured(struct stg_oracle_worker *w, struct stg_oracle_run
   memcpy(w->between, w->state, row_bytes(w));
   for (uint16_t s = 0; s < ast->n_statements; s++) {
     stg_oracle_evaluate(&w->eval, s, s + 1);
-    if (ast->statements[s].kind == STG_STATEMENT_LET) {
+    if (ast->statements[s].kind == STG_STATEMENT_LET ||
+        ast->statements[s].kind == STG_STATEMENT_OUTPUT) {
       continue;
     }
     span.end = s + 1;
@@ -246,6 +247,8 @@ void stg_oracle_worker_row(struct stg_oracle_worker *worker, stg_dtype dtype, co
     stg_oracle_bound(&run, dtype, pair ? hidden : NULL, ref, ret->bound + k * (size_t)worker->n);
     add_alternatives(&run.choices, &n_queued, queue);
     ret->unchanged = run.unchanged;
+    ret->n_cells = run.n_cells;
+    memcpy(ret->cells[k], run.cells, sizeof run.cells);
   }
   ret->n_alternatives = n_queued;
   ret->unchanged = ret->unchanged && n_queued == 1;

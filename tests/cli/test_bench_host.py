@@ -15,7 +15,7 @@ class Numerics(cli.Case):
 
     def test_a_row_for_each_op_dtype_length_and_width(self):
         rows = self.rows()
-        ops = [op["op"] for op in self.succeed("ops", "--json").json()["ops"]]
+        ops = [op["op"] for op in self.succeed("ops", "--json").json()["ops"] if op["output"] is None]
         self.assertGreaterEqual(len(ops), 8)
         expected = {
             f"{op} x{chain}, {dtype}, {hidden} wide"

@@ -51,7 +51,7 @@ class Examples(Case):
 
     def test_there_are_the_examples_that_the_readme_names(self):
         names = {path.stem for path in EXAMPLES}
-        for name in ("mixed", "uniform", "decode", "step", "ragged", "pair", "norm", "chain8"):
+        for name in ("mixed", "uniform", "decode", "step", "ragged", "pair", "norm", "chain8", "window", "probe"):
             self.assertIn(f"steer_{name}", names)
 
     def test_every_example_is_ok_on_the_cpu(self):
@@ -131,6 +131,40 @@ class Output(Case):
         for row in (0, 1, 3):
             expected[row * 8] += 2.0  # scale 2 along the first axis
         self.assertEqual(tensors["hidden"].floats(), expected)
+
+    def test_probes_come_out_beside_the_rows(self):
+        values = self.input_file(4, 8)
+        chain = [
+            {"op": "probe", "v": "v", "column": 2},
+            {"op": "add", "v": "v", "scale": 2.0},
+            {"op": "probe", "v": "v", "column": 0},
+        ]
+        workload = small_workload(
+            slots={"up": {"layers": {"0": chain}}}, input={"hidden": {"file": "h.safetensors", "tensor": "hidden"}}
+        )
+        report, tensors, _ = self.run_with_output(workload)
+        self.assertIn(" probes=1 ", report["signature"])
+        self.assertEqual(list(tensors), ["hidden", "probes"])
+        self.assertEqual((tensors["probes"].dtype, tensors["probes"].shape), ("F32", [4, 3]))
+        cells = tensors["probes"].floats()
+        for row in range(4):
+            before, unused, after = cells[row * 3 + 2], cells[row * 3 + 1], cells[row * 3]
+            self.assertTrue(math.isnan(unused))
+            if row == 2:
+                self.assertTrue(math.isnan(before) and math.isnan(after))
+            else:
+                self.assertEqual((before, after), (values[row * 8], values[row * 8] + 2.0))
+
+    def test_a_window_leaves_rows_by_their_position(self):
+        self.input_file(4, 8)
+        slot = {"phase": "prompt", "window": [-2, None], "layers": {"0": [{"op": "add", "v": "v", "scale": 2.0}]}}
+        requests = [{"slot": "up", "rows": 4, "position": 3, "prompt_len": 6}]
+        workload = small_workload(
+            slots={"up": slot}, batch={"requests": requests}, input={"hidden": {"file": "h.safetensors", "tensor": "hidden"}}
+        )
+        report, _, _ = self.run_with_output(workload)
+        self.assertIn(" windows=1 ", report["signature"])
+        self.assertEqual((report["rows_steered"], report["rows_untouched"]), (2, 2))
 
     def test_shape_dtype_and_metadata(self):
         for dtype, name in (("bf16", "BF16"), ("f16", "F16"), ("f32", "F32")):

@@ -34,6 +34,32 @@ static bool split(struct stg_arena *arena, const char *name, const char *ret_par
   return true;
 }
 
+/* "pair", or with what the table declares besides: "pair+windows". */
+static bool parse_state(const char *text, struct stg_steer_geometry *geometry) {
+  const struct {
+    const char *name;
+    bool *flag;
+  } features[] = {{"+windows", &geometry->windows},
+                  {"+probes", &geometry->probes},
+                  {"+counters", &geometry->counters}};
+  const size_t len = strcspn(text, "+");
+  geometry->epilogue = len == 4 && strncmp(text, "norm", len) == 0;
+  geometry->pair = geometry->epilogue || (len == 4 && strncmp(text, "pair", len) == 0);
+  bool known = geometry->pair || (len == 6 && strncmp(text, "hidden", len) == 0);
+  for (const char *at = text + len; *at != '\0' && known;) {
+    known = false;
+    for (size_t i = 0; i < sizeof features / sizeof features[0] && !known; i++) {
+      const size_t n = strlen(features[i].name);
+      if (strncmp(at, features[i].name, n) == 0) {
+        *features[i].flag = true;
+        at += n;
+        known = true;
+      }
+    }
+  }
+  return known;
+}
+
 static stg_status parse_geometry(struct stg_arena *arena, const char *name,
                                  struct stg_steer_geometry *ret, const char **ret_ops,
                                  stg_error *reterr) {
@@ -47,16 +73,26 @@ static stg_status parse_geometry(struct stg_arena *arena, const char *name,
     return stg_error_set(reterr, STG_E_INVALID,
                          "'%s' is not of the form h4096-bf16-f32-pair-t2-add+swap", name);
   }
-  geometry.epilogue = strcmp(parts[PART_STATE], "norm") == 0;
-  geometry.pair = geometry.epilogue || strcmp(parts[PART_STATE], "pair") == 0;
-  if (!geometry.pair && strcmp(parts[PART_STATE], "hidden") != 0) {
-    return stg_error_set(reterr, STG_E_INVALID, "state '%s' is none of hidden, pair and norm",
+  if (!parse_state(parts[PART_STATE], &geometry)) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "state '%s' is none of hidden, pair and norm, with features after '+'",
                          parts[PART_STATE]);
   }
   geometry.turns = (uint32_t)turns;
   *ret = geometry;
   *ret_ops = parts[PART_OPS];
   return STG_OK;
+}
+
+/* "all" has ops that a table without probes cannot have. */
+static size_t drop_outputs(const struct stg_op **ops, size_t n_ops, bool probes) {
+  size_t n = 0;
+  for (size_t i = 0; i < n_ops; i++) {
+    if (probes || !ops[i]->has_output) {
+      ops[n++] = ops[i];
+    }
+  }
+  return n;
 }
 
 stg_status golden_cuda(struct stg_arena *arena, const char *name, struct stg_strbuf *out,
@@ -73,6 +109,7 @@ stg_status golden_cuda(struct stg_arena *arena, const char *name, struct stg_str
   if (status != STG_OK) {
     return status;
   }
+  geometry.n_ops = drop_outputs(ops, geometry.n_ops, geometry.probes);
   qsort(ops, geometry.n_ops, sizeof ops[0], stg_op_compare);
   geometry.ops = ops;
   status = stg_steer_generate(&geometry, &source, &rule, reterr);

@@ -154,6 +154,61 @@ static void a_swap_changes_no_bit(void **state) {
   }
 }
 
+static stg_slot_counters counters_of(const struct steer_batch *batch, uint32_t slot) {
+  stg_slot_counters counters = {.struct_size = sizeof counters};
+  stg_error error = STG_ERROR_INIT;
+  check_ok(stg_steer_counters(batch->bed->steer, slot, 0, batch->stream, &counters, &error),
+           &error);
+  return counters;
+}
+
+/* A table with windows, counters and probes has general kernels of its own. Slot 0 acts on what is
+ * generated: the last 9 of its 18 rows. */
+static void a_swap_changes_no_cell_and_no_count(void **state) {
+  struct steer_env *env = *state;
+  static const char *const ops[] = {"ablation", "add", "probe", "projection_cap"};
+  const stg_window generated = {.phase = STG_PHASE_GENERATION};
+  const stg_steer_desc desc = {.hidden_size = 768,
+                               .dtype = STG_BF16,
+                               .max_rows = 128,
+                               .max_slots = SLOTS,
+                               .ops = ops,
+                               .n_ops = 4,
+                               .windows = true,
+                               .counters = true,
+                               .probes = 2};
+  stg_engine *engine = cold_engine(STG_LAUNCH_GRAPH);
+  struct steer_bed *bed = steer_bed_on(env, engine, &desc);
+  struct steer_batch *batch = batch_of_three(bed);
+  const stg_vector v = steer_bed_direction(bed, 740, 1);
+  const stg_op_call calls[] = {steer_probe(v, 1), steer_add(v, 20), steer_probe(v, 0)};
+  steer_bed_set_window(bed, 0, calls, 3, &generated);
+  steer_batch_place(batch, 0, ROWS, 0, 45);
+  steer_batch_expect_ok(batch);
+  const stg_slot_counters once = counters_of(batch, 0);
+  assert_int_equal(9, once.rows_touched);
+  assert_int_equal(9, once.rows_changed);
+  unsigned char *before = result_of(batch);
+  const size_t cell_bytes = (size_t)(ROWS * batch->probe_stride) * sizeof(float);
+  float *cells = malloc(cell_bytes);
+  assert_non_null(cells);
+  memcpy(cells, batch->probes_result, cell_bytes);
+  wait_for_swaps(engine, 2);
+  steer_batch_expect_ok(batch);
+  assert_int_equal(1, tier_of(batch));
+  assert_memory_equal(before, batch->result, batch->image_bytes);
+  assert_memory_equal(cells, batch->probes_result, cell_bytes);
+  const stg_slot_counters twice = counters_of(batch, 0);
+  assert_int_equal(18, twice.rows_touched);
+  assert_int_equal(18, twice.rows_changed);
+  assert_memory_equal(&once.max_update, &twice.max_update, sizeof once.max_update);
+  free(cells);
+  free(before);
+  steer_batch_destroy(batch);
+  steer_bed_destroy(bed);
+  steer_engine_close(engine);
+}
+
 /* A table a turn, with an op set of its own, while this thread steps and applies all the time. */
 static void no_compile_is_on_the_thread_that_applies(void **state) {
   struct steer_env *env = *state;
@@ -321,6 +376,7 @@ int main(void) {
   nvrtc_calls.since_ns = stg_clock_ns();
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_swap_changes_no_bit),
+      cmocka_unit_test(a_swap_changes_no_cell_and_no_count),
       cmocka_unit_test(no_compile_is_on_the_thread_that_applies),
       cmocka_unit_test(a_user_op_is_pending_and_then_there),
       cmocka_unit_test(a_capture_takes_a_kernel_of_all_that_was_declared),

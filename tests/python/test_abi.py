@@ -30,6 +30,7 @@ ENUMS = {
     "STG_LOG_": _abi.LOG_LEVEL,
     "STG_STATE_": _abi.STATE,
     "STG_EPILOGUE_": _abi.EPILOGUE,
+    "STG_PHASE_": _abi.PHASE,
 }
 CONSTANTS = {
     "STG_ROW_UNSTEERED": _abi.ROW_UNSTEERED,

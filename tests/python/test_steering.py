@@ -245,6 +245,134 @@ class Batches(Case):
         self.assertEqual(text, "1 lengths, but 0 chains")
 
 
+class Windows(Case):
+    PROMPT = 5
+
+    def steered(self, window, positions=range(8)):
+        """The positions that are steered, of a prompt of 5 rows and what was generated."""
+        positions = list(positions)
+        table = self.table("f32", hidden=2, windows=True)
+        table.set(0, {0: [("add", np.float32([0, 1]), 1)]}, window)
+        frame = table.frame()
+        frame.step(
+            [0] * len(positions),
+            positions=np.int32(positions),
+            prompt_lens=[self.PROMPT] * len(positions),
+        )
+        rows = frame.apply(0, np.zeros((len(positions), 2), np.float32))
+        return [position for position, row in zip(positions, rows) if row[1] == 1]
+
+    def test_phases_and_bounds(self):
+        window = steergraph.Window
+        for given, wanted in (
+            (None, range(8)),
+            (window(), range(8)),
+            (window("prompt"), range(5)),
+            (window("generation"), range(5, 8)),
+            (window(start=2, stop=4), range(2, 4)),
+            (window(start=-2), range(3, 8)),
+            (window("prompt", stop=-1), range(4)),
+            (window(start=0, stop=1), range(1)),
+        ):
+            with self.subTest(given):
+                self.assertEqual(self.steered(given), list(wanted))
+
+    def test_a_chunk_of_a_prompt_is_a_prompt(self):
+        self.assertEqual(self.steered(steergraph.Window("generation"), [4]), [])
+        self.assertEqual(self.steered(steergraph.Window("generation"), [5]), [5])
+
+    def test_refusals(self):
+        v = np.float32([0, 1])
+        plain = self.table("f32", hidden=2)
+        kind, _ = refusal(plain.set, 0, {0: [("add", v)]}, steergraph.Window("prompt"))
+        self.assertIs(kind, steergraph.NotDeclaredError)
+        table = self.table("f32", hidden=2, windows=True)
+        kind, text = refusal(table.set, 0, {0: [("add", v)]}, steergraph.Window("late"))
+        self.assertEqual(text, "phase is 'late', not one of 'both', 'prompt', 'generation'")
+        kind, _ = refusal(table.set, 0, {0: [("add", v)]}, steergraph.Window(start=4, stop=2))
+        self.assertIs(kind, steergraph.InvalidError)
+        frame = table.frame()
+        self.assertIs(refusal(frame.step, [0])[0], steergraph.InvalidError)
+        kind, text = refusal(frame.step, [0, 0], positions=[1], prompt_lens=[5, 5])
+        self.assertEqual(text, "positions has 1 entries on cpu, for 2 rows of a row_map on cpu")
+        kind, text = refusal(frame.step, [0], positions=np.int64([1]), prompt_lens=[5])
+        self.assertEqual(text, "positions is int64; give int32")
+        kind, text = refusal(table.set, 0, {0: [("add", v)]}, steergraph.Window(start=2**63))
+        self.assertEqual(text, f"start is {2**63}, not in {-(2**63)}..{2**63 - 1}")
+
+
+class Probes(Case):
+    def table_of(self, **declared):
+        return self.table("f32", hidden=2, **declared)
+
+    def test_projections_ahead_of_and_behind_an_edit(self):
+        v = np.float32([0, 1])
+        table = self.table_of(probes=3)
+        probe = steergraph.op
+        chain = [probe("probe", v, column=2), ("add", v, 4), probe("probe", v, column=0)]
+        table.set(0, {0: chain})
+        frame = table.frame()
+        frame.step([0, -1])
+        rows = np.float32([[1, 2], [3, 4]])
+        cells = np.full((2, 5), -7, np.float32)
+        frame.apply(0, rows, probes=cells[:, 1:4])  # rows of it are apart
+        self.assertEqual(rows.tolist(), [[1, 6], [3, 4]])
+        self.assertEqual(cells.tolist(), [[-7, 6, -7, 2, -7], [-7] * 5])
+
+    def test_once_gives_out_too(self):
+        v = np.float32([0, 1])
+        table = self.table_of(probes=1)
+        rows, cells = np.float32([[1, 2], [3, 4]]), np.zeros((2, 1), np.float32)
+        table.once(rows, [1, 1], [None, [("probe", v, 0)]], probes=cells)
+        self.assertEqual(cells.tolist(), [[0], [4]])
+
+    def test_refusals(self):
+        v = np.float32([0, 1])
+        plain = self.table_of()
+        self.assertIs(
+            refusal(plain.set, 0, {0: [("probe", v, 0)]})[0], steergraph.NotDeclaredError
+        )
+        table = self.table_of(probes=2)
+        kind, text = refusal(table.set, 0, {0: [("probe", v, 2)]})
+        self.assertIs(kind, steergraph.NotDeclaredError, text)
+        frame = table.frame()
+        frame.step([0])
+        rows = np.zeros((1, 2), np.float32)
+        self.assertIs(refusal(frame.apply, 0, rows)[0], steergraph.InvalidError)
+        for cells, found in (
+            (np.zeros((1, 3), np.float32), "f32 [1, 3]"),
+            (np.zeros((2, 2), np.float32), "f32 [2, 2]"),
+            (np.zeros((1, 2), np.float16), "f16 [1, 2]"),
+        ):
+            kind, text = refusal(frame.apply, 0, rows, probes=cells)
+            self.assertEqual(text, f"probes is {found}, the apply takes f32 [1, 2]")
+        cells = np.zeros((1, 2), np.float32)
+        cells.flags.writeable = False
+        kind, text = refusal(frame.apply, 0, rows, probes=cells)
+        self.assertEqual(text, "probes is read-only")
+
+
+class Counters(Case):
+    def test_rows_are_counted_until_the_slot_is_cleared(self):
+        v = np.float32([0, 1])
+        table = self.table("f32", hidden=2, layers=2, counters=True)
+        table.set(1, {1: [("projection_cap", v, (None, 3))]})
+        frame = table.frame()
+        frame.step([1, 1, -1])
+        frame.apply(1, np.float32([[0, 2], [0, 5], [0, 9]]))
+        self.assertEqual(table.counters(1, 1), (2, 1, 2.0))
+        self.assertEqual(table.counters(1, 0), steergraph.SlotCounters(0, 0, 0.0))
+        table.clear(1)
+        self.assertEqual(table.counters(1, 1).rows_touched, 0)
+
+    def test_refusals(self):
+        table = self.table("f32", hidden=2, counters=True)
+        self.assertIs(refusal(table.counters, 64, 0)[0], steergraph.CapacityError)
+        self.assertIs(refusal(table.counters, 0, 1)[0], steergraph.InvalidError)
+        plain = self.table("f32", hidden=2)
+        self.assertIs(refusal(plain.counters, 0, 0)[0], steergraph.NotDeclaredError)
+
+
 class Slots(Case):
     def steered(self, table, frame, slot=0):
         frame.step([slot])

@@ -27,6 +27,7 @@ static const struct stg_op *compile(struct stg_arena *arena, const struct stg_op
       .n_require = decl->n_require,
       .body = decl->body,
       .n_body = decl->n_body,
+      .output = decl->output,
   };
   const struct stg_op *op = NULL;
   return stg_op_compile(arena, &source, &op, reterr) == STG_OK ? op : NULL;

@@ -15,6 +15,7 @@ struct test_op {
   const char *params[TEST_OP_MAX_TEXTS];
   const char *require[TEST_OP_MAX_TEXTS];
   const char *body[TEST_OP_MAX_TEXTS];
+  const char *output;
 };
 
 static inline size_t count_texts(const char *const *texts) {
@@ -43,6 +44,7 @@ static inline stg_status compile_op(struct stg_arena *arena, const struct test_o
       .n_require = count_texts(text->require),
       .body = text->body,
       .n_body = count_texts(text->body),
+      .output = text->output,
   };
   return stg_op_compile(arena, &source, ret_op, reterr);
 }

@@ -73,6 +73,8 @@ size_t host_device_modules(void);
 const char *host_device_launched(void);
 struct stg_module;
 void host_device_note_launch(const struct stg_module *module);
+/** Whether the kernels from now on are those of tables with windows. */
+void host_device_windows(bool windows);
 
 /* Between the files. */
 struct stg_steer_args;

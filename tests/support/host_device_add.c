@@ -7,8 +7,24 @@
 
 #define CODE_SCALE_WORD STG_RECORD_PARAM_WORD
 
+static bool has_windows;
+
+void host_device_windows(bool windows) {
+  has_windows = windows;
+}
+
 static const void *at(uint64_t address) {
   return (const void *)(uintptr_t)address;
+}
+
+/* Whether a row is in the window that stands ahead of its record's chains. */
+static bool in_window(const uint32_t *record, const int32_t *map, int64_t row) {
+  const int32_t *place = map + map[2] + (map[3] == 1 ? 2 : 1) * row;
+  const int32_t position = place[0], prompt_len = place[map[3]];
+  const int32_t from = (int32_t)record[1], to = (int32_t)record[2];
+  const uint32_t phase = position < prompt_len ? STG_RECORD_PROMPT : STG_RECORD_GENERATION;
+  return (record[0] & phase) != 0 && position >= (from < 0 ? from + prompt_len : from) &&
+         position < (to < 0 ? to + prompt_len : to);
 }
 
 /* The chain of a row, or NULL: not steered. */
@@ -21,7 +37,11 @@ static const uint32_t *chain_of(const struct stg_steer_args *args, int64_t row) 
   if (row >= map[1] || entry < 0) {
     return NULL;
   }
-  return (const uint32_t *)at(args->records + (uint64_t)16 * (uint32_t)entry) +
+  const uint32_t *record = at(args->records + (uint64_t)16 * (uint32_t)entry);
+  if (has_windows && !in_window(record, map, row)) {
+    return NULL;
+  }
+  return record + (has_windows ? STG_RECORD_HEAD_WORDS : 0) +
          (size_t)args->layer * args->chain_words;
 }
 

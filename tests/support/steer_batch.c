@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "engine/oracle/window.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/dtype.h"
 #include "runtime/device.h"
@@ -56,6 +57,31 @@ static void add_norm(struct steer_batch *batch) {
                 &error);
 }
 
+static size_t probe_bytes(const struct steer_batch *batch) {
+  const int64_t rows = batch->layout.rows + batch->layout.spare_rows + 1;
+  return (size_t)(rows * batch->probe_stride) * sizeof(float);
+}
+
+/* Cells lie a column apart, and a row of them behind the last. */
+static void add_probes(struct steer_batch *batch) {
+  stg_error error = STG_ERROR_INIT;
+  batch->probe_stride = (int64_t)batch->bed->probes + 1;
+  batch->probes = (float *)(void *)new_image(probe_bytes(batch), WRITE_PATTERN);
+  batch->probes_result = (float *)(void *)new_image(probe_bytes(batch), READ_PATTERN);
+  expect_status(STG_OK,
+                stg_mem_alloc(batch->bed->engine, probe_bytes(batch), &batch->on_probes, &error),
+                &error);
+}
+
+float steer_batch_cell(const struct steer_batch *batch, int64_t row, uint32_t column) {
+  return batch->probes_result[row * batch->probe_stride + column];
+}
+
+bool steer_batch_cell_untouched(const struct steer_batch *batch, int64_t row, uint32_t column) {
+  const int64_t cell = row * batch->probe_stride + column;
+  return stg_f32_bits(batch->probes[cell]) == stg_f32_bits(batch->probes_result[cell]);
+}
+
 struct steer_batch *steer_batch_create(struct steer_bed *bed, const struct steer_layout *layout) {
   struct steer_batch *batch = stg_calloc(1, sizeof *batch);
   assert_non_null(batch);
@@ -81,12 +107,19 @@ struct steer_batch *steer_batch_create(struct steer_bed *bed, const struct steer
   if (bed->norm) {
     add_norm(batch);
   }
+  if (bed->probes > 0) {
+    add_probes(batch);
+  }
   if (layout->out_of_place) {
     batch->out = new_image(batch->image_bytes, WRITE_PATTERN);
     batch->on_out = on_device(batch);
   }
   batch->row_map = stg_calloc((size_t)layout->rows + 1, sizeof *batch->row_map);
+  batch->positions = stg_calloc((size_t)layout->rows + 1, sizeof *batch->positions);
+  batch->prompt_lens = stg_calloc((size_t)layout->rows + 1, sizeof *batch->prompt_lens);
   assert_non_null(batch->row_map);
+  assert_non_null(batch->positions);
+  assert_non_null(batch->prompt_lens);
   steer_batch_map(batch, 0, layout->rows, STG_ROW_UNSTEERED);
   return batch;
 }
@@ -96,6 +129,9 @@ void steer_batch_destroy(struct steer_batch *batch) {
   stg_mem_free(batch->bed->engine, batch->on_residual);
   stg_mem_free(batch->bed->engine, batch->on_out);
   stg_mem_free(batch->bed->engine, batch->on_weight);
+  stg_mem_free(batch->bed->engine, batch->on_probes);
+  stg_free(batch->probes);
+  stg_free(batch->probes_result);
   stg_free(batch->hidden);
   stg_free(batch->residual);
   stg_free(batch->out);
@@ -103,6 +139,8 @@ void steer_batch_destroy(struct steer_batch *batch) {
   stg_free(batch->result);
   stg_free(batch->residual_result);
   stg_free(batch->row_map);
+  stg_free(batch->positions);
+  stg_free(batch->prompt_lens);
   stg_free(batch);
 }
 
@@ -142,6 +180,24 @@ void steer_batch_map(struct steer_batch *batch, int64_t from, int64_t to, int32_
   }
 }
 
+void steer_batch_place(struct steer_batch *batch, int64_t from, int64_t to, int32_t position,
+                       int32_t prompt_len) {
+  for (int64_t r = from; r < to; r++) {
+    batch->positions[r] = position + (int32_t)(r - from);
+    batch->prompt_lens[r] = prompt_len;
+  }
+}
+
+bool steer_batch_is_steered(const struct steer_batch *batch, int64_t row) {
+  const int32_t slot = batch->row_map[row];
+  if (slot < 0 || batch->chains[slot].n_ops == 0) {
+    return false;
+  }
+  const stg_window *window = &batch->window[slot];
+  return stg_oracle_in_window(window->struct_size != 0 ? window : NULL, batch->positions[row],
+                              batch->prompt_lens[row]);
+}
+
 static void fill_image(const struct steer_batch *batch, unsigned char *image, uint64_t seed,
                        uint64_t stream, float scale) {
   const size_t n = (size_t)batch->bed->hidden_size;
@@ -175,6 +231,13 @@ void steer_batch_send(struct steer_batch *batch) {
   send_image(batch, batch->on_hidden, batch->hidden);
   send_image(batch, batch->on_residual, batch->residual);
   send_image(batch, batch->on_out, batch->out);
+  if (batch->probes != NULL) {
+    stg_error error = STG_ERROR_INIT;
+    expect_status(STG_OK,
+                  stg_mem_upload(batch->bed->engine, batch->on_probes, batch->probes,
+                                 probe_bytes(batch), &error),
+                  &error);
+  }
   if (batch->weight != NULL) {
     stg_error error = STG_ERROR_INIT;
     expect_status(STG_OK,
@@ -186,6 +249,7 @@ void steer_batch_send(struct steer_batch *batch) {
 
 void steer_batch_note(struct steer_batch *batch) {
   memcpy(batch->chains, batch->bed->shown[batch->layer], sizeof batch->chains);
+  memcpy(batch->window, batch->bed->window, sizeof batch->window);
 }
 
 void steer_batch_step(struct steer_batch *batch) {
@@ -196,6 +260,8 @@ void steer_batch_step(struct steer_batch *batch) {
       .row_map = batch->row_map,
       .requests = batch->requests,
       .longest = batch->longest,
+      .positions = batch->bed->windows ? batch->positions : NULL,
+      .prompt_lens = batch->bed->windows ? batch->prompt_lens : NULL,
   };
   expect_status(STG_OK, stg_steer_step(batch->frame, &step, batch->stream, &error), &error);
   steer_batch_note(batch);
@@ -214,6 +280,8 @@ stg_apply steer_batch_args(const struct steer_batch *batch) {
       .residual = base_of(batch, batch->on_residual),
       .row_stride = batch->layout.row_stride,
       .weight = base_of(batch, batch->on_weight),
+      .probes = batch->on_probes,
+      .probe_stride = batch->probe_stride,
   };
 }
 
@@ -267,8 +335,29 @@ static void fetch_written(const struct steer_batch *batch, const void *memory,
   }
 }
 
+/* Fetch the cells. Those beside the columns and behind the rows are nobody's. */
+static void fetch_probes(const struct steer_batch *batch) {
+  stg_error error = STG_ERROR_INIT;
+  expect_status(STG_OK,
+                stg_mem_download(batch->bed->engine, batch->probes_result, batch->on_probes,
+                                 probe_bytes(batch), &error),
+                &error);
+  const int64_t cells = (int64_t)(probe_bytes(batch) / sizeof(float));
+  for (int64_t cell = 0; cell < cells; cell++) {
+    const int64_t r = cell / batch->probe_stride;
+    const uint32_t k = (uint32_t)(cell % batch->probe_stride);
+    const bool own = r < batch->layout.rows && k < batch->bed->probes;
+    if (!own && !steer_batch_cell_untouched(batch, r, k)) {
+      fail_msg("cell %u of row %lld was written", k, (long long)r);
+    }
+  }
+}
+
 void steer_batch_fetch(struct steer_batch *batch) {
   wait_for(batch);
+  if (batch->probes != NULL) {
+    fetch_probes(batch);
+  }
   if (batch->bed->norm) {
     fetch_written(batch, batch->on_residual, batch->residual, batch->residual_result);
   } else if (batch->residual != NULL) {
@@ -315,8 +404,10 @@ static void fail_with(const struct steer_batch *batch, const struct stg_oracle_r
            layout->out_of_place ? " out of place" : "", batch->longest,
            (unsigned long long)report->violations, (long long)report->first_row,
            batch->row_map[report->first_row], (long long)report->first_element,
-           report->first_in_residual ? " of the residual" : "", report->worst_ratio,
-           report->max_abs_err);
+           report->first_in_residual ? " of the residual"
+           : report->first_in_probes ? " of the probes"
+                                     : "",
+           report->worst_ratio, report->max_abs_err);
 }
 
 struct stg_oracle_report steer_batch_check(struct steer_batch *batch) {
@@ -327,7 +418,7 @@ struct stg_oracle_report steer_batch_check(struct steer_batch *batch) {
   assert_non_null(chains);
   for (int64_t r = 0; r < rows; r++) {
     const int32_t slot = batch->row_map[r];
-    chains[r] = slot >= 0 && batch->chains[slot].n_ops == 0 ? STG_ROW_UNSTEERED : slot;
+    chains[r] = slot >= 0 && !steer_batch_is_steered(batch, r) ? STG_ROW_UNSTEERED : slot;
     if (slot == STG_ROW_PADDING && batch->out != NULL) {
       /* fetch has compared it with what was there; the oracle compares with hidden */
       memcpy(steer_batch_row(batch, batch->result, r), steer_batch_row(batch, batch->hidden, r),
@@ -348,6 +439,10 @@ struct stg_oracle_report steer_batch_check(struct steer_batch *batch) {
       .epsilon = batch->bed->epsilon,
       .residual_after =
           batch->residual_result != NULL ? batch->residual_result + batch->base_bytes : NULL,
+      .n_probes = batch->bed->probes,
+      .probe_stride = batch->probe_stride,
+      .probes_before = batch->probes,
+      .probes_after = batch->probes_result,
   };
   expect_status(STG_OK, stg_oracle_check(&oracle, &report, &error), &error);
   stg_free(chains);

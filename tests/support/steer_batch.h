@@ -27,6 +27,8 @@ struct steer_batch {
   uint32_t layer;
   uint32_t requests, longest; /* of the step; 0: by the row map */
   int32_t *row_map;           /* all -1 at first */
+  int32_t *positions;         /* of the rows, 0 at first; sent where the bed has windows */
+  int32_t *prompt_lens;
   size_t unit_bytes, row_bytes, stride_bytes;
   size_t base_bytes; /* of the first row in an image */
   size_t image_bytes;
@@ -36,7 +38,12 @@ struct steer_batch {
   unsigned char *residual_result;         /* the same of the residual, with an epilogue */
   void *on_hidden, *on_residual, *on_out; /* the images on the device */
   void *on_weight;
+  int64_t probe_stride; /* elements: the bed's columns, and one that nobody owns */
+  float *probes,
+      *probes_result; /* [rows, probe_stride] as sent and as they came back; NULL: none */
+  void *on_probes;
   struct stg_oracle_chain chains[STEER_BED_SLOTS]; /* what the rows' slots meant at the step */
+  stg_window window[STEER_BED_SLOTS];
 };
 
 struct steer_batch *steer_batch_create(struct steer_bed *bed, const struct steer_layout *layout);
@@ -55,6 +62,17 @@ double steer_batch_dot(const struct steer_batch *batch, unsigned char *image, in
                        stg_vector vector);
 /** Give rows [from, to) a slot, -1 or -2. */
 void steer_batch_map(struct steer_batch *batch, int64_t from, int64_t to, int32_t slot);
+
+/** Let rows [from, to) be a sequence from `position` on, behind a prompt of `prompt_len` rows. */
+void steer_batch_place(struct steer_batch *batch, int64_t from, int64_t to, int32_t position,
+                       int32_t prompt_len);
+/** Whether the slot of row r acts on it, as the slot was at the step. */
+bool steer_batch_is_steered(const struct steer_batch *batch, int64_t row);
+
+/** What row r's cell came back as. */
+float steer_batch_cell(const struct steer_batch *batch, int64_t row, uint32_t column);
+/** Whether it has the bytes that went in. */
+bool steer_batch_cell_untouched(const struct steer_batch *batch, int64_t row, uint32_t column);
 
 /* The steps of a run, for tests that issue them one by one. */
 void steer_batch_send(struct steer_batch *batch);

@@ -26,6 +26,8 @@ struct steer_bed *steer_bed_on(struct steer_env *env, stg_engine *engine,
   bed->pair = desc->state == STG_STATE_HIDDEN_PLUS_RESIDUAL;
   bed->norm = desc->epilogue == STG_EPILOGUE_ADD_RMSNORM;
   bed->epsilon = desc->epsilon;
+  bed->windows = desc->windows;
+  bed->probes = desc->probes;
   bed->max_slots = desc->max_slots != 0 ? desc->max_slots : STEER_BED_SLOTS;
   assert_true(bed->max_slots <= STEER_BED_SLOTS && desc->layers <= STEER_BED_LAYERS);
   expect_status(STG_OK, stg_steer_create(engine, &sized, &bed->steer, &error), &error);
@@ -128,6 +130,7 @@ struct stg_oracle_chain steer_bed_chain(struct steer_bed *bed, const stg_op_call
 }
 
 static void hide(struct steer_bed *bed, uint32_t slot) {
+  bed->window[slot] = (stg_window){0};
   for (size_t layer = 0; layer < STEER_BED_LAYERS; layer++) {
     bed->shown[layer][slot] = (struct stg_oracle_chain){0};
   }
@@ -146,6 +149,19 @@ void steer_bed_set_layers(struct steer_bed *bed, uint32_t slot, const stg_chain 
 void steer_bed_set(struct steer_bed *bed, uint32_t slot, const stg_op_call *calls, size_t n_calls) {
   const stg_chain chain = {.layer = 0, .ops = calls, .n_ops = n_calls};
   steer_bed_set_layers(bed, slot, &chain, 1);
+}
+
+void steer_bed_set_window(struct steer_bed *bed, uint32_t slot, const stg_op_call *calls,
+                          size_t n_calls, const stg_window *window) {
+  const stg_chain chain = {.layer = 0, .ops = calls, .n_ops = n_calls};
+  stg_error error = STG_ERROR_INIT;
+  stg_window sized = *window;
+  sized.struct_size = sizeof sized;
+  expect_status(STG_OK, stg_steer_slot_set_windowed(bed->steer, slot, &chain, 1, &sized, &error),
+                &error);
+  hide(bed, slot);
+  bed->shown[0][slot] = steer_bed_chain(bed, calls, n_calls);
+  bed->window[slot] = sized;
 }
 
 void steer_bed_clear(struct steer_bed *bed, uint32_t slot) {
@@ -192,4 +208,8 @@ stg_op_call steer_keep_norm(stg_vector v, float scale) {
 
 stg_op_call steer_scale(float scale) {
   return with_scale("scale_norm", 0, scale);
+}
+
+stg_op_call steer_probe(stg_vector v, uint32_t column) {
+  return with_scale("probe", v, (float)column);
 }

@@ -26,7 +26,9 @@ struct steer_bed {
   int64_t hidden_size;
   stg_dtype dtype, bank_dtype;
   bool pair;
-  bool norm; /* the table has the epilogue */
+  bool norm;       /* the table has the epilogue */
+  bool windows;    /* it takes positions */
+  uint32_t probes; /* columns */
   float epsilon;
   uint32_t max_slots;
   stg_steer *steer;
@@ -35,6 +37,7 @@ struct steer_bed {
   size_t n_vectors;
   struct steer_bed_vector vectors[STEER_BED_VECTORS];
   struct stg_oracle_chain shown[STEER_BED_LAYERS][STEER_BED_SLOTS]; /* n_ops 0: not steered */
+  stg_window window[STEER_BED_SLOTS];                               /* struct_size 0: everywhere */
 };
 
 /** The table of `desc` on the group's engine, struct_size set here. */
@@ -58,6 +61,9 @@ const double *steer_bed_wide(const struct steer_bed *bed, stg_vector vector);
 void steer_bed_set(struct steer_bed *bed, uint32_t slot, const stg_op_call *calls, size_t n_calls);
 void steer_bed_set_layers(struct steer_bed *bed, uint32_t slot, const stg_chain *chains,
                           size_t n_chains);
+/** One chain at layer 0, in a window. */
+void steer_bed_set_window(struct steer_bed *bed, uint32_t slot, const stg_op_call *calls,
+                          size_t n_calls, const stg_window *window);
 void steer_bed_clear(struct steer_bed *bed, uint32_t slot);
 /** Change parameters of one op. */
 void steer_bed_params(struct steer_bed *bed, uint32_t slot, uint32_t layer, size_t op,
@@ -73,5 +79,6 @@ stg_op_call steer_ablate(stg_vector v, float scale);
 stg_op_call steer_cap_max(stg_vector v, float max);
 stg_op_call steer_keep_norm(stg_vector v, float scale);
 stg_op_call steer_scale(float scale);
+stg_op_call steer_probe(stg_vector v, uint32_t column);
 
 #endif

@@ -25,6 +25,14 @@ int steer_slots_cases(CMFixtureFunction open);
 int steer_epilogue_cases(CMFixtureFunction open);
 /** A row's bits depend on the row and its chain alone, behind the epilogue too. */
 int steer_epilogue_invariance_cases(CMFixtureFunction open);
+/** Slots that act in a phase or at some positions alone. */
+int steer_windows_cases(CMFixtureFunction open);
+/** Windows and positions that cannot be. */
+int steer_window_refusal_cases(CMFixtureFunction open);
+/** What is counted of each slot's rows. */
+int steer_counters_cases(CMFixtureFunction open);
+/** What ops read of a row and give out. */
+int steer_probes_cases(CMFixtureFunction open);
 /** What is refused, and that nothing happens then. */
 int steer_refusal_cases(CMFixtureFunction open);
 

@@ -196,6 +196,9 @@ static void chain8_has_eight_ops_in_every_chain_and_every_builtin(void **state) 
   }
   for (size_t i = 0; i < stg_builtin_op_count(); i++) {
     bool used = false;
+    if (strcmp(stg_builtin_op(i)->stem, "probe") == 0) {
+      continue; /* it edits nothing */
+    }
     for (size_t k = 0; k < 8; k++) {
       used = used || strcmp(w.slots[0].chains[0].ops[k].op, stg_builtin_op(i)->stem) == 0;
     }
@@ -229,12 +232,38 @@ static void user_op_declares_its_own_op(void **state) {
   stg_workload_finish(&w);
 }
 
+static void window_cuts_a_prompt_and_has_every_kind(void **state) {
+  (void)state;
+  struct stg_workload w = load("steer_window");
+  assert_int_equal(w.n_slots, 3);
+  assert_int_equal(w.slots[0].window->phase, STG_SPEC_PHASE_PROMPT);
+  assert_true(w.slots[1].window->from == -16 && !w.slots[1].window->has_to);
+  assert_true(w.slots[2].window->to == 160 && !w.slots[2].window->has_from);
+  assert_int_equal(w.requests[0].rows, w.requests[1].position);
+  assert_int_equal(w.requests[1].prompt_len, w.requests[1].position + 1);
+  assert_true(every_slot_is_used(&w));
+  stg_workload_finish(&w);
+}
+
+static void probe_reads_before_and_behind_an_edit(void **state) {
+  (void)state;
+  struct stg_workload w = load("steer_probe");
+  const struct stg_spec_chain *chain = &w.slots[0].chains[0];
+  assert_int_equal(chain->n_ops, 3);
+  assert_string_equal(chain->ops[0].op, "probe");
+  assert_string_equal(chain->ops[1].op, "projection_cap");
+  assert_string_equal(chain->ops[2].op, "probe");
+  assert_true(every_slot_is_used(&w));
+  stg_workload_finish(&w);
+}
+
 /* Every vector of every example can be read and, where the workload wants it, normalised. */
 static void vectors_of_all_examples_can_be_read(void **state) {
   (void)state;
-  static const char *const names[] = {
-      "steer_mixed", "steer_uniform", "steer_decode", "steer_step",    "steer_ragged",
-      "steer_pair",  "steer_chain8",  "steer_files",  "steer_user_op", "steer_norm"};
+  static const char *const names[] = {"steer_mixed",  "steer_uniform", "steer_decode",
+                                      "steer_step",   "steer_ragged",  "steer_pair",
+                                      "steer_chain8", "steer_files",   "steer_user_op",
+                                      "steer_norm",   "steer_window",  "steer_probe"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     struct stg_workload w = load(names[i]);
     float *values = stg_malloc((size_t)w.hidden_size * sizeof *values);
@@ -264,6 +293,8 @@ int main(void) {
       cmocka_unit_test(chain8_has_eight_ops_in_every_chain_and_every_builtin),
       cmocka_unit_test(files_fills_its_rows_from_a_tensor),
       cmocka_unit_test(user_op_declares_its_own_op),
+      cmocka_unit_test(window_cuts_a_prompt_and_has_every_kind),
+      cmocka_unit_test(probe_reads_before_and_behind_an_edit),
       cmocka_unit_test(vectors_of_all_examples_can_be_read),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -99,6 +99,54 @@ static void keeps_a_given_code_and_copies_every_name(void **state) {
   stg_arena_finish(&arena);
 }
 
+static void an_output_is_a_scalar_with_a_column(void **state) {
+  (void)state;
+  static const struct {
+    struct test_op text;
+    const char *message;
+  } cases[] = {
+      {{.vectors = {"v"}, .output = "dot(h, v)"},
+       "test.json: output: it needs a parameter 'column', which says where it goes"},
+      {{.vectors = {"v"}, .params = {"column"}, .output = "h + v"},
+       "test.json: output: column 3: an output is a scalar, not a vector; write dot(h, v) or "
+       "c ? 1 : 0"},
+      {{.vectors = {"v"}, .params = {"column"}, .output = "1 < 2"},
+       "test.json: output: column 3: an output is a scalar, not a condition; write dot(h, v) or "
+       "c ? 1 : 0"},
+      {{.params = {"column"}, .body = {"h = h"}, .output = "1"},
+       "test.json: output: an op has a body or an output, not both; write two ops"},
+      {{.params = {"column"}, .output = "dot(h, w)"},
+       "test.json: output: column 8: unknown name 'w'; names, parameters and vectors are declared "
+       "first"},
+  };
+  for (size_t i = 0; i < COUNT(cases); i++) {
+    struct stg_arena arena = {0};
+    const struct stg_op *op = NULL;
+    stg_error err = STG_ERROR_INIT;
+    assert_int_equal(compile_op(&arena, &cases[i].text, &op, &err), STG_E_FORMAT);
+    assert_string_equal(err.message, cases[i].message);
+    stg_arena_finish(&arena);
+  }
+}
+
+static void the_column_belongs_to_the_hash(void **state) {
+  (void)state;
+  struct stg_arena arena = {0};
+  const struct test_op first = {
+      .vectors = {"v"}, .params = {"column", "x"}, .output = "x * dot(h, v)"};
+  const struct test_op second = {
+      .vectors = {"v"}, .params = {"x", "column"}, .output = "x * dot(h, v)"};
+  const struct stg_op *ops[2] = {NULL, NULL};
+  assert_int_equal(compile_op(&arena, &first, &ops[0], NULL), STG_OK);
+  assert_int_equal(compile_op(&arena, &second, &ops[1], NULL), STG_OK);
+  assert_true(ops[0]->has_output && ops[1]->has_output);
+  assert_int_equal(ops[0]->column, 0);
+  assert_int_equal(ops[1]->column, 1);
+  assert_string_equal(ops[0]->canonical, "out[p0] = p1 * dot(h, v0)\n");
+  assert_false(stg_key_equal(ops[0]->body_hash, ops[1]->body_hash));
+  stg_arena_finish(&arena);
+}
+
 static void a_nan_default_is_refused(void **state) {
   (void)state;
   struct stg_arena arena = {0};
@@ -317,6 +365,8 @@ int main(void) {
       cmocka_unit_test(names_and_spacing_do_not_change_the_hash),
       cmocka_unit_test(unused_vectors_and_parameters_change_the_hash),
       cmocka_unit_test(keeps_a_given_code_and_copies_every_name),
+      cmocka_unit_test(an_output_is_a_scalar_with_a_column),
+      cmocka_unit_test(the_column_belongs_to_the_hash),
       cmocka_unit_test(a_nan_default_is_refused),
       cmocka_unit_test(sorts_builtins_by_name_before_user_ops_by_hash),
       cmocka_unit_test(checks_parameter_values_against_the_declaration),

@@ -113,16 +113,22 @@ static void rejects_what_is_not_a_definition(void **state) {
   }
 }
 
-static void refuses_an_output_as_not_supported(void **state) {
+static void an_op_has_a_body_or_an_output(void **state) {
   (void)state;
   struct stg_arena arena = {0};
   const struct stg_op_decl *op = NULL;
   stg_error err = STG_ERROR_INIT;
   stg_status status =
       parse(&arena, "{\"op\": \"x\", \"vectors\": [\"v\"], \"output\": \"dot(h, v)\"}", &op, &err);
-  assert_int_equal(status, STG_E_UNSUPPORTED);
-  assert_string_equal(err.message, "ops/x.json: output: ops with an output are not supported by "
-                                   "this version; leave it out");
+  assert_int_equal(status, STG_OK);
+  assert_string_equal(op->output, "dot(h, v)");
+  assert_int_equal(op->n_body, 0);
+  status = parse(&arena, "{\"op\": \"x\", \"body\": [\"h = h\"], \"output\": \"1\"}", &op, &err);
+  assert_int_equal(status, STG_E_FORMAT);
+  assert_string_equal(err.message, "ops/x.json: 'body' and 'output'; an op has one of them");
+  status = parse(&arena, "{\"op\": \"x\", \"output\": [\"1\"]}", &op, &err);
+  assert_int_equal(status, STG_E_FORMAT);
+  assert_string_equal(err.message, "ops/x.json: output: expected a string, found an array");
   stg_arena_finish(&arena);
 }
 
@@ -157,7 +163,8 @@ static void bounds_the_statements_and_their_text(void **state) {
   }
   stg_strbuf_str(&text, "\"]}");
   assert_int_equal(parse(&arena, stg_strbuf_text(&text), &op, &err), STG_E_FORMAT);
-  assert_string_equal(err.message, "ops/x.json: 4101 bytes of 'body' and 'require'; at most 4096");
+  assert_string_equal(err.message,
+                      "ops/x.json: 4101 bytes of statements and 'require'; at most 4096");
   stg_strbuf_finish(&text);
   stg_arena_finish(&arena);
 }
@@ -166,8 +173,8 @@ static void embeds_the_builtins_in_the_order_of_their_codes(void **state) {
   (void)state;
   static const char *const names[] = {"add",           "ablation",         "projection_cap",
                                       "add_keep_norm", "add_norm_matched", "gated_add",
-                                      "swap",          "scale_norm"};
-  static const size_t vectors[] = {1, 1, 1, 1, 1, 2, 2, 0};
+                                      "swap",          "scale_norm",       "probe"};
+  static const size_t vectors[] = {1, 1, 1, 1, 1, 2, 2, 0, 1};
   struct stg_arena arena = {0};
   assert_int_equal(stg_builtin_op_count(), sizeof names / sizeof *names);
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -177,16 +184,15 @@ static void embeds_the_builtins_in_the_order_of_their_codes(void **state) {
     assert_string_equal(stg_builtin_op(i)->stem, names[i]);
     assert_int_equal(op->n_vectors, vectors[i]);
     assert_non_null(strstr(op->file, names[i]));
-    assert_true(stg_op_name_is_builtin(names[i]) && stg_op_name_is_reserved(names[i]));
+    assert_true(stg_op_name_is_builtin(names[i]));
   }
   stg_arena_finish(&arena);
 }
 
-static void reserves_probe_without_having_it(void **state) {
+static void other_names_are_free(void **state) {
   (void)state;
-  assert_true(stg_op_name_is_reserved("probe"));
-  assert_false(stg_op_name_is_builtin("probe"));
-  assert_false(stg_op_name_is_reserved("soft_cap"));
+  assert_false(stg_op_name_is_builtin("soft_cap"));
+  assert_false(stg_op_name_is_builtin("Add"));
 }
 
 static void reports_every_failed_allocation_and_leaks_nothing(void **state) {
@@ -213,10 +219,10 @@ int main(void) {
       cmocka_unit_test(reads_a_whole_definition),
       cmocka_unit_test(needs_only_a_name_and_a_body),
       cmocka_unit_test(rejects_what_is_not_a_definition),
-      cmocka_unit_test(refuses_an_output_as_not_supported),
+      cmocka_unit_test(an_op_has_a_body_or_an_output),
       cmocka_unit_test(bounds_the_statements_and_their_text),
       cmocka_unit_test(embeds_the_builtins_in_the_order_of_their_codes),
-      cmocka_unit_test(reserves_probe_without_having_it),
+      cmocka_unit_test(other_names_are_free),
       cmocka_unit_test(reports_every_failed_allocation_and_leaks_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

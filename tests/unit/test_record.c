@@ -98,6 +98,34 @@ static void the_device_form_is_what_the_kernel_reads(void **state) {
   close_fixture(&f);
 }
 
+static void a_window_stands_ahead_of_the_chains(void **state) {
+  (void)state;
+  struct fixture f;
+  open_fixture(&f, true);
+  f.decl.windows = true;
+  const stg_op_call call = add_call(&f, 4, -3);
+  const stg_chain chain = {.layer = 1, .ops = &call, .n_ops = 1};
+  const struct stg_window_rule rule = {.phases = STG_RECORD_GENERATION, .from = -7, .to = 12};
+  const struct stg_record_source source = {&chain, 1, &rule, 3};
+  struct stg_record *record = NULL;
+  stg_error error = STG_ERROR_INIT;
+  assert_int_equal(STG_OK, stg_record_create(&f.store, &source, &record, &error));
+  assert_int_equal(record->words,
+                   STG_RECORD_HEAD_WORDS + (size_t)record->chain_words * f.decl.layers);
+  uint32_t *words = stg_calloc(record->words, sizeof *words);
+  assert_non_null(words);
+  stg_record_encode(record, words);
+  assert_int_equal(STG_RECORD_GENERATION, words[0]);
+  assert_int_equal((uint32_t)-7, words[1]);
+  assert_int_equal(12, words[2]);
+  assert_int_equal(3, words[3]);
+  assert_int_equal(0, words[STG_RECORD_HEAD_WORDS]); /* no chain at layer 0 */
+  assert_int_equal(1U | 1U << 8, words[STG_RECORD_HEAD_WORDS + record->chain_words]);
+  stg_free(words);
+  stg_record_unref(&f.store, record);
+  close_fixture(&f);
+}
+
 static void a_norm_wants_every_dot(void **state) {
   (void)state;
   struct fixture f;
@@ -181,7 +209,9 @@ static void a_record_that_fails_gives_everything_back(void **state) {
   calls[1].vectors[1] = 999;
   const stg_chain chains[] = {{.layer = 0, .ops = calls, .n_ops = 1},
                               {.layer = 1, .ops = calls, .n_ops = 2}};
-  assert_int_equal(STG_E_NOT_FOUND, stg_record_create(&f.store, chains, 2, &record, &error));
+  assert_int_equal(STG_E_NOT_FOUND,
+                   stg_record_create(&f.store, &(struct stg_record_source){chains, 2, NULL, 0},
+                                     &record, &error));
   assert_string_equal(
       "chains[1]: ops[1]: gated_add: vector 'v': vector: id 999 is not interned, or "
       "was released",
@@ -201,11 +231,16 @@ static void more_chains_than_layers_are_refused_by_their_count(void **state) {
   stg_error error = STG_ERROR_INIT;
   const stg_op_call call = add_call(&f, 0, 1);
   const stg_chain chain = {.ops = &call, .n_ops = 1};
-  assert_int_equal(STG_E_INVALID, stg_record_create(&f.store, &chain, SIZE_MAX, &record, &error));
+  assert_int_equal(STG_E_INVALID,
+                   stg_record_create(&f.store,
+                                     &(struct stg_record_source){&chain, SIZE_MAX, NULL, 0},
+                                     &record, &error));
   assert_string_equal("18446744073709551615 chains, more than the 4 layers declared; give one per "
                       "layer",
                       error.message);
-  assert_int_equal(STG_E_INVALID, stg_record_create(&f.store, &chain, 5, &record, &error));
+  assert_int_equal(STG_E_INVALID,
+                   stg_record_create(&f.store, &(struct stg_record_source){&chain, 5, NULL, 0},
+                                     &record, &error));
   assert_null(record);
   close_fixture(&f);
 }
@@ -219,7 +254,8 @@ static void a_full_pool_is_a_status_and_gives_everything_back(void **state) {
   stg_error error = STG_ERROR_INIT;
   const stg_op_call call = add_call(&f, 0, 1);
   const stg_chain chain = {.ops = &call, .n_ops = 1};
-  while (stg_record_create(&f.store, &chain, 1, &record, &error) == STG_OK) {
+  while (stg_record_create(&f.store, &(struct stg_record_source){&chain, 1, NULL, 0}, &record,
+                           &error) == STG_OK) {
     assert_true(n < 64);
     records[n++] = record;
     record = NULL;
@@ -246,7 +282,8 @@ static void expect_clean_failures(bool device) {
     stg_error error = STG_ERROR_INIT;
     assert_true(nth < 200);
     stg_alloc_fail_at(nth);
-    stg_status status = stg_record_create(&f.store, &chain, 1, &record, &error);
+    stg_status status = stg_record_create(&f.store, &(struct stg_record_source){&chain, 1, NULL, 0},
+                                          &record, &error);
     stg_alloc_fail_at(0);
     if (status != STG_OK) {
       failures++;
@@ -273,6 +310,7 @@ int main(void) {
       cmocka_unit_test(chains_are_found_by_layer_in_any_order),
       cmocka_unit_test(parameters_left_out_take_their_defaults),
       cmocka_unit_test(the_device_form_is_what_the_kernel_reads),
+      cmocka_unit_test(a_window_stands_ahead_of_the_chains),
       cmocka_unit_test(a_norm_wants_every_dot),
       cmocka_unit_test(no_chains_are_a_record_without_memory),
       cmocka_unit_test(the_digest_does_not_depend_on_the_order_of_layers),

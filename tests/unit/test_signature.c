@@ -137,6 +137,18 @@ static void text_has_its_fields_in_a_fixed_order(void **state) {
                       "bank=f32 state=hidden+residual | tile=decode epilogue=none windows=0 "
                       "counters=0 probes=0",
                       text);
+  f.signature.windows = true;
+  print(&f.signature, text, sizeof text);
+  assert_non_null(strstr(text, " epilogue=none windows=1 counters=0 probes=0"));
+  f.signature.windows = false;
+  f.signature.probes = true;
+  print(&f.signature, text, sizeof text);
+  assert_non_null(strstr(text, " epilogue=none windows=0 counters=0 probes=1"));
+  f.signature.probes = false;
+  f.signature.counters = true;
+  print(&f.signature, text, sizeof text);
+  assert_non_null(strstr(text, " epilogue=none windows=0 counters=1 probes=0"));
+  f.signature.counters = false;
   f.signature.epilogue = STG_EPILOGUE_ADD_RMSNORM;
   print(&f.signature, text, sizeof text);
   assert_string_equal("steer v1 | ops=add,projection_cap chain<=16 | hidden=4096 dtype=bf16 "

@@ -84,7 +84,7 @@ static void every_part_of_the_geometry_changes_the_text(void **state) {
   (void)state;
   struct stg_arena arena = {0};
   const struct stg_op *ops[] = {must_find(&arena, "add"), must_find(&arena, "swap")};
-  struct stg_steer_geometry variants[8];
+  struct stg_steer_geometry variants[11];
   struct stg_strbuf texts[COUNT(variants)];
   struct stg_launch_rule rule;
   for (size_t i = 0; i < COUNT(variants); i++) {
@@ -98,6 +98,9 @@ static void every_part_of_the_geometry_changes_the_text(void **state) {
   variants[6].n_ops = 1;
   variants[7].pair = true;
   variants[7].epilogue = true;
+  variants[8].windows = true;
+  variants[9].probes = true;
+  variants[10].counters = true;
 
   for (size_t i = 0; i < COUNT(variants); i++) {
     texts[i] = must_generate(&variants[i], &rule);

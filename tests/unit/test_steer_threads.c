@@ -120,9 +120,62 @@ static void slots_of_a_host_and_one_shots_do_not_mix(void **state) {
   }
 }
 
+/* A frame of its own over slot 0 of a table that counts; reads the counters meanwhile. */
+static void *steer_and_read(void *user) {
+  stg_steer *steer = user;
+  const int32_t map[] = {0, -1};
+  const stg_step step = {.struct_size = sizeof step, .rows = 2, .row_map = map};
+  stg_slot_counters counters = {.struct_size = sizeof counters};
+  stg_frame *frame = NULL;
+  uint64_t before = 0;
+  uintptr_t wrong = stg_frame_create(steer, &frame, NULL) == STG_OK ? 0 : 1;
+  for (int i = 0; i < ROUNDS && wrong == 0; i++) {
+    float rows[2][HIDDEN] = {{0}};
+    const stg_apply apply = {.struct_size = sizeof apply, .hidden = rows};
+    bool ok = stg_steer_step(frame, &step, NULL, NULL) == STG_OK &&
+              stg_steer_apply(frame, &apply, NULL, NULL) == STG_OK &&
+              stg_steer_counters(steer, 0, 0, NULL, &counters, NULL) == STG_OK &&
+              counters.rows_touched > before && counters.rows_touched <= 3 * (uint64_t)ROUNDS;
+    before = counters.rows_touched;
+    wrong += ok ? 0 : 1;
+  }
+  stg_frame_destroy(frame);
+  return (void *)wrong;
+}
+
+static void frames_of_several_threads_count_every_row(void **state) {
+  struct crowd *crowd = *state;
+  const stg_steer_desc desc = {.struct_size = sizeof desc,
+                               .hidden_size = HIDDEN,
+                               .dtype = STG_F32,
+                               .max_slots = 1,
+                               .counters = true};
+  const stg_op_call call = add_ones(crowd, 2);
+  const stg_chain chain = {.ops = &call, .n_ops = 1};
+  stg_slot_counters counters = {.struct_size = sizeof counters};
+  stg_steer *steer = NULL;
+  pthread_t threads[3];
+  assert_int_equal(STG_OK, stg_steer_create(crowd->engine, &desc, &steer, NULL));
+  assert_int_equal(STG_OK, stg_steer_slot_set(steer, 0, &chain, 1, NULL));
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(0, pthread_create(&threads[i], NULL, steer_and_read, steer));
+  }
+  for (int i = 0; i < 3; i++) {
+    void *wrong = NULL;
+    assert_int_equal(0, pthread_join(threads[i], &wrong));
+    assert_null(wrong);
+  }
+  assert_int_equal(STG_OK, stg_steer_counters(steer, 0, 0, NULL, &counters, NULL));
+  assert_int_equal(3 * ROUNDS, counters.rows_touched);
+  assert_int_equal(3 * ROUNDS, counters.rows_changed);
+  assert_true(counters.max_update >= 2 && counters.max_update <= 2);
+  assert_int_equal(STG_OK, stg_steer_destroy(steer, NULL));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(slots_of_a_host_and_one_shots_do_not_mix),
+      cmocka_unit_test(frames_of_several_threads_count_every_row),
   };
   return cmocka_run_group_tests_name("steer threads", tests, open_crowd, close_crowd);
 }

@@ -13,6 +13,7 @@
 
 #include <steergraph/steergraph.h>
 
+#include "codegen/steer.h"
 #include "engine/hostmem.h"
 #include "engine/usage.h"
 #include "runtime/device.h"
@@ -58,8 +59,19 @@ static void set(struct bed *bed, uint32_t slot, size_t layers) {
   ok(stg_steer_slot_set(bed->steer, slot, chains, layers, &error), &error);
 }
 
-static void open_bed(struct bed *bed, stg_backend backend, bool all_ops) {
+static stg_steer_desc describe(bool all_ops) {
   static const char *const ops[] = {"add"};
+  return (stg_steer_desc){.struct_size = sizeof(stg_steer_desc),
+                          .hidden_size = HIDDEN,
+                          .layers = LAYERS,
+                          .dtype = STG_F32,
+                          .max_rows = 64,
+                          .max_slots = 3,
+                          .ops = all_ops ? NULL : ops,
+                          .n_ops = all_ops ? 0 : 1};
+}
+
+static void open_described(struct bed *bed, stg_backend backend, const stg_steer_desc *desc) {
   static const float values[HIDDEN] = {1};
   stg_options options;
   stg_error error = STG_ERROR_INIT;
@@ -67,16 +79,7 @@ static void open_bed(struct bed *bed, stg_backend backend, bool all_ops) {
   options.backend = backend;
   options.launch = STG_LAUNCH_PLAIN;
   options.cache_mode = STG_CACHE_OFF;
-  *bed = (struct bed){
-      .desc = {.struct_size = sizeof bed->desc,
-               .hidden_size = HIDDEN,
-               .layers = LAYERS,
-               .dtype = STG_F32,
-               .max_rows = 64,
-               .max_slots = 3,
-               .ops = all_ops ? NULL : ops,
-               .n_ops = all_ops ? 0 : 1},
-  };
+  *bed = (struct bed){.desc = *desc};
   ok(stg_engine_create(&options, &bed->engine, &error), &error);
   ok(stg_steer_create(bed->engine, &bed->desc, &bed->steer, &error), &error);
   ok(stg_frame_create(bed->steer, &bed->frame, &error), &error);
@@ -86,6 +89,11 @@ static void open_bed(struct bed *bed, stg_backend backend, bool all_ops) {
   }
   set(bed, 0, 1);
   set(bed, 1, LAYERS);
+}
+
+static void open_bed(struct bed *bed, stg_backend backend, bool all_ops) {
+  const stg_steer_desc desc = describe(all_ops);
+  open_described(bed, backend, &desc);
 }
 
 static void close_bed(struct bed *bed) {
@@ -152,6 +160,38 @@ static void rows_with_and_without_a_chain_are_counted_by_layer(void **state) {
   check_rows(STG_BACKEND_CUDA);
 }
 
+/* Slot 0 acts on what is generated alone, of a prompt of 4 rows: not on its first row here. */
+static void check_windowed_rows(stg_backend backend) {
+  static const int32_t positions[] = {3, 4, 3, 4, 3, 3, 9, 9, 3, 3, 5};
+  static const int32_t prompt_lens[] = {4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4};
+  const stg_window window = {.struct_size = sizeof window, .phase = STG_PHASE_GENERATION};
+  struct bed bed;
+  stg_error error = STG_ERROR_INIT;
+  stg_steer_desc desc = describe(false);
+  desc.windows = true;
+  host_device_windows(true);
+  open_described(&bed, backend, &desc);
+  const stg_op_call call = {.op = "add", .vectors = {bed.vector}};
+  const stg_chain chain = {.ops = &call, .n_ops = 1};
+  ok(stg_steer_slot_set_windowed(bed.steer, 0, &chain, 1, &window, &error), &error);
+  stg_step windowed = usual;
+  windowed.positions = positions;
+  windowed.prompt_lens = prompt_lens;
+  step(&bed, &windowed);
+  apply(&bed, 0);
+  expect_rows(&bed, 2 + 2, 5);
+  apply(&bed, 1);
+  expect_rows(&bed, 4 + 2, 5 + 7);
+  close_bed(&bed);
+  host_device_windows(false);
+}
+
+static void rows_outside_of_their_window_are_untouched(void **state) {
+  (void)state;
+  check_windowed_rows(STG_BACKEND_CPU);
+  check_windowed_rows(STG_BACKEND_CUDA);
+}
+
 /* Layer l of record r: sets that differ, of which there are more than are counted together. */
 static bool has_chain(uint32_t r, uint32_t l) {
   return (l * 7 + r * r) % (r % 13 + 2) == 0;
@@ -180,9 +220,10 @@ static void layer_sets_of_many_kinds_are_told_apart(void **state) {
       expected[l] += map[i] != 11 && has_chain((uint32_t)map[i], l);
     }
   }
+  const stg_step step = {.struct_size = sizeof step, .rows = MANY_ROWS, .row_map = map};
   ok(stg_row_tally_init(&tally, MANY_LAYERS, &error), &error);
   for (int again = 0; again < 2; again++) {
-    stg_row_tally_read(&tally, map, MANY_ROWS, shown);
+    stg_row_tally_read(&tally, &step, shown);
     assert_int_equal(MANY_ROWS, tally.live);
     assert_memory_equal(expected, tally.rows_at, sizeof expected);
   }
@@ -262,11 +303,13 @@ static void launches_are_counted_by_tier(void **state) {
   }
 }
 
-static void what_is_held_on_the_device_is_counted_while_it_is(void **state) {
-  (void)state;
+/* Returns the bytes of the table. */
+static size_t check_held(bool counters) {
   struct bed bed;
   stg_error error = STG_ERROR_INIT;
-  open_bed(&bed, STG_BACKEND_CUDA, true);
+  stg_steer_desc desc = describe(true);
+  desc.counters = counters;
+  open_described(&bed, STG_BACKEND_CUDA, &desc);
   size_t said = 0;
   ok(stg_steer_bytes(bed.engine, &bed.desc, &said, &error), &error);
   const stg_stats with_frame = stats_of(&bed);
@@ -284,6 +327,14 @@ static void what_is_held_on_the_device_is_counted_while_it_is(void **state) {
   const stg_stats empty = stats_of(&bed);
   assert_int_equal(0, empty.table_bytes + empty.bank_bytes + empty.pinned_bytes);
   close_bed(&bed);
+  return with_frame.table_bytes;
+}
+
+static void what_is_held_on_the_device_is_counted_while_it_is(void **state) {
+  (void)state;
+  const size_t plain = check_held(false), counted = check_held(true);
+  /* 3 slots at 3 layers, and the heads of records */
+  assert_true(counted >= plain + 9 * sizeof(struct stg_steer_counts));
 }
 
 static void tables_on_the_cpu_hold_no_device_memory(void **state) {
@@ -299,6 +350,7 @@ static void tables_on_the_cpu_hold_no_device_memory(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rows_with_and_without_a_chain_are_counted_by_layer),
+      cmocka_unit_test(rows_outside_of_their_window_are_untouched),
       cmocka_unit_test(layer_sets_of_many_kinds_are_told_apart),
       cmocka_unit_test(padding_is_what_the_buckets_have_beyond),
       cmocka_unit_test(a_refused_step_counts_nothing),

@@ -387,12 +387,6 @@ static void refuses_what_this_version_does_not_support(void **state) {
   static const struct refused cases[] = {
       {"\"family\": \"steer\"", "\"family\": \"rope\"",
        "w.json: family: 'rope' is not supported by this version; use 'steer'"},
-      {"\"op\": \"add\"", "\"op\": \"probe\"",
-       "w.json: slots.calm.layers.2[0].op: op 'probe' is not supported by this version"},
-      {"\"calm\": {", "\"calm\": { \"phase\": \"both\",",
-       "w.json: slots.calm.phase: not supported by this version; leave 'phase' out"},
-      {"\"calm\": {", "\"calm\": { \"window\": [0, null],",
-       "w.json: slots.calm.window: not supported by this version; leave 'window' out"},
       {"\"calm\": {", "\"calm\": { \"control_vector\": [],",
        "w.json: slots.calm.control_vector: not supported by this version; leave 'control_vector' "
        "out"},

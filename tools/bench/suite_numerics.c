@@ -49,7 +49,7 @@ static bool is_wanted(const struct suite *suite, const char *op) {
   return suite->n_words == 0;
 }
 
-/* Every built-in op; a word must be one of them, or `mixed`. */
+/* Every built-in op that edits; a word must be one of them, or `mixed`. */
 static stg_status list_ops(struct suite *suite, stg_error *reterr) {
   const size_t count = stg_engine_op_count(suite->engine);
   for (size_t i = 0; i < count && suite->n_ops < MAX_OPS; i++) {
@@ -58,7 +58,9 @@ static stg_status list_ops(struct suite *suite, stg_error *reterr) {
     if (status != STG_OK) {
       return status;
     }
-    suite->ops[suite->n_ops++] = info.name;
+    if (!info.has_output) {
+      suite->ops[suite->n_ops++] = info.name;
+    }
   }
   for (size_t i = 0; i < suite->n_words; i++) {
     struct stg_op_info info;
@@ -66,6 +68,9 @@ static stg_status list_ops(struct suite *suite, stg_error *reterr) {
       continue;
     }
     stg_status status = stg_engine_op_find(suite->engine, suite->words[i], &info, reterr);
+    if (status == STG_OK && info.has_output) {
+      status = stg_error_set(reterr, STG_E_INVALID, "op '%s' edits no row", info.name);
+    }
     if (status != STG_OK) {
       stg_error_prefix(reterr, "bench numerics: ");
       return status;

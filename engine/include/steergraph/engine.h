@@ -166,12 +166,12 @@ typedef struct stg_stats {
   uint64_t step_rows, step_pad_rows;
   uint64_t step_requests, step_pad_requests;
   /* Sums over applies, but for those that a host captured, whose replays are not seen: rows with a
-   * chain at the layer; live rows without one; rows of row maps on the device, which are not looked
-   * at. */
+   * chain at the layer, and in their slot's window; other live rows; rows of row maps on the
+   * device, which are not looked at. */
   uint64_t rows_steered, rows_untouched, rows_unseen;
   /* Launches of our own by the tier of the kernel (stg_plan_info), captures again left out. */
   uint64_t tier0_launches, tier1_launches;
-  /* Device memory held now, 0 on the CPU: records and vectors of tables; row maps of frames.
+  /* Device memory held now, 0 on the CPU: records, counters and vectors of tables; maps of frames.
    * Pinned is host memory that the device reads and writes. */
   uint64_t table_bytes, bank_bytes, frame_bytes;
   uint64_t pinned_bytes;

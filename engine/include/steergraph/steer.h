@@ -61,7 +61,8 @@ typedef struct stg_steer_desc {
   uint32_t max_slots;   /* default 64 */
   uint32_t max_vectors; /* distinct vectors in use; default 4 * max_slots * layers, at most 65536 */
   uint32_t max_chain;   /* ops per chain: 1, 2, 4, 8 or 16; default 4 */
-  const char *const *ops; /* names that chains may use; NULL: all built-ins */
+  const char *const *ops; /* names that chains may use; NULL: all built-ins, those that give
+                             something out only with probes */
   size_t n_ops;
   const int64_t *row_buckets; /* ascending; NULL: the default series */
   size_t n_row_buckets;
@@ -69,11 +70,15 @@ typedef struct stg_steer_desc {
   size_t n_batch_buckets;
   stg_epilogue epilogue; /* ADD_RMSNORM needs the state hidden+residual */
   float epsilon;         /* of the epilogue: > 0, finite, not subnormal; 0 without one */
+  bool windows;  /* slots may have a window; every step then brings positions and prompt lengths */
+  bool counters; /* stg_steer_counters says what happened to the rows of each slot */
+  uint32_t probes; /* columns of what ops such as `probe` give out, at most 65536; 0: no such op */
 } stg_steer_desc;
 
 /**
- * Device bytes that stg_steer_create will take on cuda for records and the vector bank; frames come
- * on top. `engine` supplies registered ops; any backend will do, and no device is touched.
+ * Device bytes that stg_steer_create will take on cuda for records, the vector bank and counters;
+ * frames come on top. `engine` supplies registered ops; any backend will do, and no device is
+ * touched.
  */
 STG_API STG_NODISCARD stg_status stg_steer_bytes(stg_engine *engine, const stg_steer_desc *desc,
                                                  size_t *ret_bytes, stg_error *reterr);
@@ -113,6 +118,27 @@ typedef struct stg_chain {
   size_t n_ops;
 } stg_chain;
 
+/* Rows of a sequence by where they are: prompt where position < prompt_len, generation after. */
+typedef enum stg_phase {
+  STG_PHASE_BOTH = 0,
+  STG_PHASE_PROMPT = 1,
+  STG_PHASE_GENERATION = 2
+} stg_phase;
+
+/*
+ * Where in its sequence a request is steered: rows of the phase whose position is in [from, to).
+ * A negative bound counts from the end of the prompt (-1 is its last row) and is not below 0 then.
+ * All layers of a slot share one window. It is evaluated from the position and the prompt length
+ * that each step brings of a row, so a prompt that comes in chunks means what a whole one does.
+ */
+typedef struct stg_window {
+  size_t struct_size; /* sizeof(stg_window) */
+  stg_phase phase;
+  int64_t from, to; /* positions, within 32 bits; unread without has_from, has_to */
+  bool has_from;    /* otherwise from the first row on */
+  bool has_to;      /* otherwise without an end */
+} stg_window;
+
 /**
  * Put chains into a slot, replacing what it held. At most one chain per layer; layers without one
  * are not steered. Takes its own references to vectors. Steps already issued keep the old chains.
@@ -120,19 +146,32 @@ typedef struct stg_chain {
  * with that of other slots. So setting slots is cheap, also many of them, and also while a stream
  * captures.
  * @return STG_E_INVALID (layer, vector width or parameter, with the values), STG_E_NOT_DECLARED (an
- * op or a chain longer than declared), STG_E_CAPACITY (slot, vectors or records),
- * STG_E_NOT_FOUND (vector), STG_E_CUDA, STG_E_DEVICE_LOST, STG_E_FORKED; STG_E_PENDING while a
- * chain with a user op waits for its kernel, and what the compiler said (STG_E_COMPILE) when it
- * refused that; on CUDA alone. The slot is unchanged on failure. Any thread. Waits for the device
- * only where the record pool is full of records still in use, or where slots bring more than half a
- * megabyte, faster than it can be sent: that goes out at once.
+ * op, a chain longer or a column beyond what is declared), STG_E_CAPACITY (slot, vectors or
+ * records), STG_E_NOT_FOUND (vector), STG_E_CUDA, STG_E_DEVICE_LOST, STG_E_FORKED; STG_E_PENDING
+ * while a chain with a user op waits for its kernel, and what the compiler said (STG_E_COMPILE)
+ * when it refused that; on CUDA alone. The slot is unchanged on failure. Any thread. Waits for the
+ * device only where the record pool is full of records still in use, or where slots bring more than
+ * half a megabyte, faster than it can be sent: that goes out at once.
  */
 STG_API STG_NODISCARD stg_status stg_steer_slot_set(stg_steer *steer, uint32_t slot,
                                                     const stg_chain *chains, size_t n_chains,
                                                     stg_error *reterr);
 /**
- * Empty a slot: its rows are then not steered, from the next step on. An empty slot may be cleared
- * again.
+ * The same with a window. A row outside of it is as one that is not steered: not stored in place,
+ * copied out of place, normalised as it is by an epilogue. `window` NULL: everywhere, which is what
+ * stg_steer_slot_set does; stg_steer_set_params keeps it.
+ * @return as stg_steer_slot_set; STG_E_NOT_DECLARED for a window in a table without windows,
+ * STG_E_INVALID for a phase that is none, a bound beyond 32 bits, or bounds of one sign that hold
+ * no position.
+ */
+STG_API STG_NODISCARD stg_status stg_steer_slot_set_windowed(stg_steer *steer, uint32_t slot,
+                                                             const stg_chain *chains,
+                                                             size_t n_chains,
+                                                             const stg_window *window,
+                                                             stg_error *reterr);
+/**
+ * Empty a slot: its rows are then not steered, from the next step on, and its counters begin anew.
+ * An empty slot may be cleared again.
  * @return STG_E_CAPACITY for a slot outside the table. Any thread; does not synchronise.
  */
 STG_API STG_NODISCARD stg_status stg_steer_slot_clear(stg_steer *steer, uint32_t slot,
@@ -147,7 +186,7 @@ STG_API STG_NODISCARD stg_status stg_steer_set_params(stg_steer *steer, uint32_t
                                                       const float *params, uint32_t given,
                                                       stg_error *reterr);
 /**
- * 16 bytes that identify what the slot does (ops, parameters, vector contents, layers): part of a
+ * 16 bytes that identify what the slot does (ops, parameters, vectors, layers, window): part of a
  * host's prefix-cache key, since steered and unsteered prompts must not share KV. An empty slot
  * gives zeros.
  * Hashes the slot's vectors the first time that it is asked for them.
@@ -158,8 +197,9 @@ STG_API STG_NODISCARD stg_status stg_steer_digest(const stg_steer *steer, uint32
                                                   unsigned char ret_digest[16], stg_error *reterr);
 
 /**
- * One row map at fixed device addresses, for up to max_rows of the steer table; the caller's, to be
- * destroyed before the table. Any thread; synchronises the engine's own stream.
+ * One row map at fixed device addresses, with windows also positions and prompt lengths, for up to
+ * max_rows of the steer table; the caller's, to be destroyed before the table. Any thread;
+ * synchronises the engine's own stream.
  * @return STG_E_NO_MEMORY, STG_E_CUDA.
  */
 STG_API STG_NODISCARD stg_status stg_frame_create(stg_steer *steer, stg_frame **ret_frame,
@@ -179,10 +219,17 @@ typedef struct stg_step {
   int64_t rows;           /* 0..max_rows */
   const int32_t *row_map; /* int32 [rows]: slot, STG_ROW_UNSTEERED or STG_ROW_PADDING; may be NULL
                              if rows is 0 */
-  bool on_device;         /* row_map is a device address, read on the stream */
+  bool on_device;         /* row_map, positions and prompt_lens are device addresses, read on the
+                             stream */
   uint32_t requests; /* of the batch; 0: counted from a host row map as runs of equal entries */
   uint32_t
       longest; /* rows of the longest request; 0: the longest run of a host row map, else rows */
+  /* int32 [rows] each, required iff the table declares windows (NULL is fine for 0 rows): where a
+   * row is in its sequence, 0 to 2^31 - 2, and how many rows that sequence's prompt has, >= 0. Rows
+   * that name no slot may have any. On the device they are not checked: a row whose position is out
+   * of range is not steered, and a negative length counts as 0. */
+  const int32_t *positions;
+  const int32_t *prompt_lens;
 } stg_step;
 
 /**
@@ -192,9 +239,10 @@ typedef struct stg_step {
  * now on. Rows past `rows` act as padding. A
  * frame's steps and applies go on one stream, or the host orders the streams.
  * @return STG_E_BAD_SLOT with the row and the value when a host row map names a slot outside the
- * table; STG_E_CAPACITY for more rows than max_rows or than the largest bucket; STG_E_CAPTURING.
- *         Also reports what the device saw since the last step: STG_E_BAD_SLOT.
- * A refused step leaves the frame as the last one made it; after a failed CUDA call it needs a new
+ * table; STG_E_INVALID for positions that are missing, not declared, or on the host out of range,
+ * with the row and the value; STG_E_CAPACITY for more rows than max_rows or than the largest
+ * bucket; STG_E_CAPTURING. Also reports what the device saw since the last step: STG_E_BAD_SLOT. A
+ * refused step leaves the frame as the last one made it; after a failed CUDA call it needs a new
  * step. What could not be sent is sent again by the next step. Does not synchronise, unless four
  * steps, or megabytes of what slots brought, are ahead of the device.
  */
@@ -213,6 +261,11 @@ typedef struct stg_apply {
   const void *weight; /* dtype [hidden_size]; required iff the table has an epilogue. It may be read
                          before work that came between the step and this apply has ended: what
                          writes it goes ahead of the step, or of a host's graph */
+  /* float32 [rows, probe_stride], required iff the table declares probes, apart from all other
+   * tensors: what ops of the chains give out, in the row and the column that their parameter says;
+   * the last op of a chain that names a column has it. Other cells are not written. */
+  float *probes;
+  int64_t probe_stride; /* elements; 0: the declared probes */
 } stg_apply;
 
 /**
@@ -248,14 +301,37 @@ typedef struct stg_once {
 
 /**
  * Register, step, apply, and give the slots back. Requests with equal chains share a slot; needs as
- * many free slots as there are distinct chains. Any thread; calls on different streams follow each
- * other on the device.
+ * many free slots as there are distinct chains. They act on all their rows, windows declared or
+ * not, and are not counted. Any thread; calls on different streams follow each other on the device.
  * @return STG_E_INVALID when lengths sum to more than rows (both numbers), nothing written; else as
  * stg_steer_slot_set, STG_E_PENDING too.
  * Does not synchronise.
  */
 STG_API STG_NODISCARD stg_status stg_steer_once(stg_steer *steer, const stg_once *once,
                                                 stg_stream stream, stg_error *reterr);
+
+/* What happened to the rows of one slot at one layer. */
+typedef struct stg_slot_counters {
+  size_t struct_size;    /* sizeof(stg_slot_counters) */
+  uint64_t rows_touched; /* rows that the slot's chain ran on */
+  uint64_t rows_changed; /* of them, those stored with other bytes than they had */
+  float max_update;      /* what an element was changed by at most, as stored; NaN does not count */
+} stg_slot_counters;
+/**
+ * What was counted of a slot at a layer since the slot was last cleared, by all that `stream` has
+ * done: so that a request which is silently not steered shows. Behind an epilogue a row counts as
+ * changed where its residual is not the rounded sum of hidden and residual, and the update is the
+ * difference to that. One-shot calls are not counted. Setting a slot again goes on counting;
+ * clearing it begins anew with the next step of any frame, on that step's stream: what other
+ * streams still do for the old chains then goes to the slot's next ones.
+ * @return STG_E_NOT_DECLARED in a table without counters; STG_E_CAPACITY for a slot outside the
+ * table, STG_E_INVALID for a layer outside; STG_E_CAPTURING, STG_E_CUDA. Any thread. Synchronises
+ * `stream`.
+ */
+STG_API STG_NODISCARD stg_status stg_steer_counters(stg_steer *steer, uint32_t slot, uint32_t layer,
+                                                    stg_stream stream,
+                                                    stg_slot_counters *ret_counters,
+                                                    stg_error *reterr);
 
 /* What the device reported. */
 typedef struct stg_device_report {
@@ -279,8 +355,8 @@ typedef struct stg_plan_info {
   char kernel_key[33];
   char graph_key[33];
   const char *source; /* "memory", "disk", "compiled", "cpu": where the kernel came from at first */
-  int tier;           /* of the kernel that serves: 0 has all built-in ops, 1 the declared ones;
-                         -1 on the CPU */
+  int tier;           /* of the kernel that serves: 0 has the ops of a table without a list, 1 the
+                         declared ones; -1 on the CPU */
   double compile_ms;  /* of this kernel, in this process */
   uint32_t tile_rows, threads, registers, local_bytes, shared_bytes;
   int64_t row_bucket, batch_bucket, seq_bucket;

@@ -7,6 +7,9 @@ struct stg_geometry {
   typedef stg_bf16 bank;
   static constexpr bool pair = true;              // state = hidden + residual
   static constexpr bool epilogue = true;          // add_rmsnorm
+  static constexpr bool windows = false;          // records act on some positions alone
+  static constexpr bool probes = false;           // ops give scalars out
+  static constexpr bool counters = false;         // rows are counted by slot
   static constexpr int hidden = 4096;             // elements of a row
   static constexpr int padded = 4096;             // elements of a bank vector
   static constexpr int chunks = 512;              // of 8 elements

@@ -10,8 +10,7 @@
     frame.apply(12, hidden)       # per layer
 
 Imports neither numpy nor torch. With torch: steergraph.torch_op (ops for torch.compile),
-steergraph.norm (RMSNorm modules), steergraph.attach (hooks on a model). Windows by position and
-probes are not there yet.
+steergraph.norm (RMSNorm modules), steergraph.attach (hooks on a model).
 """
 from ._abi import LibraryError, load
 from ._errors import (
@@ -41,7 +40,16 @@ from ._errors import (
 )
 from .chains import Op, op
 from .engine import Engine, Vector, enabled, version
-from .steering import PADDING, UNSTEERED, DeviceReport, Frame, PlanInfo, Steering
+from .steering import (
+    PADDING,
+    UNSTEERED,
+    DeviceReport,
+    Frame,
+    PlanInfo,
+    SlotCounters,
+    Steering,
+    Window,
+)
 from .wire import Wire, apply_per_request_steering
 
 __all__ = [
@@ -73,11 +81,13 @@ __all__ = [
     "PADDING",
     "PendingError",
     "PlanInfo",
+    "SlotCounters",
     "Steering",
     "SteergraphError",
     "UNSTEERED",
     "UnsupportedError",
     "Vector",
+    "Window",
     "Wire",
     "apply_per_request_steering",
     "enabled",

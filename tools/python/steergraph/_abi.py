@@ -33,6 +33,7 @@ CACHE_MODE = {"default": 0, "read_only": 1, "refresh": 2, "off": 3}
 LOG_LEVEL = {"default": 0, "off": 1, "error": 2, "warn": 3, "info": 4, "debug": 5}
 STATE = {"hidden": 0, "hidden+residual": 1}
 EPILOGUE = {"none": 0, "add_rmsnorm": 1}
+PHASE = {"both": 0, "prompt": 1, "generation": 2}
 
 LOG_FUNCTION = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
 
@@ -98,6 +99,9 @@ class SteerDesc(ctypes.Structure):
         ("n_batch_buckets", c_size_t),
         ("epilogue", c_int),
         ("epsilon", c_float),
+        ("windows", c_bool),
+        ("counters", c_bool),
+        ("probes", c_uint32),
     ]
 
 
@@ -116,6 +120,18 @@ class Chain(ctypes.Structure):
     _fields_ = [("layer", c_uint32), ("ops", POINTER(OpCall)), ("n_ops", c_size_t)]
 
 
+class Window(ctypes.Structure):
+    C_NAME = "stg_window"
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("phase", c_int),
+        ("from", c_int64),
+        ("to", c_int64),
+        ("has_from", c_bool),
+        ("has_to", c_bool),
+    ]
+
+
 class Step(ctypes.Structure):
     C_NAME = "stg_step"
     _fields_ = [
@@ -125,6 +141,8 @@ class Step(ctypes.Structure):
         ("on_device", c_bool),
         ("requests", c_uint32),
         ("longest", c_uint32),
+        ("positions", c_void_p),
+        ("prompt_lens", c_void_p),
     ]
 
 
@@ -138,6 +156,8 @@ class Apply(ctypes.Structure):
         ("residual", c_void_p),
         ("row_stride", c_int64),
         ("weight", c_void_p),
+        ("probes", c_void_p),
+        ("probe_stride", c_int64),
     ]
 
 
@@ -150,6 +170,16 @@ class Once(ctypes.Structure):
         ("n_requests", c_size_t),
         ("lengths", POINTER(c_int64)),
         ("chains", POINTER(Chain)),
+    ]
+
+
+class SlotCounters(ctypes.Structure):
+    C_NAME = "stg_slot_counters"
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("rows_touched", c_uint64),
+        ("rows_changed", c_uint64),
+        ("max_update", c_float),
     ]
 
 
@@ -184,8 +214,8 @@ class PlanInfo(ctypes.Structure):
     ]
 
 
-STRUCTS = (Error, Options, EngineInfo, SteerDesc, OpCall, Chain, Step, Apply, Once)
-STRUCTS += (DeviceReport, PlanInfo)
+STRUCTS = (Error, Options, EngineInfo, SteerDesc, OpCall, Chain, Window, Step, Apply, Once)
+STRUCTS += (SlotCounters, DeviceReport, PlanInfo)
 
 _ERROR = POINTER(Error)
 _HANDLE = POINTER(c_void_p)
@@ -202,12 +232,20 @@ _FALLIBLE = {
     "stg_steer_create": (c_void_p, POINTER(SteerDesc), _HANDLE),
     "stg_steer_destroy": (c_void_p,),
     "stg_steer_slot_set": (c_void_p, c_uint32, POINTER(Chain), c_size_t),
+    "stg_steer_slot_set_windowed": (
+        c_void_p,
+        c_uint32,
+        POINTER(Chain),
+        c_size_t,
+        POINTER(Window),
+    ),
     "stg_steer_slot_clear": (c_void_p, c_uint32),
     "stg_steer_set_params": (c_void_p, c_uint32, c_uint32, c_size_t, POINTER(c_float), c_uint32),
     "stg_steer_digest": (c_void_p, c_uint32, POINTER(c_ubyte)),
     "stg_steer_step": (c_void_p, POINTER(Step), c_void_p),
     "stg_steer_apply": (c_void_p, POINTER(Apply), c_void_p),
     "stg_steer_once": (c_void_p, POINTER(Once), c_void_p),
+    "stg_steer_counters": (c_void_p, c_uint32, c_uint32, c_void_p, POINTER(SlotCounters)),
     "stg_frame_create": (c_void_p, _HANDLE),
     "stg_frame_plan": (c_void_p, POINTER(PlanInfo)),
     "stg_device_status": (c_void_p, c_void_p, POINTER(DeviceReport)),

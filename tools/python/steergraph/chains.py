@@ -12,6 +12,7 @@ BUILTIN_PARAMS = {
     "add_keep_norm": ("scale",),
     "add_norm_matched": ("scale",),
     "gated_add": ("scale", "sharpness", "threshold"),
+    "probe": ("column",),
     "projection_cap": ("min", "max"),
     "scale_norm": ("scale",),
     "swap": (),

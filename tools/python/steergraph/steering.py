@@ -6,7 +6,7 @@ and on which stream, is the host's to order. Calls release the GIL.
 import ctypes
 import threading
 import weakref
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 from . import _abi, _errors, _locks, chains, tensors
 from ._handle import Handle, Held, close_busy
@@ -27,6 +27,37 @@ class DeviceReport(NamedTuple):
     non_finite_rows: int
 
 
+class SlotCounters(NamedTuple):
+    """What happened to the rows of a slot at a layer since the slot was last cleared."""
+
+    rows_touched: int  # that the slot's chain ran on
+    rows_changed: int  # of them, those stored with other bytes
+    max_update: float  # what an element was changed by at most, as stored
+
+
+class Window(NamedTuple):
+    """Where in its sequence a request is steered: rows of the phase with start <= position < stop.
+
+    phase: "both", "prompt" or "generation". A negative bound counts from the end of the prompt, as
+    -1 is its last row; None is no bound.
+    """
+
+    phase: str = "both"
+    start: Optional[int] = None
+    stop: Optional[int] = None
+
+    def struct(self):
+        window = _abi.new(
+            _abi.Window,
+            phase=_abi.pick(_abi.PHASE, self.phase, "phase"),
+            to=_abi.int64(self.stop or 0, "stop"),
+            has_from=self.start is not None,
+            has_to=self.stop is not None,
+        )
+        setattr(window, "from", _abi.int64(self.start or 0, "start"))  # a keyword of Python
+        return window
+
+
 class Steering(Held):
     """A steer table: everything that may ever be asked is declared here; kernels come with it.
 
@@ -38,6 +69,11 @@ class Steering(Held):
     max_rows, max_slots, max_vectors, max_chain   capacities; 0 for the library's default
     ops           names that chains may use; None for all built-in ones
     row_buckets, batch_buckets   ascending sizes; None for the default series
+    windows       whether slots may have a Window; every step then brings positions and prompt
+                  lengths
+    counters      whether the rows of each slot are counted: counters()
+    probes        columns of what `probe` and the like give out; every apply then brings a tensor for
+                  them. 0: no such op
     epilogue      None or "add_rmsnorm", which needs epsilon and the state "hidden+residual"
 
     close() closes its frames too, and waits for what is in flight. While a CUDA graph is alive that
@@ -62,6 +98,9 @@ class Steering(Held):
         ops=None,
         row_buckets=None,
         batch_buckets=None,
+        windows=False,
+        counters=False,
+        probes=0,
         epilogue=None,
         epsilon=0.0,
     ):
@@ -72,6 +111,7 @@ class Steering(Held):
         self.dtype = tensors.dtype_word(dtype)
         self.state = state
         self.max_rows = _abi.uint32(max_rows, "max_rows") or 2048
+        self.probes = _abi.uint32(probes, "probes")
         self.epilogue = epilogue
         self.epsilon = epsilon
         desc = _abi.new(
@@ -87,6 +127,9 @@ class Steering(Held):
             max_chain=_abi.uint32(max_chain, "max_chain"),
             epilogue=_abi.pick(_abi.EPILOGUE, epilogue or "none", "epilogue"),
             epsilon=epsilon,
+            windows=windows,
+            counters=counters,
+            probes=self.probes,
         )
         if ops is not None:
             names = [_abi.text(name, "an op's name") for name in ops]
@@ -114,19 +157,28 @@ class Steering(Held):
         """Close the table and its frames. A second time does nothing."""
         self.handle.close()
 
-    def set(self, slot, by_layer):
+    def set(self, slot, by_layer, window=None):
         """Put chains into a slot, replacing what it held: {layer: [op, ...]}.
 
         An op is `op(name, *vectors, **params)`, or a tuple (name, vectors, params). A vector is a
-        Vector, or an array that is interned now. Visible from the next step of a frame on; the slot
+        Vector, or an array that is interned now. window: a Window; None steers at every position.
+        Visible from the next step of a frame on; the slot
         is unchanged when this fails. Does not wait for the device, also while a stream captures,
         unless a vector is on the device.
         """
         with chains.Chains(self.engine, len(by_layer)) as built:
             for layer, ops in by_layer.items():
                 built.add(layer, ops)
+            where = None if window is None else ctypes.byref(window.struct())
             with self.handle as address:
-                _abi.call("stg_steer_slot_set", address, _slot(slot), built.array, built.count)
+                _abi.call(
+                    "stg_steer_slot_set_windowed",
+                    address,
+                    _slot(slot),
+                    built.array,
+                    built.count,
+                    where,
+                )
 
     def clear(self, slot):
         """Empty a slot: its rows are not steered from the next step on.
@@ -156,6 +208,15 @@ class Steering(Held):
             _abi.call("stg_steer_digest", address, _slot(slot), digest)
         return bytes(digest)
 
+    def counters(self, slot, layer, stream=None):
+        """SlotCounters, by all that the stream has done: waits for it. For tables with counters."""
+        counters = _abi.new(_abi.SlotCounters)
+        where = tensors.stream_of(self.engine.device, stream)
+        slot, layer = _slot(slot), _slot(layer)
+        with self.handle as address:
+            _abi.call("stg_steer_counters", address, slot, layer, where, ctypes.byref(counters))
+        return SlotCounters(counters.rows_touched, counters.rows_changed, counters.max_update)
+
     def frame(self):
         """A row map of its own, for one stream."""
         return Frame(self)
@@ -170,14 +231,15 @@ class Steering(Held):
         residual=None,
         out=None,
         weight=None,
+        probes=None,
         stream=None,
     ):
         """Steer a batch given by lengths, a chain per request or None: no slots to manage.
 
         Rows of requests lie one after the other; rows past their sum are padding. Returns what was
-        written: `out`, or `hidden`.
+        written: `out`, or `hidden`. Tensors are as those of Frame.apply.
         """
-        rows, apply = self.describe(layer, hidden, residual, out, weight)
+        rows, apply = self.describe(layer, hidden, residual, out, weight, probes)
         lengths, count = _abi.int64_array(lengths, "a length")
         ops_of = [() if ops is None else ops for ops in chains_of_requests]
         if len(ops_of) != count:
@@ -206,7 +268,7 @@ class Steering(Held):
             _abi.call("stg_device_status", address, where, ctypes.byref(report))
         return DeviceReport(report.bad_slot_rows, report.bad_slot, report.non_finite_rows)
 
-    def describe(self, layer, hidden, residual, out, weight):
+    def describe(self, layer, hidden, residual, out, weight, probes):
         """(rows, stg_apply) of tensors that have been checked. Addresses only: the caller keeps
         the tensors."""
         own = {"dtype": self.dtype, "width": self.hidden_size, "device": self.engine.device}
@@ -240,7 +302,24 @@ class Steering(Held):
             if row.rows != 1:
                 raise _errors.InvalidError(f"weight has {row.rows} rows; give one")
             apply.weight = row.pointer
+        if probes is not None:
+            cells = self._cells_of(probes, first.rows)
+            apply.probes, apply.probe_stride = cells.pointer, cells.row_stride
         return first.rows, apply
+
+    def _cells_of(self, probes, rows):
+        cells = tensors.rows_of(probes, "probes")
+        if (cells.dtype, cells.rows, cells.width) != ("f32", rows, self.probes):
+            raise _errors.InvalidError(
+                f"probes is {cells.dtype} [{cells.rows}, {cells.width}], the apply takes f32 "
+                f"[{rows}, {self.probes}]"
+            )
+        if cells.device != self.engine.device:
+            raise _errors.InvalidError(
+                f"probes is on {cells.device}, the engine runs on {self.engine.device}"
+            )
+        tensors.check_written(cells, "probes")
+        return cells
 
     def __repr__(self):
         state = "closed" if self.closed else self.state
@@ -293,15 +372,27 @@ class Frame(Held):
         """Close the frame; waits for the stream of its last step. A second time does nothing."""
         self.handle.close()
 
-    def step(self, row_map, *, rows=None, requests=0, longest=0, stream=None):
+    def step(
+        self,
+        row_map,
+        *,
+        rows=None,
+        positions=None,
+        prompt_lens=None,
+        requests=0,
+        longest=0,
+        stream=None,
+    ):
         """One scheduling step: which slot does each row belong to?
 
         row_map: int32 of numpy or torch, or a sequence: a slot, UNSTEERED or PADDING. On the
         engine's device it is read there, on the stream. `rows` takes only the first of it.
+        positions, prompt_lens: where each row is in its sequence, and how long that one's prompt is,
+        in memory like row_map's; for tables with windows, and only for those.
         `requests` and `longest` describe the batch where a map on the device, or runs of equal
         entries, do not. stream: None for torch's current one.
         """
-        pointer, count, where, kept = tensors.row_map_of(row_map)
+        pointer, count, where, kept = tensors.entries_of(row_map, "row_map")
         if where not in ("cpu", self.steering.engine.device):
             raise _errors.InvalidError(
                 f"row_map is on {where}, the engine runs on {self.steering.engine.device}"
@@ -318,20 +409,43 @@ class Frame(Held):
             requests=_abi.uint32(requests, "requests"),
             longest=_abi.uint32(longest, "longest"),
         )
+        kept = [kept]
+        for what, entries in (("positions", positions), ("prompt_lens", prompt_lens)):
+            if entries is not None:
+                address, length, place, memory = tensors.entries_of(entries, what)
+                if length < rows or place != where:
+                    raise _errors.InvalidError(
+                        f"{what} has {length} entries on {place}, for {rows} rows of a row_map on "
+                        f"{where}"
+                    )
+                setattr(step, what, address)
+                kept.append(memory)
         stream = tensors.stream_of(self.steering.engine.device, stream)
         with self.handle as address, self._lock:
             _abi.call("stg_steer_step", address, ctypes.byref(step), stream)
             self.rows = rows
         del kept
 
-    def apply(self, layer, hidden, *, residual=None, out=None, weight=None, stream=None):
+    def apply(
+        self,
+        layer,
+        hidden,
+        *,
+        residual=None,
+        out=None,
+        weight=None,
+        probes=None,
+        stream=None,
+    ):
         """Apply the chains of one layer, in place or into `out`; returns what was written.
 
         Tensors are [rows, hidden_size] or have leading dimensions that are one run of rows; they
         hold at least the rows of the last step. Rows past those, and rows of padding, are left as
-        they are. With an epilogue, `weight` is the norm's and the residual is written too.
+        they are. With an epilogue, `weight` is the norm's and the residual is written too. With
+        probes, what ops such as `probe` give out is written to `probes`, float32 [rows, probes of
+        the table], and its other cells stay.
         """
-        rows, apply = self.steering.describe(layer, hidden, residual, out, weight)
+        rows, apply = self.steering.describe(layer, hidden, residual, out, weight, probes)
         stream = tensors.stream_of(self.steering.engine.device, stream)
         with self.handle as address, self._lock:
             if rows < self.rows:

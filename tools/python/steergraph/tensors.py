@@ -3,6 +3,7 @@
 Nothing is copied or converted: what does not fit is refused, with what it is and what is wanted.
 Imports neither numpy nor torch; a tensor of theirs means that its module is there already.
 """
+import ctypes
 import functools
 import operator
 import sys
@@ -185,25 +186,25 @@ def dtype_word(dtype):
     return word
 
 
-def row_map_of(row_map):
+def entries_of(entries, what):
     """int32 entries: (address, count, device, what keeps the memory). A sequence is copied."""
-    if is_torch(row_map):
-        if str(row_map.dtype) != "torch.int32":
-            raise _errors.InvalidError(f"row_map is {row_map.dtype}; give int32")
-        if row_map.dim() != 1 or not row_map.is_contiguous() or row_map.is_neg():
-            raise _errors.InvalidError("row_map is not one contiguous dimension")
-        return row_map.data_ptr(), row_map.shape[0], str(row_map.device), row_map
-    if is_numpy(row_map):
-        if row_map.dtype.name != "int32" or not row_map.dtype.isnative:
-            raise _errors.InvalidError(f"row_map is {row_map.dtype.name}; give int32")
-        if row_map.ndim != 1 or not row_map.flags.c_contiguous:
-            raise _errors.InvalidError("row_map is not one contiguous dimension")
-        return row_map.ctypes.data, row_map.shape[0], "cpu", row_map
-    entries = list(map(operator.index, row_map))
-    if any(not -(2**31) <= entry < 2**31 for entry in entries):
-        raise _errors.InvalidError("row_map has an entry that is no int32")
-    kept = (_abi.c_int32 * max(len(entries), 1))(*entries)
-    return _abi.ctypes.addressof(kept), len(entries), "cpu", kept
+    if is_torch(entries):
+        if str(entries.dtype) != "torch.int32":
+            raise _errors.InvalidError(f"{what} is {entries.dtype}; give int32")
+        if entries.dim() != 1 or not entries.is_contiguous() or entries.is_neg():
+            raise _errors.InvalidError(f"{what} is not one contiguous dimension")
+        return entries.data_ptr(), entries.shape[0], str(entries.device), entries
+    if is_numpy(entries):
+        if entries.dtype.name != "int32" or not entries.dtype.isnative:
+            raise _errors.InvalidError(f"{what} is {entries.dtype.name}; give int32")
+        if entries.ndim != 1 or not entries.flags.c_contiguous:
+            raise _errors.InvalidError(f"{what} is not one contiguous dimension")
+        return entries.ctypes.data, entries.shape[0], "cpu", entries
+    numbers = list(map(operator.index, entries))
+    if any(not -(2**31) <= number < 2**31 for number in numbers):
+        raise _errors.InvalidError(f"{what} has an entry that is no int32")
+    kept = (ctypes.c_int32 * max(len(numbers), 1))(*numbers)
+    return ctypes.addressof(kept), len(numbers), "cpu", kept
 
 
 def stream_of(device, stream):
