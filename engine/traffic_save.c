@@ -8,6 +8,7 @@
 
 #include "engine/engine.h"
 #include "engine/traffic.h"
+#include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
 #include "specs/manifest.h"
 
