@@ -415,7 +415,7 @@ struct stg_exec *stg_exec_make_spare(struct stg_plan_table *table, struct stg_pl
 
 void stg_exec_offer(struct stg_plan_table *table, struct stg_exec *exec) {
   pthread_mutex_lock(&table->lock);
-  exec->spare = true;
+  exec->spare = exec->users == 1; /* else a frame on the engine's own stream has it already */
   pthread_mutex_unlock(&table->lock);
   stg_exec_release(table, exec);
 }

@@ -7,6 +7,7 @@
  */
 #include "engine/signature.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "codegen/steer.h"
@@ -52,9 +53,8 @@ static stg_status take(struct reader *reader, const char *word) {
   if (skip(reader, word)) {
     return STG_OK;
   }
-  char what[64] = "'";
-  strncat(what, word, sizeof what - 3);
-  strcat(what, "'");
+  char what[64];
+  snprintf(what, sizeof what, "'%s'", word);
   return expected(reader, what);
 }
 

@@ -323,6 +323,26 @@ static void a_lost_device_is_an_error(void **state) {
   close_bed(&bed);
 }
 
+/* Every allocation of this thread in turn fails, and those after it: an error or a graph less, and
+ * nothing is left behind. */
+static void memory_that_is_missing_is_an_error(void **state) {
+  struct bed bed;
+  char *json = record(state);
+  size_t graphs = 0;
+  for (size_t nth = 1; graphs < 4; nth++) {
+    stg_warm_report report = {.struct_size = sizeof report};
+    open_bed(&bed, STG_COMPILE_BACKGROUND, 0, 0);
+    stg_alloc_fail_at(nth);
+    stg_status status = stg_warm(bed.engine, "m.json", json, strlen(json), NULL, &report, NULL);
+    stg_alloc_fail_at(0);
+    assert_true(status == STG_OK || status == STG_E_NO_MEMORY);
+    graphs = status == STG_OK ? report.graphs : 0;
+    close_bed(&bed);
+    assert_int_equal(0, host_device_graphs().live);
+  }
+  stg_free(json);
+}
+
 #define USER_OP(hash, body)                                                                        \
   "{\"steergraph\": 1, \"user_ops\": {\"" hash "\": {\"op\": \"x\", \"body\": [\"" body            \
   "\"]}}, \"manifest\": []}"
@@ -423,6 +443,7 @@ int main(void) {
       IN_FOLDER(plain_launches_and_refused_graphs_are_warmed_too),
       IN_FOLDER(as_many_plans_are_made_as_are_kept),
       IN_FOLDER(a_lost_device_is_an_error),
+      IN_FOLDER(memory_that_is_missing_is_an_error),
       cmocka_unit_test(a_bad_manifest_is_refused_whole),
       cmocka_unit_test(a_report_is_json_of_its_members),
   };
