@@ -156,7 +156,9 @@ static size_t compile_threads(const stg_options *options) {
 
 static void release_engine(struct stg_engine *engine) {
   stg_tiers_destroy(engine->tiers); /* its jobs hold kernels */
+  stg_warm_sets_finish(&engine->warmed);
   stg_plan_table_destroy(engine->plans);
+  stg_traffic_destroy(engine->traffic);
   stg_kernel_table_finish(&engine->kernels);
   stg_module_cache_destroy(engine->modules);
   stg_disk_cache_close(engine->disk);
@@ -187,6 +189,7 @@ stg_status stg_engine_create(const stg_options *options, stg_engine **ret_engine
   engine->compile =
       options->compile == STG_COMPILE_DEFAULT ? STG_COMPILE_BACKGROUND : options->compile;
   stg_kernel_table_init(&engine->kernels);
+  stg_warm_sets_init(&engine->warmed);
   engine->launch = options->launch == STG_LAUNCH_PLAIN ? STG_LAUNCH_PLAIN : STG_LAUNCH_GRAPH;
   status = copy_texts(engine, options, reterr);
   if (status == STG_OK) {
@@ -194,6 +197,9 @@ stg_status stg_engine_create(const stg_options *options, stg_engine **ret_engine
   }
   if (status == STG_OK) {
     status = stg_vector_table_create(&engine->vectors, reterr);
+  }
+  if (status == STG_OK) {
+    status = stg_traffic_create(&engine->traffic, reterr);
   }
   if (status == STG_OK) {
     const size_t limit = options->max_plans != 0 ? options->max_plans : DEFAULT_PLANS;

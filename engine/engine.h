@@ -13,8 +13,10 @@
 #include "engine/ops.h"
 #include "engine/plan.h"
 #include "engine/tier.h"
+#include "engine/traffic.h"
 #include "engine/usage.h"
 #include "engine/vectors.h"
+#include "engine/warm.h"
 #include "runtime/device.h"
 #include "runtime/disk_cache.h"
 #include "runtime/module_cache.h"
@@ -44,6 +46,8 @@ struct stg_engine {
   struct stg_tiers *tiers;          /* NULL on the CPU */
   struct stg_kernel_table kernels;
   struct stg_plan_table *plans;
+  struct stg_traffic *traffic;
+  struct stg_warm_sets warmed;
   struct stg_op_table *ops;
   struct stg_vector_table *vectors;
   atomic_uint steers; /* alive */

@@ -64,9 +64,26 @@ static stg_status load(struct stg_kernel *kernel, bool may_compile, stg_error *r
 /* The job. Nothing is compiled for tables that are gone. */
 static void run(struct stg_job *job) {
   struct stg_kernel *kernel = kernel_of(job);
+  const bool may_compile = kernel->set->engine->compile != STG_COMPILE_NEVER;
   kernel->error = (stg_error)STG_ERROR_INIT;
-  kernel->made =
-      stg_kernel_set_has_owner(kernel->set) ? load(kernel, true, &kernel->error) : STG_E_CANCELLED;
+  kernel->made = stg_kernel_set_has_owner(kernel->set) ? load(kernel, may_compile, &kernel->error)
+                                                       : STG_E_CANCELLED;
+}
+
+/* For who waits for any of several. */
+static void tell_settled(struct stg_kernel_table *table) {
+  pthread_mutex_lock(&table->lock);
+  table->n_settled++;
+  pthread_cond_broadcast(&table->settled);
+  pthread_mutex_unlock(&table->lock);
+}
+
+/* Whether general kernels serve, or are about to, where this one will. */
+static bool has_stand_in(const struct stg_kernel *kernel) {
+  const struct stg_kernel_set *set = kernel->set;
+  const ptrdiff_t tile = kernel - set->kernels[kernel->tier];
+  return kernel->tier == STG_TIER_DECLARED && !set->all_builtins &&
+         stg_kernel_state(&set->kernels[STG_TIER_GENERAL][tile]) != STG_KERNEL_ABSENT;
 }
 
 static void done(struct stg_job *job) {
@@ -83,13 +100,13 @@ static void done(struct stg_job *job) {
     pthread_cond_broadcast(&set->changed);
   }
   pthread_mutex_unlock(&set->lock);
-  if (ready && kernel->tier == STG_TIER_DECLARED && !set->all_builtins &&
-      engine->compile == STG_COMPILE_BACKGROUND) {
+  if (ready && has_stand_in(kernel) && engine->compile == STG_COMPILE_BACKGROUND) {
     atomic_fetch_add(&engine->counters.kernel_swaps, 1);
   } else if (failed && !ready) {
     stg_log_printf(&engine->log, STG_LOG_WARN, "kernel '%s' could not be made: %s",
                    kernel->signature, error.message);
   }
+  tell_settled(&engine->kernels);
   stg_kernel_set_unref(set);
 }
 
@@ -173,16 +190,21 @@ static stg_status compile_here(struct stg_kernel_set *set, enum stg_tier tier, s
   return status;
 }
 
+stg_status stg_kernel_start(struct stg_kernel *kernel, stg_error *reterr) {
+  stg_status status = stg_kernel_ask(kernel, true, true, reterr);
+  return status == STG_E_NO_MEMORY
+             ? load(kernel, kernel->set->engine->compile != STG_COMPILE_NEVER, reterr)
+             : status;
+}
+
 /* Let the engine's threads compile what a tier lacks; where there are none, this one. */
 static stg_status ask_for_tier(struct stg_kernel_set *set, enum stg_tier tier, bool urgent,
                                stg_error *reterr) {
   stg_status status = STG_OK;
   for (int tile = 0; tile < STG_TILE_COUNT && status == STG_OK; tile++) {
     struct stg_kernel *kernel = &set->kernels[tier][tile];
-    status = stg_kernel_ask(kernel, urgent, true, reterr);
-    if (status == STG_E_NO_MEMORY && urgent) {
-      status = load(kernel, true, reterr);
-    }
+    status =
+        urgent ? stg_kernel_start(kernel, reterr) : stg_kernel_ask(kernel, false, true, reterr);
   }
   return status;
 }

@@ -5,17 +5,24 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "engine/engine.h"
 #include "engine/plan.h"
 #include "runtime/base/alloc.h"
 
 void stg_kernel_table_init(struct stg_kernel_table *table) {
+  pthread_condattr_t attributes;
   *table = (struct stg_kernel_table){.sets = NULL};
   pthread_mutex_init(&table->lock, NULL);
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(&table->settled, &attributes);
+  pthread_condattr_destroy(&attributes);
 }
 
 void stg_kernel_table_finish(struct stg_kernel_table *table) {
+  pthread_cond_destroy(&table->settled);
   pthread_mutex_destroy(&table->lock);
 }
 
@@ -184,14 +191,23 @@ static struct stg_kernel_set *share(struct stg_kernel_table *table, struct stg_k
   return set;
 }
 
-stg_status stg_kernels_open(struct stg_engine *engine, const struct stg_steer_decl *decl,
-                            struct stg_kernel_set **ret_set, stg_error *reterr) {
+stg_status stg_kernels_share(struct stg_engine *engine, const struct stg_steer_decl *decl,
+                             struct stg_kernel_set **ret_set, stg_error *reterr) {
   struct stg_kernel_set *made = NULL;
   stg_status status = make_set(engine, decl, &made, reterr);
+  if (status == STG_OK) {
+    *ret_set = share(&engine->kernels, made);
+  }
+  return status;
+}
+
+stg_status stg_kernels_open(struct stg_engine *engine, const struct stg_steer_decl *decl,
+                            struct stg_kernel_set **ret_set, stg_error *reterr) {
+  struct stg_kernel_set *set = NULL;
+  stg_status status = stg_kernels_share(engine, decl, &set, reterr);
   if (status != STG_OK) {
     return status;
   }
-  struct stg_kernel_set *set = share(&engine->kernels, made);
   if (stg_engine_is_cuda(engine)) {
     status = stg_kernels_bring(set, reterr);
   }
@@ -222,6 +238,25 @@ void stg_kernels_close(struct stg_kernel_set *set) {
     stg_plans_forget(set->engine->plans, set);
     stg_kernel_set_unref(set);
   }
+}
+
+uint64_t stg_kernels_settled(struct stg_kernel_table *table) {
+  pthread_mutex_lock(&table->lock);
+  const uint64_t count = table->n_settled;
+  pthread_mutex_unlock(&table->lock);
+  return count;
+}
+
+void stg_kernels_wait_settled(struct stg_kernel_table *table, uint64_t seen, uint64_t until_ns) {
+  const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u),
+                                 .tv_nsec = (long)(until_ns % 1000000000u)};
+  int ended = 0;
+  pthread_mutex_lock(&table->lock);
+  while (table->n_settled == seen && ended == 0) {
+    ended = until_ns == UINT64_MAX ? pthread_cond_wait(&table->settled, &table->lock)
+                                   : pthread_cond_timedwait(&table->settled, &table->lock, &until);
+  }
+  pthread_mutex_unlock(&table->lock);
 }
 
 const struct stg_kernel *stg_kernels_serving(struct stg_kernel_set *set, enum stg_tile tile) {

@@ -64,6 +64,8 @@ struct stg_kernel_set {
 struct stg_kernel_table {
   pthread_mutex_t lock;
   struct stg_kernel_set *sets;
+  pthread_cond_t settled; /* a job ended */
+  uint64_t n_settled;
 };
 
 void stg_kernel_table_init(struct stg_kernel_table *table);
@@ -81,6 +83,10 @@ void stg_kernel_table_finish(struct stg_kernel_table *table);
 STG_NODISCARD stg_status stg_kernels_open(struct stg_engine *engine,
                                           const struct stg_steer_decl *decl,
                                           struct stg_kernel_set **ret_set, stg_error *reterr);
+/** The set alone, with one more owner: nothing of it is loaded or asked for. Any thread. */
+STG_NODISCARD stg_status stg_kernels_share(struct stg_engine *engine,
+                                           const struct stg_steer_decl *decl,
+                                           struct stg_kernel_set **ret_set, stg_error *reterr);
 /** One owner less. With the last one go the plans of the set, which no frame may use. NULL is fine.
  */
 void stg_kernels_close(struct stg_kernel_set *set);
@@ -102,6 +108,16 @@ STG_NODISCARD stg_status stg_kernels_check_user_op(struct stg_kernel_set *set, c
                                                    stg_error *reterr);
 /** 0: the kernel has exactly all built-ins; 1: the declared ops. */
 int stg_kernel_tier(const struct stg_kernel *kernel);
+
+/**
+ * Let the engine's threads make a kernel ready, from a cache or, but for compile=never, a compiler;
+ * this thread where none can be started. Also one that failed before. CUDA.
+ */
+STG_NODISCARD stg_status stg_kernel_start(struct stg_kernel *kernel, stg_error *reterr);
+/** Jobs that have ended so far. */
+uint64_t stg_kernels_settled(struct stg_kernel_table *table);
+/** Until it is no longer `seen`, or the monotonic clock says `until_ns` (UINT64_MAX: no limit). */
+void stg_kernels_wait_settled(struct stg_kernel_table *table, uint64_t seen, uint64_t until_ns);
 
 static inline enum stg_kernel_state stg_kernel_state(const struct stg_kernel *kernel) {
   return (enum stg_kernel_state)atomic_load_explicit(&kernel->state, memory_order_acquire);

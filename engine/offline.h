@@ -78,6 +78,16 @@ STG_NODISCARD stg_status stg_offline_build(stg_engine *engine, const stg_steer_d
                                            double *ret_compile_ms, stg_error *reterr);
 
 /**
+ * Read a manifest: register its user ops, and list the declarations that its signatures follow
+ * from, those of the most used first; a declaration has both tiles. Lists live in the arena, names
+ * in the engine. Messages carry the file and the place.
+ */
+STG_NODISCARD stg_status stg_offline_read_manifest(stg_engine *engine, const char *path,
+                                                   struct stg_arena *arena,
+                                                   const stg_steer_desc **ret_descs,
+                                                   size_t *ret_n_descs, stg_error *reterr);
+
+/**
  * The pack that engines read below their cache folders unless told otherwise: where it was
  * installed, or NULL when it was not.
  */

@@ -18,6 +18,7 @@
 struct registered {
   struct stg_arena arena;
   const struct stg_op *op;
+  const struct stg_op_decl *decl; /* of a user op, for manifests */
 };
 
 struct stg_op_table {
@@ -64,7 +65,8 @@ static stg_status compile(struct stg_arena *arena, const struct stg_op_decl *dec
 
 /* Takes over the arena. */
 static stg_status append(struct stg_op_table *table, struct stg_arena *arena,
-                         const struct stg_op *op, stg_error *reterr) {
+                         const struct stg_op *op, const struct stg_op_decl *decl,
+                         stg_error *reterr) {
   if (table->count == table->capacity) {
     size_t capacity = table->capacity == 0 ? 16 : 2 * table->capacity;
     struct registered *ops = stg_realloc(table->ops, capacity * sizeof *ops);
@@ -74,7 +76,7 @@ static stg_status append(struct stg_op_table *table, struct stg_arena *arena,
     table->ops = ops;
     table->capacity = capacity;
   }
-  table->ops[table->count++] = (struct registered){*arena, op};
+  table->ops[table->count++] = (struct registered){*arena, op, decl};
   *arena = (struct stg_arena){0};
   return STG_OK;
 }
@@ -98,7 +100,7 @@ static stg_status add_builtin(struct stg_op_table *table, size_t index, stg_erro
     status = compile(&arena, decl, (uint32_t)(index + 1), &op, reterr);
   }
   if (status == STG_OK) {
-    status = append(table, &arena, op, reterr);
+    status = append(table, &arena, op, NULL, reterr);
   }
   stg_arena_finish(&arena);
   return status;
@@ -201,30 +203,95 @@ static stg_status check_new(const struct stg_op_table *table, const struct stg_o
   return STG_OK;
 }
 
-stg_status stg_op_table_add(struct stg_op_table *table, const char *file, const char *json,
-                            size_t len, stg_error *reterr) {
-  struct stg_arena arena = {0};
-  const struct stg_op_decl *decl = NULL;
-  const struct stg_op *op = NULL;
-  bool known = false;
-  stg_status status = stg_op_decl_parse(&arena, file, json, len, &decl, reterr);
-  if (status == STG_OK && stg_op_name_is_builtin(decl->name)) {
-    status = stg_error_set(reterr, STG_E_INVALID, "%s: op: '%s' is a built-in op; use another name",
-                           file, decl->name);
+static const char *const *keep_texts(struct stg_arena *arena, const char *const *texts, size_t n) {
+  const char **kept = stg_arena_alloc(arena, n + 1, sizeof(const char *));
+  for (size_t i = 0; i < n && kept != NULL; i++) {
+    kept[i] = stg_arena_strdup(arena, texts[i]);
   }
+  return kept;
+}
+
+/* A copy that lives in the arena. */
+static stg_status keep_decl(struct stg_arena *arena, const struct stg_op_decl *decl,
+                            const struct stg_op_decl **ret_decl, stg_error *reterr) {
+  struct stg_op_decl *kept = stg_arena_memdup(arena, decl, sizeof *decl);
+  struct stg_op_decl_param *params = stg_arena_alloc(arena, decl->n_params + 1, sizeof *params);
+  if (kept == NULL || params == NULL) {
+    return stg_arena_status(arena, reterr);
+  }
+  for (size_t i = 0; i < decl->n_params; i++) {
+    params[i] = decl->params[i];
+    params[i].name = stg_arena_strdup(arena, decl->params[i].name);
+  }
+  kept->params = params;
+  kept->file = stg_arena_strdup(arena, decl->file);
+  kept->name = stg_arena_strdup(arena, decl->name);
+  kept->vectors = keep_texts(arena, decl->vectors, decl->n_vectors);
+  kept->require = keep_texts(arena, decl->require, decl->n_require);
+  kept->body = keep_texts(arena, decl->body, decl->n_body);
+  kept->output = decl->output != NULL ? stg_arena_strdup(arena, decl->output) : NULL;
+  *ret_decl = kept;
+  return stg_arena_status(arena, reterr);
+}
+
+stg_status stg_op_table_add_decl(struct stg_op_table *table, const struct stg_op_decl *decl,
+                                 stg_error *reterr) {
+  struct stg_arena arena = {0};
+  const struct stg_op *op = NULL;
+  const struct stg_op_decl *kept = NULL;
+  bool known = false;
+  if (stg_op_name_is_builtin(decl->name)) {
+    return stg_error_set(reterr, STG_E_INVALID, "%s: op: '%s' is a built-in op; use another name",
+                         decl->file, decl->name);
+  }
+  stg_status status = compile(&arena, decl, 0, &op, reterr);
   if (status == STG_OK) {
-    status = compile(&arena, decl, 0, &op, reterr);
+    status = keep_decl(&arena, decl, &kept, reterr);
   }
   pthread_mutex_lock(&table->lock);
   if (status == STG_OK) {
-    status = check_new(table, op, file, &known, reterr);
+    status = check_new(table, op, decl->file, &known, reterr);
   }
   if (status == STG_OK && !known) {
-    status = append(table, &arena, op, reterr);
+    status = append(table, &arena, op, kept, reterr);
   }
   pthread_mutex_unlock(&table->lock);
   stg_arena_finish(&arena); /* of a refused or a known definition nothing stays */
   return status;
+}
+
+stg_status stg_op_table_add(struct stg_op_table *table, const char *file, const char *json,
+                            size_t len, stg_error *reterr) {
+  struct stg_arena arena = {0};
+  const struct stg_op_decl *decl = NULL;
+  stg_status status = stg_op_decl_parse(&arena, file, json, len, &decl, reterr);
+  if (status == STG_OK) {
+    status = stg_op_table_add_decl(table, decl, reterr);
+  }
+  stg_arena_finish(&arena);
+  return status;
+}
+
+static struct registered find_body(struct stg_op_table *table, struct stg_key body_hash) {
+  struct registered found = {.op = NULL};
+  pthread_mutex_lock(&table->lock);
+  for (size_t i = 0; i < table->count && found.op == NULL; i++) {
+    const struct stg_op *op = table->ops[i].op;
+    if (!stg_op_is_builtin(op) && stg_key_equal(op->body_hash, body_hash)) {
+      found = table->ops[i];
+    }
+  }
+  pthread_mutex_unlock(&table->lock);
+  return found;
+}
+
+const struct stg_op *stg_op_table_find_body(struct stg_op_table *table, struct stg_key body_hash) {
+  return find_body(table, body_hash).op;
+}
+
+const struct stg_op_decl *stg_op_table_find_decl(struct stg_op_table *table,
+                                                 struct stg_key body_hash) {
+  return find_body(table, body_hash).decl;
 }
 
 size_t stg_op_table_count(struct stg_op_table *table) {

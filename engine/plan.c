@@ -267,6 +267,16 @@ stg_status stg_plan_acquire(struct stg_plan_table *table, const struct stg_kerne
   return STG_OK;
 }
 
+void stg_plan_count_step(const struct stg_plan_table *table, struct stg_plan *plan) {
+  struct stg_traffic_count *count = atomic_load_explicit(&plan->traffic, memory_order_acquire);
+  if (count == NULL) {
+    const struct stg_kernel *declared = &plan->set->kernels[STG_TIER_DECLARED][plan->tile];
+    count = stg_traffic_find(table->engine->traffic, declared->signature, &plan->shape);
+    atomic_store_explicit(&plan->traffic, count, memory_order_release);
+  }
+  stg_traffic_add(count);
+}
+
 void stg_plan_release(struct stg_plan_table *table, struct stg_plan *plan) {
   if (plan == NULL) {
     return;
@@ -299,9 +309,15 @@ void stg_plans_forget(struct stg_plan_table *table, const struct stg_kernel_set 
 /* The exec, with one more user, or NULL. Under the lock. */
 static struct stg_exec *take_exec(struct stg_plan_table *table, const struct stg_plan *plan,
                                   stg_stream stream) {
-  struct stg_exec *exec = plan->execs;
-  while (exec != NULL && exec->stream != stream) {
+  struct stg_exec *exec = plan->execs, *spare = NULL;
+  while (exec != NULL && (exec->spare || exec->stream != stream)) {
+    spare = exec->spare ? exec : spare;
     exec = exec->next;
+  }
+  if (exec == NULL && spare != NULL) {
+    exec = spare;
+    exec->spare = false;
+    exec->stream = stream;
   }
   if (exec != NULL && exec->users++ == 0) {
     stg_lru_remove(&table->idle_execs, &exec->idle);
@@ -335,9 +351,22 @@ static struct stg_exec *make_exec(struct stg_plan_table *table, struct stg_plan 
   return exec;
 }
 
+static bool makes_graphs(const struct stg_plan_table *table) {
+  return stg_engine_is_cuda(table->engine) && table->engine->launch != STG_LAUNCH_PLAIN;
+}
+
+/* Under the lock. */
+static void insert_exec(struct stg_plan_table *table, struct stg_exec *exec, struct dead *dead) {
+  exec->next = exec->plan->execs;
+  exec->plan->execs = exec;
+  table->counters.execs++;
+  table->counters.bytes += sizeof *exec;
+  evict(table, dead);
+}
+
 struct stg_exec *stg_exec_acquire(struct stg_plan_table *table, struct stg_plan *plan,
                                   const struct stg_kernel *kernel, stg_stream stream) {
-  if (!stg_engine_is_cuda(table->engine) || table->engine->launch == STG_LAUNCH_PLAIN) {
+  if (!makes_graphs(table)) {
     return NULL;
   }
   pthread_mutex_lock(&table->lock);
@@ -354,11 +383,7 @@ struct stg_exec *stg_exec_acquire(struct stg_plan_table *table, struct stg_plan 
   pthread_mutex_lock(&table->lock);
   exec = take_exec(table, plan, stream); /* another thread may have been faster */
   if (exec == NULL) {
-    made->next = plan->execs;
-    plan->execs = made;
-    table->counters.execs++;
-    table->counters.bytes += sizeof *made;
-    evict(table, &dead);
+    insert_exec(table, made, &dead);
   }
   pthread_mutex_unlock(&table->lock);
   bury(table, &dead);
@@ -366,6 +391,33 @@ struct stg_exec *stg_exec_acquire(struct stg_plan_table *table, struct stg_plan 
     free_exec(table, made);
   }
   return exec != NULL ? exec : made;
+}
+
+struct stg_exec *stg_exec_make_spare(struct stg_plan_table *table, struct stg_plan *plan,
+                                     const struct stg_kernel *kernel) {
+  struct dead dead = {NULL, NULL};
+  pthread_mutex_lock(&table->lock);
+  const bool has_one = plan->execs != NULL;
+  pthread_mutex_unlock(&table->lock);
+  if (has_one || !makes_graphs(table)) {
+    return NULL;
+  }
+  struct stg_exec *made = make_exec(table, plan, kernel, table->engine->stream);
+  if (made == NULL) {
+    return NULL;
+  }
+  pthread_mutex_lock(&table->lock);
+  insert_exec(table, made, &dead);
+  pthread_mutex_unlock(&table->lock);
+  bury(table, &dead);
+  return made;
+}
+
+void stg_exec_offer(struct stg_plan_table *table, struct stg_exec *exec) {
+  pthread_mutex_lock(&table->lock);
+  exec->spare = exec->users == 1; /* else a frame on the engine's own stream has it already */
+  pthread_mutex_unlock(&table->lock);
+  stg_exec_release(table, exec);
 }
 
 void stg_exec_release(struct stg_plan_table *table, struct stg_exec *exec) {
@@ -380,6 +432,10 @@ void stg_exec_release(struct stg_plan_table *table, struct stg_exec *exec) {
   }
   pthread_mutex_unlock(&table->lock);
   bury(table, &dead);
+}
+
+size_t stg_plan_table_limit(const struct stg_plan_table *table) {
+  return table->limit;
 }
 
 void stg_plan_table_counters(struct stg_plan_table *table, struct stg_plan_counters *ret) {

@@ -18,6 +18,7 @@
 #include "engine/lru.h"
 #include "engine/signature.h"
 #include "engine/steer_decl.h"
+#include "engine/traffic.h"
 
 struct stg_plan_table;
 
@@ -27,6 +28,7 @@ struct stg_exec {
   struct stg_lru_node idle; /* while it has no user */
   struct stg_plan *plan;
   stg_stream stream;
+  bool spare; /* made ahead: the first stream that asks gets it. Under the table's lock */
   struct stg_graph *graph;
   pthread_mutex_t lock; /* an exec takes one set-and-launch at a time */
   uint32_t users;       /* frames that point here */
@@ -43,6 +45,7 @@ struct stg_plan {
   uint32_t users; /* frames that point here */
   struct stg_exec *execs;
   size_t bytes;
+  _Atomic(struct stg_traffic_count *) traffic; /* of its signature; NULL before its first step */
   /* of each tier that the set has: kernel text | graph shape */
   char *signatures[STG_TIER_COUNT];
   struct stg_key graph_keys[STG_TIER_COUNT];
@@ -65,6 +68,8 @@ void stg_plan_release(struct stg_plan_table *table, struct stg_plan *plan);
 /** Whether a plan that somebody uses is this one: as stg_plan_acquire, without a look. */
 bool stg_plan_is(const struct stg_plan *plan, const struct stg_kernel_set *set,
                  const struct stg_graph_shape *shape, enum stg_tile tile);
+/** Count a step by a plan that is in use. Looks its signature up once. Any thread. */
+void stg_plan_count_step(const struct stg_plan_table *table, struct stg_plan *plan);
 /** Destroy the plans of a set. They have no users. */
 void stg_plans_forget(struct stg_plan_table *table, const struct stg_kernel_set *set);
 
@@ -75,8 +80,19 @@ void stg_plans_forget(struct stg_plan_table *table, const struct stg_kernel_set 
  */
 struct stg_exec *stg_exec_acquire(struct stg_plan_table *table, struct stg_plan *plan,
                                   const struct stg_kernel *kernel, stg_stream stream);
+/**
+ * An exec for a stream that is not known yet, on the engine's until then, with one user; NULL where
+ * the plan has an exec, or where stg_exec_acquire gives none. Any thread.
+ */
+struct stg_exec *stg_exec_make_spare(struct stg_plan_table *table, struct stg_plan *plan,
+                                     const struct stg_kernel *kernel);
+/** One user less, and whichever stream asks first gets it. Nothing of it is in flight. */
+void stg_exec_offer(struct stg_plan_table *table, struct stg_exec *exec);
 /** One user less; before the plan is released. NULL is fine. Any thread. */
 void stg_exec_release(struct stg_plan_table *table, struct stg_exec *exec);
+
+/** How many plans, and likewise execs, are kept. */
+size_t stg_plan_table_limit(const struct stg_plan_table *table);
 
 struct stg_plan_counters {
   uint64_t plans, execs; /* there now */

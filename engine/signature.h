@@ -57,4 +57,21 @@ void stg_graph_shape_print(const struct stg_graph_shape *shape, struct stg_strbu
 /** The graph key: XXH3-128 of "kernel=<request key hex> batch<=.. seq<=.. rows<=..". */
 struct stg_key stg_graph_key(struct stg_key kernel_key, const struct stg_graph_shape *shape);
 
+/* Both halves, as a manifest has them: without an architecture. */
+struct stg_steer_parsed {
+  struct stg_steer_signature kernel;
+  struct stg_graph_shape shape;
+};
+struct stg_op_table;
+struct stg_arena;
+/**
+ * Read what stg_steer_signature_print and stg_graph_shape_print wrote; nothing else is taken, so
+ * printing gives the same text again. User ops are looked up in `ops` by the hash of their body;
+ * the list of ops lives in the arena, the ops in their table.
+ * @return STG_E_FORMAT with "column N: ".
+ */
+STG_NODISCARD stg_status stg_steer_signature_parse(const char *text, struct stg_op_table *ops,
+                                                   struct stg_arena *arena,
+                                                   struct stg_steer_parsed *ret, stg_error *reterr);
+
 #endif

@@ -1,8 +1,6 @@
 /*
  * stats.c: an engine's counters, as a struct and as JSON.
  */
-#include <string.h>
-
 #include "engine/engine.h"
 #include "runtime/base/strbuf.h"
 
@@ -51,7 +49,9 @@
   X(compiles_queued)                                                                               \
   X(compiles_running)                                                                              \
   X(compiles_refused)                                                                              \
-  X(compile_threads)
+  X(compile_threads)                                                                               \
+  X(traffic_shapes)                                                                                \
+  X(traffic_dropped)
 
 void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
   if (stats->struct_size != sizeof *stats) {
@@ -69,6 +69,8 @@ void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
     stg_tiers_counters(engine->tiers, &tiers);
   }
   stg_plan_table_counters(engine->plans, &plans);
+  struct stg_traffic_totals traffic;
+  stg_traffic_get_totals(engine->traffic, &traffic);
   stg_disk_cache_counters(engine->disk, &disk);
   stg_vector_table_counters(engine->vectors, &vectors);
   const struct stg_engine_counters *own = &engine->counters;
@@ -121,6 +123,8 @@ void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
       .compiles_running = tiers.running,
       .compiles_refused = tiers.refused,
       .compile_threads = tiers.threads,
+      .traffic_shapes = traffic.shapes,
+      .traffic_dropped = traffic.dropped,
   };
 }
 
@@ -138,13 +142,7 @@ size_t stg_engine_stats_json(const stg_engine *engine, char *ret_text, size_t ca
   stg_strbuf_str(&json, ", \"load_us\": ");
   stg_strbuf_double(&json, stats.load_us);
   stg_strbuf_str(&json, "}");
-  const char *text = stg_strbuf_text(&json);
-  const size_t needed = strlen(text) + 1;
-  if (ret_text != NULL && capacity > 0) {
-    size_t copied = needed <= capacity ? needed - 1 : capacity - 1;
-    memcpy(ret_text, text, copied);
-    ret_text[copied] = '\0';
-  }
+  const size_t needed = stg_strbuf_give(&json, ret_text, capacity);
   stg_strbuf_finish(&json);
   return needed;
 }

@@ -266,6 +266,7 @@ static void count(stg_frame *frame, const stg_step *step, const struct plan_of_s
     stg_row_tally_read(&frame->tally, step, frame->snapshot);
   }
   atomic_fetch_add_explicit(&engine->counters.steps, 1, memory_order_relaxed);
+  stg_plan_count_step(engine->plans, frame->plan);
   stg_usage_step(&engine->usage, &frame->tally, wanted->requests, &wanted->shape);
 }
 

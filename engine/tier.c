@@ -221,6 +221,7 @@ void stg_tiers_counters(struct stg_tiers *tiers, struct stg_tier_counters *ret) 
   pthread_mutex_lock(&tiers->lock);
   *ret = (struct stg_tier_counters){
       .threads = tiers->n_threads,
+      .max_threads = tiers->max_threads,
       .queued = tiers->queue.count,
       .running = tiers->running.count,
       .refused = tiers->refused,

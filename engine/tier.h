@@ -55,7 +55,8 @@ bool stg_tiers_help(struct stg_tiers *tiers, struct stg_job *job);
 bool stg_tiers_is_forked(const struct stg_tiers *tiers);
 
 struct stg_tier_counters {
-  uint64_t threads; /* started */
+  uint64_t threads;     /* started */
+  uint64_t max_threads; /* that may be */
   uint64_t queued, running;
   uint64_t refused; /* because the queue was full */
 };

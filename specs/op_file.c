@@ -249,21 +249,38 @@ static stg_status read_root(const struct reader *reader, const struct stg_json *
   return status == STG_OK ? check_text(reader, root, decl) : status;
 }
 
-static stg_status read_doc(struct stg_arena *arena, const struct stg_json_doc *doc,
-                           const struct stg_op_decl **ret_decl, stg_error *err) {
-  const struct reader reader = {arena, err};
+/* "file" or "file: path", as it stands before messages about statements; NULL without memory. */
+static char *name_place(struct stg_arena *arena, const struct stg_json *at) {
+  char path[STG_JSON_PATH_BYTES];
+  struct stg_strbuf text = {0};
+  stg_json_path(at, path);
+  stg_strbuf_printf(&text, "%s%s%s", at->doc->file, path[0] != '\0' ? ": " : "", path);
+  char *name = text.failed ? NULL : stg_arena_strdup(arena, stg_strbuf_text(&text));
+  arena->failed = arena->failed || text.failed;
+  stg_strbuf_finish(&text);
+  return name;
+}
+
+stg_status stg_op_decl_read(struct stg_arena *arena, const struct stg_json *at,
+                            const struct stg_op_decl **ret_decl, stg_error *reterr) {
+  const struct reader reader = {arena, reterr};
   struct stg_op_decl *decl = stg_arena_alloc(arena, 1, sizeof *decl);
-  char *file = stg_arena_strdup(arena, doc->file);
+  char *file = name_place(arena, at);
   if (decl == NULL || file == NULL) {
     return out_of_memory(&reader);
   }
   decl->file = file;
-  struct stg_json root = stg_json_root(doc);
-  stg_status status = read_root(&reader, &root, decl);
+  stg_status status = read_root(&reader, at, decl);
   if (status == STG_OK) {
     *ret_decl = decl;
   }
   return status;
+}
+
+static stg_status read_doc(struct stg_arena *arena, const struct stg_json_doc *doc,
+                           const struct stg_op_decl **ret_decl, stg_error *reterr) {
+  const struct stg_json root = stg_json_root(doc);
+  return stg_op_decl_read(arena, &root, ret_decl, reterr);
 }
 
 stg_status stg_op_decl_parse(struct stg_arena *arena, const char *file, const char *text,

@@ -57,6 +57,9 @@ bool stg_op_name_is_builtin(const char *name);
 STG_NODISCARD stg_status stg_op_decl_parse(struct stg_arena *arena, const char *file,
                                            const char *text, size_t len,
                                            const struct stg_op_decl **ret_decl, stg_error *reterr);
+/** The same from a value of a larger document; messages say where in it. */
+STG_NODISCARD stg_status stg_op_decl_read(struct stg_arena *arena, const struct stg_json *at,
+                                          const struct stg_op_decl **ret_decl, stg_error *reterr);
 STG_NODISCARD stg_status stg_op_decl_load(struct stg_arena *arena, const char *path,
                                           const struct stg_op_decl **ret_decl, stg_error *reterr);
 

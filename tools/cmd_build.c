@@ -1,5 +1,6 @@
 /*
- * cmd_build.c: `steergraph build`: compile the kernels of workloads into a cache folder or a pack.
+ * cmd_build.c: `steergraph build`: compile the kernels of workloads and manifests into a cache
+ * folder or a pack.
  *
  * No device is used, so an image can be built anywhere. Everything that can be wrong with the words
  * and the workloads is found before the first kernel is compiled.
@@ -13,6 +14,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/interrupt.h"
 #include "tools/arch.h"
+#include "tools/build_source.h"
 #include "tools/command.h"
 #include "tools/explain_report.h"
 #include "tools/json_out.h"
@@ -23,18 +25,19 @@
 
 /* One kernel to be had. */
 struct build_item {
-  const char *spec;
-  struct stg_job *job;
+  const struct stg_build_source *source;
+  const stg_steer_desc *desc; /* of the source */
   const char *arch;
   enum stg_tile tile;
-  struct stg_explained kernel;
+  const char *signature;
+  char kernel_key[33];
   bool compiled;
   double compile_ms;
 };
 
 struct build {
-  struct stg_job *jobs;
-  size_t n_jobs;
+  struct stg_build_source *sources;
+  size_t n_sources;
   struct build_item *items; /* each kernel once, in the order of the words */
   size_t n_items;
   size_t n_compiled;
@@ -42,67 +45,91 @@ struct build {
   const char *pack_path; /* NULL: into a cache folder */
   struct stg_offline_pack *pack;
   size_t pack_bytes;
+  struct stg_arena arena; /* signatures */
 };
 
 static void build_finish(struct build *build) {
   stg_offline_pack_destroy(build->pack);
-  for (size_t i = 0; i < build->n_jobs; i++) {
-    stg_job_close(&build->jobs[i]);
+  for (size_t i = 0; i < build->n_sources; i++) {
+    stg_build_source_close(&build->sources[i]);
   }
-  stg_free(build->jobs);
+  stg_free(build->sources);
   stg_free(build->items);
+  stg_arena_finish(&build->arena);
 }
 
 static bool is_planned(const struct build *build, const char *kernel_key) {
   for (size_t i = 0; i < build->n_items; i++) {
-    if (strcmp(build->items[i].kernel.kernel_key, kernel_key) == 0) {
+    if (strcmp(build->items[i].kernel_key, kernel_key) == 0) {
       return true;
     }
   }
   return false;
 }
 
-/* Both tiles of one workload on one architecture: what stg_steer_create will ask for. */
-static stg_status plan_arch(struct build *build, const char *spec, struct stg_job *job,
-                            const char *arch, stg_error *reterr) {
-  for (int tile = 0; tile < STG_TILE_COUNT; tile++) {
-    struct build_item item = {.spec = spec, .job = job, .arch = arch, .tile = (enum stg_tile)tile};
-    stg_status status = stg_explain_kernel(job->engine, &job->desc, item.tile, arch, &job->arena,
-                                           &item.kernel, reterr);
+/* Both tiles of one declaration on one architecture: what stg_steer_create will ask for. */
+static stg_status plan_arch(struct build *build, const struct stg_build_source *source,
+                            const stg_steer_desc *desc, const char *arch, stg_error *reterr) {
+  stg_status status = STG_OK;
+  for (int tile = 0; tile < STG_TILE_COUNT && status == STG_OK; tile++) {
+    struct build_item item = {
+        .source = source, .desc = desc, .arch = arch, .tile = (enum stg_tile)tile};
+    struct stg_arena texts = {0}; /* of a kernel: too much to keep for all of them */
+    struct stg_explained kernel;
+    status = stg_explain_kernel(source->engine, desc, item.tile, arch, &texts, &kernel, reterr);
     if (status != STG_OK) {
-      stg_error_prefix(reterr, "%s: ", job->workload.file);
-      return status;
-    }
-    if (!is_planned(build, item.kernel.kernel_key)) {
+      stg_error_prefix(reterr, "%s: ", source->file);
+    } else if (!is_planned(build, kernel.kernel_key)) {
+      item.signature = stg_arena_strdup(&build->arena, kernel.signature);
+      memcpy(item.kernel_key, kernel.kernel_key, sizeof item.kernel_key);
       build->items[build->n_items++] = item;
+      status = stg_arena_status(&build->arena, reterr);
     }
+    stg_arena_finish(&texts);
   }
-  return STG_OK;
+  return status;
 }
 
-static stg_status plan(struct build *build, char **specs, size_t n_specs,
-                       const struct stg_arch_list *archs, const struct stg_job_options *options,
-                       stg_error *reterr) {
-  build->jobs = stg_calloc(n_specs, sizeof *build->jobs);
-  build->items = stg_calloc(n_specs * archs->count * STG_TILE_COUNT, sizeof *build->items);
-  if (build->jobs == NULL || build->items == NULL) {
-    return stg_error_memory(reterr, "the list of kernels", n_specs * sizeof *build->items);
-  }
-  for (size_t i = 0; i < n_specs; i++) {
-    struct stg_job *job = &build->jobs[i];
-    stg_status status = stg_job_open(specs[i], options, job, reterr);
-    if (status != STG_OK) {
-      return status;
-    }
-    build->n_jobs++;
+static stg_status plan_source(struct build *build, const struct stg_build_source *source,
+                              const struct stg_arch_list *archs, stg_error *reterr) {
+  stg_status status = STG_OK;
+  for (size_t i = 0; i < source->n_descs && status == STG_OK; i++) {
     for (size_t k = 0; k < archs->count && status == STG_OK; k++) {
-      status = plan_arch(build, specs[i], job, archs->names[k], reterr);
-    }
-    if (status != STG_OK) {
-      return status;
+      status = plan_arch(build, source, &source->descs[i], archs->names[k], reterr);
     }
   }
-  return STG_OK;
+  return status;
+}
+
+static stg_status open_sources(struct build *build, char **files, size_t n_files,
+                               const struct stg_job_options *options, stg_error *reterr) {
+  build->sources = stg_calloc(n_files, sizeof *build->sources);
+  if (build->sources == NULL) {
+    return stg_error_memory(reterr, "the list of files", n_files * sizeof *build->sources);
+  }
+  stg_status status = STG_OK;
+  for (size_t i = 0; i < n_files && status == STG_OK; i++) {
+    status = stg_build_source_open(files[i], options, &build->sources[i], reterr);
+    build->n_sources += status == STG_OK ? 1 : 0;
+  }
+  return status;
+}
+
+static stg_status plan(struct build *build, const struct stg_arch_list *archs, stg_error *reterr) {
+  size_t n_descs = 0;
+  for (size_t i = 0; i < build->n_sources; i++) {
+    n_descs += build->sources[i].n_descs;
+  }
+  const size_t n_items = n_descs * archs->count * STG_TILE_COUNT;
+  build->items = stg_calloc(n_items + 1, sizeof *build->items);
+  if (build->items == NULL) {
+    return stg_error_memory(reterr, "the list of kernels", n_items * sizeof *build->items);
+  }
+  stg_status status = STG_OK;
+  for (size_t i = 0; i < build->n_sources && status == STG_OK; i++) {
+    status = plan_source(build, &build->sources[i], archs, reterr);
+  }
+  return status;
 }
 
 /* A trial of each architecture, elsewhere, finds one that the compiler does not know before
@@ -166,15 +193,16 @@ static stg_status compile_one(const struct build *build, struct build_item *item
   stg_interrupt_hold(&hold);
   stg_status status =
       build->pack != NULL
-          ? stg_offline_pack_add(build->pack, item->job->engine, &item->job->desc, item->tile,
+          ? stg_offline_pack_add(build->pack, item->source->engine, item->desc, item->tile,
                                  item->arch, &built, reterr)
-          : stg_offline_build(item->job->engine, &item->job->desc, item->tile, item->arch,
+          : stg_offline_build(item->source->engine, item->desc, item->tile, item->arch,
                               &built.compiled, &built.compile_ms, reterr);
   stg_interrupt_release(&hold);
   item->compiled = built.compiled;
   item->compile_ms = built.compile_ms;
   if (status != STG_OK) {
-    stg_error_prefix(reterr, "%s: %s %s: ", item->spec, item->arch, stg_tile_name(item->tile));
+    stg_error_prefix(reterr, "%s: %s %s: ", item->source->file, item->arch,
+                     stg_tile_name(item->tile));
   }
   return status;
 }
@@ -206,11 +234,11 @@ static void report_json(const struct build *build, struct stg_strbuf *out) {
   for (size_t i = 0; i < build->n_items; i++) {
     const struct build_item *item = &build->items[i];
     stg_json_out_open(&json, NULL, '{');
-    stg_json_out_text(&json, "spec", item->spec);
+    stg_json_out_text(&json, "spec", item->source->file);
     stg_json_out_text(&json, "arch", item->arch);
     stg_json_out_text(&json, "variant", stg_tile_name(item->tile));
-    stg_json_out_text(&json, "signature", item->kernel.signature);
-    stg_json_out_text(&json, "kernel_key", item->kernel.kernel_key);
+    stg_json_out_text(&json, "signature", item->signature);
+    stg_json_out_text(&json, "kernel_key", item->kernel_key);
     stg_json_out_bool(&json, "compiled", item->compiled);
     stg_json_out_number(&json, "compile_ms", item->compiled ? item->compile_ms : 0);
     stg_json_out_close(&json, '}');
@@ -229,10 +257,10 @@ static void report_text(const struct build *build, struct stg_strbuf *out) {
   struct stg_table table = {.columns = "llll"};
   for (size_t i = 0; i < build->n_items; i++) {
     const struct build_item *item = &build->items[i];
-    stg_table_cell(&table, item->kernel.kernel_key);
+    stg_table_cell(&table, item->kernel_key);
     stg_table_cell(&table, item->arch);
     stg_table_cell(&table, stg_tile_name(item->tile));
-    stg_table_cell(&table, item->spec);
+    stg_table_cell(&table, item->source->file);
   }
   stg_table_print(&table, out);
   stg_strbuf_printf(out, "%zu kernels: %zu compiled in %.0f ms, %zu already there\n",
@@ -243,12 +271,15 @@ static void report_text(const struct build *build, struct stg_strbuf *out) {
   }
 }
 
-static int build_specs(char **specs, size_t n_specs, const struct stg_arch_list *archs,
+static int build_files(char **files, size_t n_files, const struct stg_arch_list *archs,
                        const struct stg_job_options *options, const char *pack_path, bool as_json) {
   struct build build = {.pack_path = pack_path};
   struct stg_strbuf text = {0};
   stg_error err = STG_ERROR_INIT;
-  stg_status status = plan(&build, specs, n_specs, archs, options, &err);
+  stg_status status = open_sources(&build, files, n_files, options, &err);
+  if (status == STG_OK) {
+    status = plan(&build, archs, &err);
+  }
   if (status == STG_OK) {
     status = open_pack(&build, &err);
   }
@@ -302,8 +333,9 @@ int stg_cmd_build(int argc, char **argv) {
   };
   const struct stg_grammar grammar = {
       .name = "build",
-      .words = "SPEC...",
-      .summary = "Compile the kernels of workloads into a cache folder or a pack. Needs NVRTC, no "
+      .words = "SPEC|MANIFEST...",
+      .summary = "Compile the kernels of workloads or manifests into a cache folder or a pack. "
+                 "Needs NVRTC, no "
                  "GPU.",
       .details = "A machine with a GPU of one of the architectures then finds them there and loads "
                  "no compiler. With --pack, cache folders are used only where --cache names them.",
@@ -336,5 +368,5 @@ int stg_cmd_build(int argc, char **argv) {
     job.cache_path = "";
   }
   job.declare_used = declare != NULL && strcmp(declare, "used") == 0;
-  return build_specs(argv + 1, n_words, &archs, &job, pack, json);
+  return build_files(argv + 1, n_words, &archs, &job, pack, json);
 }

@@ -6,6 +6,8 @@
  */
 #include <string.h>
 
+#include <steergraph/warm.h>
+
 #include "engine/hostmem.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/interrupt.h"
@@ -21,6 +23,7 @@
 struct run_options {
   const char *spec;
   const char *output;
+  const char *traffic;
   bool json;
   bool no_timing;
   struct stg_job_options job;
@@ -113,6 +116,26 @@ static stg_status write_output(const struct run *run, const char *path, const ch
   return status;
 }
 
+static stg_status save_traffic(const struct run *run, const char *path, stg_error *reterr) {
+  struct stg_interrupt_hold hold;
+  stg_interrupt_hold(&hold);
+  stg_status status = stg_traffic_save(run->job.engine, path, reterr);
+  stg_interrupt_release(&hold);
+  return status;
+}
+
+static stg_status write_files(const struct run *run, const struct run_options *options,
+                              const char *signature, stg_error *reterr) {
+  stg_status status = STG_OK;
+  if (options->output != NULL) {
+    status = write_output(run, options->output, signature, reterr);
+  }
+  if (status == STG_OK && options->traffic != NULL) {
+    status = save_traffic(run, options->traffic, reterr);
+  }
+  return status;
+}
+
 /* Apply, judge, time, and turn the outcome into text while everything it borrows is alive. */
 static stg_status work(struct run *run, const struct run_options *options, bool *ret_ok,
                        struct stg_strbuf *ret_text, stg_error *reterr) {
@@ -146,8 +169,8 @@ static stg_status work(struct run *run, const struct run_options *options, bool 
   stg_key_hex(key, checksum);
   result.checksum = checksum;
   result.ok = result.check.ok && result.device.bad_slot_rows == 0;
-  if (result.ok && options->output != NULL) {
-    status = write_output(run, options->output, result.plan.signature, reterr);
+  if (result.ok) {
+    status = write_files(run, options, result.plan.signature, reterr);
     if (status != STG_OK) {
       return status;
     }
@@ -171,6 +194,26 @@ static int refuse_result(const char *spec) {
   return stg_report_fail(&err);
 }
 
+/* What is written must not replace what is read, nor each other. */
+static stg_status check_files(const struct run *run, const struct run_options *options,
+                              stg_error *reterr) {
+  const struct stg_workload *w = &run->job.workload;
+  stg_status status = STG_OK;
+  if (options->output != NULL) {
+    status = stg_run_output_check(w, "--output", options->output, reterr);
+  }
+  if (status == STG_OK && options->traffic != NULL) {
+    status = stg_run_output_check(w, "--save-traffic", options->traffic, reterr);
+  }
+  if (status == STG_OK && options->output != NULL && options->traffic != NULL &&
+      strcmp(options->output, options->traffic) == 0) {
+    status = stg_error_set(reterr, STG_E_INVALID,
+                           "%s: --output and --save-traffic are both '%s'; name two files", w->file,
+                           options->output);
+  }
+  return status;
+}
+
 static int run_workload(const struct run_options *options) {
   struct run run = {0};
   struct stg_strbuf text = {0};
@@ -179,9 +222,7 @@ static int run_workload(const struct run_options *options) {
   stg_status status = stg_job_open(options->spec, &options->job, &run.job, &err);
   if (status == STG_OK) {
     run.job_open = true;
-    status = options->output == NULL
-                 ? STG_OK
-                 : stg_run_output_check(&run.job.workload, options->output, &err);
+    status = check_files(&run, options, &err);
   }
   if (status == STG_OK) {
     status = stg_run_tensors_check(&run.job, &err);
@@ -201,13 +242,6 @@ static int run_workload(const struct run_options *options) {
   return code == STG_EXIT_DONE && !ok ? refuse_result(options->spec) : code;
 }
 
-static stg_backend parse_backend(const char *text) {
-  if (text == NULL || strcmp(text, "auto") == 0) {
-    return STG_BACKEND_AUTO;
-  }
-  return strcmp(text, "cuda") == 0 ? STG_BACKEND_CUDA : STG_BACKEND_CPU;
-}
-
 static stg_launch_mode parse_launch(const char *text) {
   if (text == NULL) {
     return STG_LAUNCH_DEFAULT;
@@ -223,6 +257,8 @@ int stg_cmd_run(int argc, char **argv) {
   const struct stg_option table[] = {
       {"--backend", "auto|cpu|cuda", "where to run (default auto)", &backend, NULL},
       {"--output", "FILE", "write the steered rows as safetensors", &options.output, NULL},
+      {"--save-traffic", "FILE", "write the manifest of this run, for warm and build",
+       &options.traffic, NULL},
       {"--json", NULL, "print one JSON object", NULL, &options.json},
       {"--cache", "FOLDERS", "cache folders, RO:RO:RW", &options.job.cache_path, NULL},
       {"--launch", "graph|plain", "how kernels are launched (default graph)", &launch, NULL},
@@ -247,7 +283,7 @@ int stg_cmd_run(int argc, char **argv) {
     return code;
   }
   options.spec = argv[1];
-  options.job.backend = parse_backend(backend);
+  options.job.backend = stg_job_backend(backend);
   options.job.launch = parse_launch(launch);
   options.job.declare_used = declare != NULL && strcmp(declare, "used") == 0;
   return run_workload(&options);

@@ -15,7 +15,8 @@ enum stg_exit {
 #define STG_COMMAND_LIST(X)                                                                        \
   X(run, "apply a workload, check it against the oracle, time it")                                 \
   X(explain, "show a workload's signature, keys, kernel source and programs")                      \
-  X(build, "compile a workload's kernels for any architecture, without a GPU")                     \
+  X(build, "compile kernels for any architecture, without a GPU")                                  \
+  X(warm, "make the kernels and graphs of a service's traffic")                                    \
   X(ops, "list the built-in ops, or check an op definition")                                       \
   X(vectors, "list the tensors of a file, or show their norms")                                    \
   X(cache, "list, show and verify the entries of a folder or pack")                                \

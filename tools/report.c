@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -47,9 +48,23 @@ void stg_report_clean(struct stg_strbuf *out, const char *text) {
   }
 }
 
+/* Columns of a terminal, but for the last, in which some begin a new line. */
+#define LIVE_COLUMNS 79
+
+/* Whether a line stands on the terminal that has no end yet. Engines log from any thread. */
+static atomic_bool line_is_open;
+
+void stg_report_live_end(void) {
+  if (atomic_exchange(&line_is_open, false)) {
+    fputc('\n', stderr);
+    fflush(stderr);
+  }
+}
+
 /* One line on stderr. Nothing can be done when that fails. */
 static void say(const char *prefix, const char *message, const char *suffix) {
   struct stg_strbuf line = {0};
+  stg_report_live_end();
   stg_report_clean(&line, message);
   fprintf(stderr, "%s%s%s\n", prefix, stg_strbuf_text(&line), suffix);
   fflush(stderr);
@@ -97,6 +112,25 @@ void stg_report_progress(const char *fmt, ...) {
   stg_strbuf_vprintf(&message, fmt, args);
   va_end(args);
   say("", stg_strbuf_text(&message), "");
+  stg_strbuf_finish(&message);
+}
+
+void stg_report_live(const char *fmt, ...) {
+  struct stg_strbuf message = {0};
+  va_list args;
+  va_start(args, fmt);
+  stg_strbuf_vprintf(&message, fmt, args);
+  va_end(args);
+  if (isatty(STDERR_FILENO) == 1) {
+    struct stg_strbuf line = {0};
+    stg_report_clean(&line, stg_strbuf_text(&message));
+    fprintf(stderr, "\r%-*.*s", LIVE_COLUMNS, LIVE_COLUMNS, stg_strbuf_text(&line));
+    fflush(stderr);
+    stg_strbuf_finish(&line);
+    atomic_store(&line_is_open, true);
+  } else {
+    say("", stg_strbuf_text(&message), "");
+  }
   stg_strbuf_finish(&message);
 }
 

@@ -26,6 +26,14 @@ int stg_report_wrong(const char *command, const char *fmt, ...) STG_PRINTF(2, 3)
 /** Say how far a long work has come, on stderr. */
 void stg_report_progress(const char *fmt, ...) STG_PRINTF(1, 2);
 
+/**
+ * Say where a long work is, on stderr: on a terminal in place of what was said so before, elsewhere
+ * as a line. Whatever else is said begins a line of its own.
+ */
+void stg_report_live(const char *fmt, ...) STG_PRINTF(1, 2);
+/** End the line that stands on the terminal, if one does. */
+void stg_report_live_end(void);
+
 /** The log callback of engines that the command opens. */
 void stg_report_log(void *user, stg_log_level level, const char *message);
 

@@ -11,6 +11,7 @@
 /* The output as it is before the run. */
 struct output {
   const struct stg_workload *workload;
+  const char *option; /* that names it */
   const char *path;
   struct stat file;
 };
@@ -24,9 +25,9 @@ static stg_status check_input(const struct output *output, const char *input, co
     return STG_OK;
   }
   return stg_error_set(reterr, STG_E_INVALID,
-                       "%s: --output '%s' would replace a file that the run reads (%s); name "
+                       "%s: %s '%s' would replace a file that the run reads (%s); name "
                        "another file",
-                       output->workload->file, output->path, where);
+                       output->workload->file, output->option, output->path, where);
 }
 
 static stg_status check_source(const struct output *output,
@@ -35,9 +36,9 @@ static stg_status check_source(const struct output *output,
                                          : STG_OK;
 }
 
-stg_status stg_run_output_check(const struct stg_workload *workload, const char *path,
-                                stg_error *reterr) {
-  struct output output = {.workload = workload, .path = path};
+stg_status stg_run_output_check(const struct stg_workload *workload, const char *option,
+                                const char *path, stg_error *reterr) {
+  struct output output = {.workload = workload, .option = option, .path = path};
   if (stat(path, &output.file) != 0) {
     return STG_OK; /* a new file, or one that the write will say what is wrong with */
   }

@@ -32,12 +32,20 @@ stg_status stg_job_open_engine(const struct stg_job_options *options, stg_engine
     engine_options.cache_path = options->cache_path;
   }
   engine_options.pack_path = options->pack_path;
+  engine_options.compile_threads = options->compile_threads;
   engine_options.cache_mode = options->cache_read_only ? STG_CACHE_READ_ONLY : STG_CACHE_DEFAULT;
   if (engine_options.compile == STG_COMPILE_DEFAULT) {
     engine_options.compile = STG_COMPILE_BLOCK; /* what is reported is the declared kernel */
   }
   engine_options.log = stg_report_log;
   return stg_engine_create(&engine_options, ret_engine, reterr);
+}
+
+stg_backend stg_job_backend(const char *word) {
+  if (word == NULL || strcmp(word, "auto") == 0) {
+    return STG_BACKEND_AUTO;
+  }
+  return strcmp(word, "cuda") == 0 ? STG_BACKEND_CUDA : STG_BACKEND_CPU;
 }
 
 void stg_job_close_engine(stg_engine *engine) {

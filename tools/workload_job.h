@@ -15,11 +15,12 @@
 struct stg_job_options {
   stg_backend backend;
   stg_launch_mode launch;
-  const char *cache_path; /* NULL: from the environment */
-  const char *pack_path;  /* NULL: the installed one, where there is one; "": none */
-  bool cache_read_only;   /* nothing will be stored */
-  bool allow_outside;     /* paths of the workload may leave its folder */
-  bool declare_used;      /* declare the ops in use instead of all ops there are */
+  const char *cache_path;   /* NULL: from the environment */
+  const char *pack_path;    /* NULL: the installed one, where there is one; "": none */
+  uint32_t compile_threads; /* 0: the engine's default */
+  bool cache_read_only;     /* nothing will be stored */
+  bool allow_outside;       /* paths of the workload may leave its folder */
+  bool declare_used;        /* declare the ops in use instead of all ops there are */
 };
 
 /* A vector of the workload, and which copy of it. */
@@ -58,6 +59,8 @@ size_t stg_job_find_ref(const struct stg_job *job, struct stg_job_ref ref);
  */
 STG_NODISCARD stg_status stg_job_open_engine(const struct stg_job_options *options,
                                              stg_engine **ret_engine, stg_error *reterr);
+/** "auto", "cpu" or "cuda", which the words' grammar has checked; NULL is auto. */
+stg_backend stg_job_backend(const char *word);
 /** Close it; that something is still alive would be a bug of the command. */
 void stg_job_close_engine(stg_engine *engine);
 

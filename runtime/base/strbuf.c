@@ -198,6 +198,17 @@ stg_status stg_strbuf_status(const struct stg_strbuf *sb, stg_error *err) {
                        sb->len);
 }
 
+size_t stg_strbuf_give(const struct stg_strbuf *sb, char *ret_text, size_t capacity) {
+  const char *text = stg_strbuf_text(sb);
+  const size_t needed = strlen(text) + 1;
+  if (ret_text != NULL && capacity > 0) {
+    const size_t copied = needed <= capacity ? needed - 1 : capacity - 1;
+    memcpy(ret_text, text, copied);
+    ret_text[copied] = '\0';
+  }
+  return needed;
+}
+
 char *stg_strbuf_take(struct stg_strbuf *sb) {
   char *text = NULL;
   if (reserve(sb, 0)) { /* an empty buffer has no bytes to hand over yet */

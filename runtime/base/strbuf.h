@@ -33,6 +33,8 @@ void stg_strbuf_float(struct stg_strbuf *sb, float value);
 /** The text so far, "" when empty; borrowed until the next append. */
 const char *stg_strbuf_text(const struct stg_strbuf *sb);
 stg_status stg_strbuf_status(const struct stg_strbuf *sb, stg_error *err);
+/** Copy what fits of the text, NUL-terminated, to `ret_text` (may be NULL); the size needed. */
+size_t stg_strbuf_give(const struct stg_strbuf *sb, char *ret_text, size_t capacity);
 /** Hand the text over (freed with stg_free; NULL when failed) and leave the buffer empty. */
 char *stg_strbuf_take(struct stg_strbuf *sb);
 void stg_strbuf_finish(struct stg_strbuf *sb);

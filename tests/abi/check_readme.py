@@ -3,7 +3,7 @@
 
 The first block of C in README.md is a program; the first block of text after it is its output. In
 the section "Embed it in C" each block of C is a piece of the example host, and the block of text is what
-that prints (but for its statistics).
+that prints (but for its statistics). Those of "Warm it" are functions, which are compiled.
 """
 import argparse
 import os
@@ -14,6 +14,7 @@ import tempfile
 
 EXAMPLE = re.compile(r"^```c\n(.*?)^```\n.*?^```text\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 EMBEDDING = re.compile(r"^## Embed it in C\n(.*?)(?=^## )", re.DOTALL | re.MULTILINE)
+WARMING = re.compile(r"^## Warm it\n(.*?)(?=^## )", re.DOTALL | re.MULTILINE)
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 
 
@@ -44,6 +45,16 @@ def check_embedding(section: str, host: pathlib.Path, printed: str) -> None:
             raise SystemExit(f"not ok - {host} prints\n{printed}and README.md says\n{block}")
 
 
+def check_functions(section: str, source: pathlib.Path, args: argparse.Namespace) -> None:
+    blocks = [block for language, block in BLOCK.findall(section) if language == "c"]
+    if not blocks:
+        raise SystemExit("not ok - the section 'Warm it' has no C")
+    heads = ["#include <steergraph/steergraph.h>\n", "#include <stdio.h>\n"]
+    source.write_text("".join(heads + blocks))
+    flags = ["-std=c17", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-fsyntax-only"]
+    run(args.cc + flags + ["-I" + path for path in args.include] + [source])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     for option in ("readme", "library", "host"):
@@ -53,9 +64,11 @@ def main() -> None:
     args = parser.parse_args()
 
     readme = args.readme.read_text()
-    found, embedding = EXAMPLE.search(readme), EMBEDDING.search(readme)
-    if found is None or embedding is None:
-        raise SystemExit(f"not ok - {args.readme} has no program with its output, or no 'Embed it in C'")
+    found, embedding, warming = EXAMPLE.search(readme), EMBEDDING.search(readme), WARMING.search(readme)
+    if found is None or embedding is None or warming is None:
+        raise SystemExit(
+            f"not ok - {args.readme} has no program with its output, no 'Embed it in C', or no 'Warm it'"
+        )
     program, expected = found.groups()
     with tempfile.TemporaryDirectory(prefix="steergraph-readme-") as folder:
         source = pathlib.Path(folder) / "example.c"
@@ -68,6 +81,8 @@ def main() -> None:
         steps = [line for line in served.splitlines(True) if not line.startswith("stats ")]
         check_embedding(embedding.group(1), args.host, "".join(steps))
         print("ok 2 - the section 'Embed it in C' shows what the example does and prints")
+        check_functions(warming.group(1), pathlib.Path(folder) / "warm.c", args)
+        print("ok 3 - the functions of the section 'Warm it' compile")
 
 
 main()

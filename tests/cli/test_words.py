@@ -8,7 +8,8 @@ from cli import DONE, FAILED, ROOT, WRONG, Case, small_workload
 COMMANDS = {
     ("run",): "SPEC",
     ("explain",): "SPEC",
-    ("build",): "SPEC",
+    ("build",): "SPEC|MANIFEST...",
+    ("warm",): "MANIFEST...",
     ("ops",): "FILE",
     ("vectors", "ls"): "FILE",
     ("vectors", "show"): "FILE",

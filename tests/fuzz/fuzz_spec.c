@@ -1,6 +1,6 @@
 /*
- * fuzz_spec.c: the libFuzzer target of what reads text from users: workloads, op definitions, and
- * the op language down to the scalar program.
+ * fuzz_spec.c: the libFuzzer target of what reads text from users: workloads, manifests, op
+ * definitions, and the op language down to the scalar program.
  *
  * Runs in the root of the source tree, so that a workload's "user/my_op.json" is found. Finds
  * crashes, leaks, hangs and messages that break the rule of one line.
@@ -11,6 +11,7 @@
 
 #include "codegen/op.h"
 #include "runtime/base/alloc.h"
+#include "specs/manifest.h"
 #include "specs/workload.h"
 
 #define MAX_PARAMS 64
@@ -105,7 +106,35 @@ static void read_op(const char *text, size_t size) {
   stg_arena_finish(&arena);
 }
 
+/* What was read is printed, and reads back as the same. */
+static void read_manifest(const char *text, size_t size) {
+  struct stg_manifest manifest, again;
+  struct stg_strbuf first = {0}, second = {0};
+  stg_error err = STG_ERROR_INIT;
+  stg_status status = stg_manifest_parse("fuzz.json", text, size, &manifest, &err);
+  check_error(status, &err);
+  if (status != STG_OK) {
+    return;
+  }
+  for (size_t i = 0; i < manifest.n_ops; i++) {
+    compile_op(&manifest.arena, manifest.ops[i].decl);
+  }
+  stg_manifest_print(&manifest, &first);
+  if (stg_manifest_parse("fuzz.json", first.data, first.len, &again, NULL) != STG_OK) {
+    abort();
+  }
+  stg_manifest_print(&again, &second);
+  if (strcmp(first.data, second.data) != 0) {
+    abort();
+  }
+  stg_strbuf_finish(&first);
+  stg_strbuf_finish(&second);
+  stg_manifest_finish(&again);
+  stg_manifest_finish(&manifest);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) { /* NOLINT: libFuzzer's name */
+  read_manifest((const char *)data, size);
   read_workload((const char *)data, size);
   read_op((const char *)data, size);
   return 0;

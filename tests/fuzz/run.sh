@@ -29,7 +29,7 @@ seeds=$work/seeds-$name
 mkdir -p "$work/corpus-$name" "$seeds"
 case $name in
 fuzz_spec)
-  files="specs/*.json specs/bad/*.json specs/ops/*.json specs/user/*.json"
+  files="specs/*.json specs/bad/*.json specs/ops/*.json specs/user/*.json tests/data/traffic_*.json"
   dict=spec.dict
   ;;
 fuzz_pack)

@@ -56,9 +56,12 @@ static float as_float(uint32_t bits) {
 void host_device_add_chains(const struct stg_steer_args *args) {
   const int64_t n = args->row_stride; /* the tests' rows have no gaps, and are whole chunks */
   for (int64_t row = 0; row < args->rows; row++) {
-    float *h = (float *)(uintptr_t)args->hidden + row * n;
     const uint32_t *chain = chain_of(args, row);
-    const uint32_t n_ops = chain != NULL ? chain[0] & 0xffu : 0;
+    if (chain == NULL) {
+      continue; /* there may be no tensor */
+    }
+    float *h = (float *)(uintptr_t)args->hidden + row * n;
+    const uint32_t n_ops = chain[0] & 0xffu;
     for (uint32_t k = 0; k < n_ops; k++) {
       const uint32_t *op = chain + (chain[2] & 0xffffu) + (size_t)k * STG_RECORD_OP_WORDS;
       const float scale = as_float(op[CODE_SCALE_WORD]);

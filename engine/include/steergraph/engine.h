@@ -181,6 +181,8 @@ typedef struct stg_stats {
   /* background: declared kernels that became ready while general ones served; jobs now, and those
    * that found the queue full; threads started */
   uint64_t kernel_swaps, compiles_queued, compiles_running, compiles_refused, compile_threads;
+  /* Signatures that steps were counted by (stg_traffic_save), and steps of others beyond 65536. */
+  uint64_t traffic_shapes, traffic_dropped;
 } stg_stats;
 /** Fills nothing when struct_size is not that of this version: the caller's struct is another. */
 STG_API void stg_engine_stats(const stg_engine *engine, stg_stats *stats);

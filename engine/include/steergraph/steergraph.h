@@ -12,5 +12,6 @@
 #include <steergraph/steer.h>
 #include <steergraph/vector.h>
 #include <steergraph/version.h>
+#include <steergraph/warm.h>
 
 #endif

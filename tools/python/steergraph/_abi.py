@@ -214,8 +214,51 @@ class PlanInfo(ctypes.Structure):
     ]
 
 
+class WarmProgress(ctypes.Structure):
+    C_NAME = "stg_warm_progress"
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("done", c_size_t),
+        ("total", c_size_t),
+        ("current", c_char_p),
+        ("eta_s", c_double),
+    ]
+
+
+WARM_FUNCTION = ctypes.CFUNCTYPE(c_bool, c_void_p, POINTER(WarmProgress))
+
+
+class WarmDesc(ctypes.Structure):
+    C_NAME = "stg_warm_desc"
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("deadline_ms", c_uint32),
+        ("threads", c_uint32),
+        ("progress", WARM_FUNCTION),
+        ("user", c_void_p),
+    ]
+
+
+class WarmReport(ctypes.Structure):
+    C_NAME = "stg_warm_report"
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("total", c_size_t),
+        ("done", c_size_t),
+        ("failed", c_size_t),
+        ("left", c_size_t),
+        ("kernels_memory", c_size_t),
+        ("kernels_disk", c_size_t),
+        ("kernels_compiled", c_size_t),
+        ("kernels_failed", c_size_t),
+        ("graphs", c_size_t),
+        ("ms", c_double),
+    ]
+
+
 STRUCTS = (Error, Options, EngineInfo, SteerDesc, OpCall, Chain, Window, Step, Apply, Once)
 STRUCTS += (SlotCounters, DeviceReport, PlanInfo)
+STRUCTS += (WarmProgress, WarmDesc, WarmReport)
 
 _ERROR = POINTER(Error)
 _HANDLE = POINTER(c_void_p)
@@ -249,6 +292,15 @@ _FALLIBLE = {
     "stg_frame_create": (c_void_p, _HANDLE),
     "stg_frame_plan": (c_void_p, POINTER(PlanInfo)),
     "stg_device_status": (c_void_p, c_void_p, POINTER(DeviceReport)),
+    "stg_warm": (
+        c_void_p,
+        c_char_p,
+        c_char_p,
+        c_size_t,
+        POINTER(WarmDesc),
+        POINTER(WarmReport),
+    ),
+    "stg_traffic_save": (c_void_p, c_char_p),
 }
 # The others: name, result, arguments.
 _PLAIN = {
@@ -259,6 +311,7 @@ _PLAIN = {
     "stg_engine_get_info": (None, c_void_p, POINTER(EngineInfo)),
     "stg_engine_stats_json": (c_size_t, c_void_p, c_char_p, c_size_t),
     "stg_frame_destroy": (None, c_void_p),
+    "stg_warm_report_json": (c_size_t, POINTER(WarmReport), c_char_p, c_size_t),
 }
 # Functions that older libraries lack.
 _OPTIONAL = {"stg_enabled": (c_bool, POINTER(Options))}

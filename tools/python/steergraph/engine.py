@@ -7,7 +7,7 @@ import ctypes
 import json
 import logging
 
-from . import _abi, _errors, chains, tensors
+from . import _abi, _errors, chains, tensors, warming
 from ._handle import Handle, Held
 
 _LEVELS = {
@@ -217,6 +217,25 @@ class Engine(Held):
     def params_of_op(self, name):
         """The names of an op's parameters in their order; None for an op that is not known."""
         return self._params.get(name)
+
+    def warm(self, manifest, *, deadline=None, threads=0, progress=None):
+        """Make what a manifest lists, most used first: kernels, plans and graphs. Returns a dict:
+        total = done + failed + left signatures, the kernels by where they came from, ms.
+
+        manifest    a path, or the text of a manifest ("{...}"), or its dict
+        deadline    seconds; what is not ready then is `left`
+        threads     kernels that are compiled at once; 0: as many as the engine has threads
+        progress    function of (done, total, current, eta): current is the signature that is next,
+                    None at the end; eta in seconds, None while unknown. Called on this thread;
+                    False, or an exception, which is raised here, ends it.
+        """
+        with self.handle as address:
+            return warming.warm(address, manifest, deadline, threads, progress)
+
+    def save_traffic(self, path):
+        """Write the manifest of all steps so far: what warm() at the next start is given."""
+        with self.handle as address:
+            warming.save(address, path)
 
     def stats(self):
         """Counters since the engine was created, as a dict."""

@@ -1,0 +1,378 @@
+/*
+ * warm.c: stg_warm: kernels of a manifest made side by side, then signature by signature the plans
+ * and graphs. Which declarations there are is replay.c's, a plan warm_plan.c's; here is the order,
+ * the deadline, and what is said of it.
+ */
+#include "engine/warm.h"
+
+#include <string.h>
+
+#include <steergraph/warm.h>
+
+#include "engine/engine.h"
+#include "engine/replay.h"
+#include "engine/warm_plan.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/interrupt.h"
+#include "runtime/clock.h"
+
+void stg_warm_sets_init(struct stg_warm_sets *kept) {
+  *kept = (struct stg_warm_sets){.sets = NULL};
+  pthread_mutex_init(&kept->lock, NULL);
+}
+
+void stg_warm_sets_finish(struct stg_warm_sets *kept) {
+  for (size_t i = 0; i < kept->count; i++) {
+    stg_kernels_close(kept->sets[i]);
+  }
+  stg_free(kept->sets);
+  pthread_mutex_destroy(&kept->lock);
+}
+
+/* One declaration. */
+struct warm_set {
+  struct stg_kernel_set *set; /* owned, until kept */
+  bool begun[STG_TILE_COUNT], settled[STG_TILE_COUNT];
+  bool failed;
+};
+
+/* A call. */
+struct warm {
+  stg_engine *engine;
+  const struct stg_warm_desc *desc;
+  const struct stg_replay *replay;
+  struct warm_set *sets;  /* of replay->descs */
+  size_t next, in_flight; /* kernels that are to begin, counted over all sets; that are made */
+  size_t threads;
+  size_t settled; /* kernels; of 2 * n_descs */
+  uint64_t start_ns, until_ns;
+  struct stg_no_rows no_rows;
+  bool stopped;
+  stg_warm_report report;
+};
+
+static struct stg_kernel *kernel_at(const struct warm *warm, size_t index) {
+  return &warm->sets[index / STG_TILE_COUNT]
+              .set->kernels[STG_TIER_DECLARED][index % STG_TILE_COUNT];
+}
+
+/* An engine keeps a set once, as an owner. False: it is the caller's still. */
+static bool keep(struct stg_warm_sets *kept, struct stg_kernel_set *set) {
+  bool taken = true;
+  pthread_mutex_lock(&kept->lock);
+  for (size_t i = 0; i < kept->count && taken; i++) {
+    taken = kept->sets[i] != set;
+  }
+  if (taken && kept->count == kept->capacity) {
+    const size_t capacity = kept->capacity == 0 ? 16 : 2 * kept->capacity;
+    struct stg_kernel_set **sets = stg_realloc(kept->sets, capacity * sizeof *kept->sets);
+    taken = sets != NULL;
+    kept->sets = taken ? sets : kept->sets;
+    kept->capacity = taken ? capacity : kept->capacity;
+  }
+  if (taken) {
+    kept->sets[kept->count++] = set;
+  }
+  pthread_mutex_unlock(&kept->lock);
+  return taken;
+}
+
+static stg_status open_sets(struct warm *warm, struct stg_op_table *ops, stg_error *reterr) {
+  const size_t n = warm->replay->n_descs;
+  warm->sets = stg_calloc(n + 1, sizeof *warm->sets);
+  if (warm->sets == NULL) {
+    return stg_error_memory(reterr, "the kernels of a manifest", n * sizeof *warm->sets);
+  }
+  stg_status status = STG_OK;
+  for (size_t i = 0; i < n && status == STG_OK; i++) {
+    struct stg_steer_decl decl;
+    status = stg_steer_decl_init(&warm->replay->descs[i], ops, &decl, reterr);
+    if (status == STG_OK) {
+      status = stg_kernels_share(warm->engine, &decl, &warm->sets[i].set, reterr);
+      stg_steer_decl_finish(&decl);
+    }
+  }
+  return status;
+}
+
+/* Sets of which nothing was begun go again, and so do those that cannot be made. */
+static void close_sets(struct warm *warm) {
+  for (size_t i = 0; warm->sets != NULL && i < warm->replay->n_descs; i++) {
+    struct warm_set *set = &warm->sets[i];
+    const bool useful = set->set != NULL && !set->failed && set->begun[0];
+    if (!useful || !keep(&warm->engine->warmed, set->set)) {
+      stg_kernels_close(set->set);
+    }
+  }
+  stg_free(warm->sets);
+}
+
+static void count_ready(struct warm *warm, const struct stg_kernel *kernel) {
+  warm->report.kernels_compiled += strcmp(kernel->source, "compiled") == 0 ? 1 : 0;
+  warm->report.kernels_disk += strcmp(kernel->source, "disk") == 0 ? 1 : 0;
+  warm->report.kernels_memory += strcmp(kernel->source, "memory") == 0 ? 1 : 0;
+}
+
+/* A kernel that a job has done with: there, or not to be had. */
+static stg_status settle(struct warm *warm, size_t index, stg_error *reterr) {
+  struct stg_kernel *kernel = kernel_at(warm, index);
+  struct warm_set *set = &warm->sets[index / STG_TILE_COUNT];
+  stg_status status = STG_OK;
+  set->settled[index % STG_TILE_COUNT] = true;
+  warm->settled++;
+  if (stg_kernel_state(kernel) == STG_KERNEL_READY) {
+    count_ready(warm, kernel);
+    return STG_OK;
+  }
+  pthread_mutex_lock(&kernel->set->lock);
+  if (kernel->made == STG_E_DEVICE_LOST) {
+    status = stg_error_set(reterr, kernel->made, "%s", kernel->error.message);
+  }
+  pthread_mutex_unlock(&kernel->set->lock);
+  set->failed = true;
+  warm->report.kernels_failed++;
+  return status;
+}
+
+static stg_status settle_what_ended(struct warm *warm, stg_error *reterr) {
+  stg_status status = STG_OK;
+  for (size_t i = 0; i < warm->next && status == STG_OK; i++) {
+    const struct warm_set *set = &warm->sets[i / STG_TILE_COUNT];
+    if (!set->settled[i % STG_TILE_COUNT] &&
+        stg_kernel_state(kernel_at(warm, i)) != STG_KERNEL_ASKED) {
+      warm->in_flight--;
+      status = settle(warm, i, reterr);
+    }
+  }
+  return status;
+}
+
+/* Let as many kernels be made at once as there may be. */
+static stg_status begin_more(struct warm *warm, stg_error *reterr) {
+  const size_t n = warm->replay->n_descs * STG_TILE_COUNT;
+  stg_status status = STG_OK;
+  while (status == STG_OK && warm->next < n && warm->in_flight < warm->threads) {
+    const size_t index = warm->next++;
+    struct warm_set *set = &warm->sets[index / STG_TILE_COUNT];
+    set->begun[index % STG_TILE_COUNT] = true;
+    if (stg_kernel_state(kernel_at(warm, index)) == STG_KERNEL_READY) {
+      set->settled[index % STG_TILE_COUNT] = true;
+      warm->settled++;
+      warm->report.kernels_memory += stg_engine_is_cuda(warm->engine) ? 1 : 0;
+    } else {
+      warm->in_flight++;
+      status = stg_kernel_start(kernel_at(warm, index), reterr);
+      if (status != STG_OK && status != STG_E_FORKED && status != STG_E_DEVICE_LOST) {
+        warm->in_flight--; /* it was this thread that tried to make it */
+        set->settled[index % STG_TILE_COUNT] = set->failed = true;
+        warm->settled++;
+        warm->report.kernels_failed++;
+        status = STG_OK;
+      }
+    }
+  }
+  return status;
+}
+
+static bool is_late(const struct warm *warm) {
+  return warm->until_ns != UINT64_MAX && stg_clock_ns() >= warm->until_ns;
+}
+
+/* Until the kernels of a declaration are settled, or the deadline has passed. */
+static stg_status wait_for_set(struct warm *warm, const struct warm_set *set, stg_error *reterr) {
+  struct stg_kernel_table *table = &warm->engine->kernels;
+  stg_status status = STG_OK;
+  while (status == STG_OK) {
+    const uint64_t seen = stg_kernels_settled(table);
+    status = settle_what_ended(warm, reterr);
+    if (status == STG_OK) {
+      status = begin_more(warm, reterr);
+    }
+    if (status != STG_OK || (set->settled[STG_TILE_DECODE] && set->settled[STG_TILE_PREFILL])) {
+      return status;
+    }
+    warm->stopped = is_late(warm);
+    if (warm->stopped) {
+      return STG_OK;
+    }
+    struct stg_interrupt_hold hold; /* as for any compile that is waited for */
+    stg_interrupt_hold(&hold);
+    stg_kernels_wait_settled(table, seen, warm->until_ns);
+    stg_interrupt_release(&hold);
+  }
+  return status;
+}
+
+/* Seconds left: kernels take the time, and where none is left, signatures. */
+static double guess_rest(const struct warm *warm, size_t done) {
+  const size_t kernels = warm->replay->n_descs * STG_TILE_COUNT;
+  const double so_far = (double)(stg_clock_ns() - warm->start_ns) * 1e-9;
+  if (done == warm->report.total) {
+    return 0;
+  }
+  if (warm->settled < kernels) {
+    return warm->settled == 0 ? -1
+                              : so_far * (double)(kernels - warm->settled) / (double)warm->settled;
+  }
+  return done == 0 ? -1 : so_far * (double)(warm->report.total - done) / (double)done;
+}
+
+/* Ask the caller whether to go on. */
+static bool tell(const struct warm *warm, size_t done, const char *current) {
+  if (warm->desc->progress == NULL) {
+    return true;
+  }
+  const stg_warm_progress progress = {
+      .struct_size = sizeof progress,
+      .done = done,
+      .total = warm->report.total,
+      .current = current,
+      .eta_s = guess_rest(warm, done),
+  };
+  return warm->desc->progress(warm->desc->user, &progress);
+}
+
+/* One signature. Past the limit of plans a further one would only push out one that was used more.
+ */
+static stg_status warm_entry(struct warm *warm, size_t index, stg_error *reterr) {
+  const struct stg_replay_entry *entry = &warm->replay->entries[index];
+  const struct warm_set *set = &warm->sets[entry->desc];
+  bool graph = false;
+  stg_status status = wait_for_set(warm, set, reterr);
+  if (status != STG_OK || warm->stopped) {
+    return status;
+  }
+  if (set->failed) {
+    warm->report.failed++;
+    return STG_OK;
+  }
+  if (index < stg_plan_table_limit(warm->engine->plans)) {
+    status = stg_warm_plan(warm->engine, set->set, entry->tile, &entry->shape, &warm->no_rows,
+                           &graph, reterr);
+  }
+  warm->report.graphs += graph ? 1 : 0;
+  warm->report.done += status == STG_OK ? 1 : 0;
+  return status;
+}
+
+static stg_status warm_entries(struct warm *warm, stg_error *reterr) {
+  const size_t n = warm->replay->n_entries;
+  size_t i = 0;
+  stg_status status = STG_OK;
+  while (i < n && status == STG_OK && !warm->stopped) {
+    warm->stopped = is_late(warm) || !tell(warm, i, warm->replay->entries[i].signature);
+    if (!warm->stopped) {
+      status = warm_entry(warm, i, reterr);
+    }
+    i += warm->stopped ? 0 : 1;
+  }
+  warm->report.left = n - warm->report.done - warm->report.failed;
+  if (status == STG_OK && !warm->stopped) {
+    (void)tell(warm, n, NULL);
+  }
+  return status;
+}
+
+static size_t threads_of(const stg_engine *engine, const stg_warm_desc *desc) {
+  struct stg_tier_counters counters = {.max_threads = 1};
+  if (engine->tiers != NULL) {
+    stg_tiers_counters(engine->tiers, &counters);
+  }
+  return desc->threads != 0 && desc->threads < counters.max_threads ? desc->threads
+                                                                    : counters.max_threads;
+}
+
+static stg_status warm_replay(stg_engine *engine, const struct stg_replay *replay,
+                              struct stg_op_table *ops, const stg_warm_desc *desc,
+                              uint64_t start_ns, stg_warm_report *ret_report, stg_error *reterr) {
+  struct warm warm = {
+      .engine = engine,
+      .desc = desc,
+      .replay = replay,
+      .threads = threads_of(engine, desc),
+      .start_ns = start_ns,
+      .until_ns = UINT64_MAX,
+      .report = {.struct_size = sizeof warm.report, .total = replay->n_entries},
+  };
+  if (desc->deadline_ms != 0) {
+    warm.until_ns = warm.start_ns + (uint64_t)desc->deadline_ms * 1000000u;
+  }
+  stg_status status = open_sets(&warm, ops, reterr);
+  if (status == STG_OK) {
+    status = stg_no_rows_init(engine, &warm.no_rows, reterr);
+  }
+  if (status == STG_OK) {
+    status = warm_entries(&warm, reterr);
+  }
+  stg_no_rows_finish(engine, &warm.no_rows);
+  close_sets(&warm);
+  if (status == STG_OK) {
+    warm.report.ms = (double)(stg_clock_ns() - warm.start_ns) * 1e-6;
+    *ret_report = warm.report;
+  }
+  return status;
+}
+
+/* Ops of a manifest have a table of their own, so that their names are in nobody's way. */
+static stg_status warm_manifest(stg_engine *engine, const struct stg_manifest *manifest,
+                                const stg_warm_desc *desc, uint64_t start_ns,
+                                stg_warm_report *ret_report, stg_error *reterr) {
+  struct stg_op_table *ops = NULL;
+  struct stg_replay replay = {0};
+  stg_status status = stg_op_table_create(&ops, reterr);
+  if (status == STG_OK) {
+    status = stg_replay_init(manifest, ops, &replay, reterr);
+  }
+  if (status == STG_OK) {
+    status = warm_replay(engine, &replay, ops, desc, start_ns, ret_report, reterr);
+    stg_replay_finish(&replay);
+  }
+  stg_op_table_destroy(ops);
+  return status;
+}
+
+stg_status stg_warm(stg_engine *engine, const char *file, const char *json, size_t json_bytes,
+                    const stg_warm_desc *desc, stg_warm_report *ret_report, stg_error *reterr) {
+  static const stg_warm_desc by_default = {.struct_size = sizeof by_default};
+  const uint64_t start_ns = stg_clock_ns();
+  struct stg_manifest manifest;
+  stg_warm_report report;
+  if (engine == NULL || json == NULL) {
+    return stg_error_set(reterr, STG_E_INVALID, "stg_warm: engine or json is NULL");
+  }
+  if ((desc != NULL && desc->struct_size != sizeof *desc) ||
+      (ret_report != NULL && ret_report->struct_size != sizeof *ret_report)) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "stg_warm: struct_size is not %zu of the stg_warm_desc, or not %zu of the "
+                         "report",
+                         sizeof *desc, sizeof *ret_report);
+  }
+  stg_status status =
+      stg_manifest_parse(file != NULL ? file : "(manifest)", json, json_bytes, &manifest, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  status = warm_manifest(engine, &manifest, desc != NULL ? desc : &by_default, start_ns, &report,
+                         reterr);
+  stg_manifest_finish(&manifest);
+  if (status == STG_OK && ret_report != NULL) {
+    *ret_report = report;
+  }
+  return status;
+}
+
+size_t stg_warm_report_json(const stg_warm_report *report, char *ret_text, size_t capacity) {
+  struct stg_strbuf json = {0};
+  stg_strbuf_printf(&json, "{\"total\": %zu, \"done\": %zu, \"failed\": %zu, \"left\": %zu, ",
+                    report->total, report->done, report->failed, report->left);
+  stg_strbuf_printf(&json,
+                    "\"kernels_memory\": %zu, \"kernels_disk\": %zu, \"kernels_compiled\": %zu, "
+                    "\"kernels_failed\": %zu, \"graphs\": %zu, \"ms\": ",
+                    report->kernels_memory, report->kernels_disk, report->kernels_compiled,
+                    report->kernels_failed, report->graphs);
+  stg_strbuf_double(&json, report->ms);
+  stg_strbuf_char(&json, '}');
+  const size_t needed = stg_strbuf_give(&json, ret_text, capacity);
+  stg_strbuf_finish(&json);
+  return needed;
+}

@@ -1,0 +1,48 @@
+/*
+ * build_source.c: see build_source.h. A manifest is told from a workload by its member "manifest".
+ */
+#include "tools/build_source.h"
+
+#include "engine/offline.h"
+#include "specs/manifest.h"
+
+static stg_status open_workload(struct stg_build_source *source,
+                                const struct stg_job_options *options, stg_error *reterr) {
+  stg_status status = stg_job_open(source->file, options, &source->job, reterr);
+  if (status == STG_OK) {
+    source->engine = source->job.engine;
+    source->descs = &source->job.desc;
+    source->n_descs = 1;
+  }
+  return status;
+}
+
+static stg_status open_manifest(struct stg_build_source *source,
+                                const struct stg_job_options *options, stg_error *reterr) {
+  stg_status status = stg_job_open_engine(options, &source->engine, reterr);
+  if (status == STG_OK) {
+    status = stg_offline_read_manifest(source->engine, source->file, &source->arena, &source->descs,
+                                       &source->n_descs, reterr);
+  }
+  if (status != STG_OK) {
+    stg_build_source_close(source);
+  }
+  return status;
+}
+
+stg_status stg_build_source_open(const char *file, const struct stg_job_options *options,
+                                 struct stg_build_source *ret_source, stg_error *reterr) {
+  *ret_source = (struct stg_build_source){.file = file};
+  return stg_manifest_is_one(file) ? open_manifest(ret_source, options, reterr)
+                                   : open_workload(ret_source, options, reterr);
+}
+
+void stg_build_source_close(struct stg_build_source *source) {
+  if (source->engine != NULL && source->engine == source->job.engine) {
+    stg_job_close(&source->job);
+  } else {
+    stg_job_close_engine(source->engine);
+  }
+  stg_arena_finish(&source->arena);
+  *source = (struct stg_build_source){0};
+}

@@ -1,0 +1,27 @@
+/*
+ * build_source.h: what `build` is given: a workload or a manifest, as declarations whose kernels
+ * are to be had.
+ */
+#ifndef STG_TOOLS_BUILD_SOURCE_H
+#define STG_TOOLS_BUILD_SOURCE_H
+
+#include "tools/workload_job.h"
+
+/* {0} is closed. */
+struct stg_build_source {
+  const char *file;            /* as it was given */
+  stg_engine *engine;          /* has the user ops that the declarations name */
+  const stg_steer_desc *descs; /* one of a workload, any number of a manifest */
+  size_t n_descs;
+  struct stg_job job;     /* of a workload */
+  struct stg_arena arena; /* of a manifest */
+};
+
+/** Read the file and open an engine for it. Messages carry the file and the place. */
+STG_NODISCARD stg_status stg_build_source_open(const char *file,
+                                               const struct stg_job_options *options,
+                                               struct stg_build_source *ret_source,
+                                               stg_error *reterr);
+void stg_build_source_close(struct stg_build_source *source);
+
+#endif
