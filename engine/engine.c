@@ -223,18 +223,22 @@ stg_status stg_engine_create(const stg_options *options, stg_engine **ret_engine
   return STG_OK;
 }
 
-stg_status stg_engine_destroy(stg_engine *engine, stg_error *reterr) {
-  if (engine == NULL) {
+stg_status stg_engine_check_process(const struct stg_engine *engine, stg_error *reterr) {
+  if (engine->device == NULL || !stg_device_is_forked(engine->device)) {
     return STG_OK;
+  }
+  return stg_device_check(engine->device, reterr);
+}
+
+stg_status stg_engine_destroy(stg_engine *engine, stg_error *reterr) {
+  if (engine == NULL || stg_engine_check_process(engine, NULL) != STG_OK) {
+    return STG_OK; /* in a child nothing is touched */
   }
   unsigned steers = atomic_load(&engine->steers);
   if (steers > 0) {
     return stg_error_set(reterr, STG_E_BUSY,
                          "stg_engine_destroy: %u steer tables are alive; destroy them first",
                          steers);
-  }
-  if (engine->tiers != NULL && stg_tiers_is_forked(engine->tiers)) {
-    return STG_OK; /* a thread of the parent's may have held any lock: nothing is touched */
   }
   release_engine(engine);
   return STG_OK;
@@ -259,6 +263,10 @@ stg_status stg_op_register(stg_engine *engine, const char *file, const char *jso
                            size_t json_bytes, stg_error *reterr) {
   if (engine == NULL || json == NULL) {
     return stg_error_set(reterr, STG_E_INVALID, "stg_op_register: engine or json is NULL");
+  }
+  stg_status status = stg_engine_check_process(engine, reterr);
+  if (status != STG_OK) {
+    return status;
   }
   return stg_op_table_add(engine->ops, file != NULL ? file : "(op)", json, json_bytes, reterr);
 }

@@ -91,6 +91,7 @@ STG_API STG_NODISCARD stg_status stg_steer_create(stg_engine *engine, const stg_
                                                   stg_steer **ret_steer, stg_error *reterr);
 /**
  * Free everything. Waits for uploads and one-shot calls in flight; frames waited for theirs.
+ * In a forked child it frees nothing of a table on CUDA.
  * @return STG_E_BUSY while a frame is alive. No other thread may be in a call on the table.
  */
 STG_API STG_NODISCARD stg_status stg_steer_destroy(stg_steer *steer, stg_error *reterr);
