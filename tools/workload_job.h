@@ -15,11 +15,12 @@
 struct stg_job_options {
   stg_backend backend;
   stg_launch_mode launch;
-  const char *cache_path; /* NULL: from the environment */
-  const char *pack_path;  /* NULL: the installed one, where there is one; "": none */
-  bool cache_read_only;   /* nothing will be stored */
-  bool allow_outside;     /* paths of the workload may leave its folder */
-  bool declare_used;      /* declare the ops in use instead of all ops there are */
+  const char *cache_path;   /* NULL: from the environment */
+  const char *pack_path;    /* NULL: the installed one, where there is one; "": none */
+  stg_compile_mode compile; /* DEFAULT: block; the environment may forbid it */
+  bool cache_read_only;     /* nothing will be stored */
+  bool allow_outside;       /* paths of the workload may leave its folder */
+  bool declare_used;        /* declare the ops in use instead of all ops there are */
 };
 
 /* A vector of the workload, and which copy of it. */

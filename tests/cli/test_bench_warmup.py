@@ -74,7 +74,7 @@ class Warmup(NoGpu):
         self.assertEqual(left, [])
 
     def test_a_measured_process_needs_a_gpu_too(self):
-        for kind in ("cold", "disk"):
+        for kind in ("cold", "disk", "pack", "tiers"):
             with self.subTest(kind=kind):
                 cache = os.path.join(self.folder, "cache")
                 message = self.fail("child", kind, "0", "--json", "--cache", cache)
