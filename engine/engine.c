@@ -7,8 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/early_nvrtc.h"
 #include "engine/offline.h"
 #include "runtime/base/alloc.h"
+#include "runtime/compile.h"
 #include "runtime/nvtx.h"
 
 /* Plans, and likewise graphs, that an engine keeps. */
@@ -69,8 +71,27 @@ static void use_cpu(struct stg_engine *engine, const char *why) {
   snprintf(engine->reason, sizeof engine->reason, "cpu backend: %s", why);
 }
 
-static stg_status use_cuda(struct stg_engine *engine, int ordinal, stg_error *reterr) {
+/* Whether whatever is asked of the engine is compiled: it may be, and no cache has anything. */
+static bool will_compile(const struct stg_engine *engine) {
+  return engine->compile != STG_COMPILE_NEVER && !stg_nvrtc_is_loaded() &&
+         stg_disk_cache_is_empty(engine->disk);
+}
+
+/* The context, and beside it NVRTC where that will be needed. */
+static stg_status open_device(struct stg_engine *engine, int ordinal, stg_error *reterr) {
+  struct stg_early_nvrtc early = {.begun = false};
+  int count = 0;
+  int version = 0;
+  if (will_compile(engine) && stg_device_count(&count, &version, NULL) == STG_OK && count > 0) {
+    stg_early_nvrtc_begin(&early);
+  }
   stg_status status = stg_device_open(ordinal, &engine->device, reterr);
+  stg_early_nvrtc_end(&early);
+  return status;
+}
+
+static stg_status use_cuda(struct stg_engine *engine, int ordinal, stg_error *reterr) {
+  stg_status status = open_device(engine, ordinal, reterr);
   if (status != STG_OK) {
     return status;
   }
@@ -117,7 +138,6 @@ static stg_status open_cache(struct stg_engine *engine, const stg_options *optio
       [STG_CACHE_REFRESH] = STG_DISK_REFRESH,
       [STG_CACHE_OFF] = STG_DISK_OFF,
   };
-  const bool has_path = options->cache_path != NULL && options->cache_path[0] != '\0';
   const struct stg_disk_options disk = {
       .path_list = options->cache_path,
       .pack_path = lowest_pack(options),
@@ -125,11 +145,15 @@ static stg_status open_cache(struct stg_engine *engine, const stg_options *optio
       .trust = options->cache_trust,
       .log = engine->log,
   };
-  if (!has_path && options->cache_mode != STG_CACHE_OFF && stg_engine_is_cuda(engine)) {
+  return stg_disk_cache_open(&disk, &engine->disk, reterr);
+}
+
+static void warn_of_no_folder(const struct stg_engine *engine, const stg_options *options) {
+  const bool has_path = options->cache_path != NULL && options->cache_path[0] != '\0';
+  if (!has_path && options->cache_mode != STG_CACHE_OFF) {
     stg_log_printf(&engine->log, STG_LOG_WARN,
                    "no cache folder: kernels are kept in memory only; set STEERGRAPH_CACHE_DIR");
   }
-  return stg_disk_cache_open(&disk, &engine->disk, reterr);
 }
 
 static stg_status copy_texts(struct stg_engine *engine, const stg_options *options,
@@ -206,12 +230,13 @@ stg_status stg_engine_create(const stg_options *options, stg_engine **ret_engine
     status = stg_plan_table_create(engine, limit, &engine->plans, reterr);
   }
   if (status == STG_OK) {
-    status = choose_backend(engine, options, reterr);
-  }
-  if (status == STG_OK) {
     status = open_cache(engine, options, reterr);
   }
+  if (status == STG_OK) {
+    status = choose_backend(engine, options, reterr);
+  }
   if (status == STG_OK && stg_engine_is_cuda(engine)) {
+    warn_of_no_folder(engine, options);
     status = stg_tiers_create(compile_threads(options),
                               options->compile_queue != 0 ? options->compile_queue : DEFAULT_QUEUE,
                               &engine->tiers, reterr);
@@ -229,18 +254,22 @@ stg_status stg_engine_create(const stg_options *options, stg_engine **ret_engine
   return STG_OK;
 }
 
-stg_status stg_engine_destroy(stg_engine *engine, stg_error *reterr) {
-  if (engine == NULL) {
+stg_status stg_engine_check_process(const struct stg_engine *engine, stg_error *reterr) {
+  if (engine->device == NULL || !stg_device_is_forked(engine->device)) {
     return STG_OK;
+  }
+  return stg_device_check(engine->device, reterr);
+}
+
+stg_status stg_engine_destroy(stg_engine *engine, stg_error *reterr) {
+  if (engine == NULL || stg_engine_check_process(engine, NULL) != STG_OK) {
+    return STG_OK; /* in a child nothing is touched */
   }
   unsigned steers = atomic_load(&engine->steers);
   if (steers > 0) {
     return stg_error_set(reterr, STG_E_BUSY,
                          "stg_engine_destroy: %u steer tables are alive; destroy them first",
                          steers);
-  }
-  if (engine->tiers != NULL && stg_tiers_is_forked(engine->tiers)) {
-    return STG_OK; /* a thread of the parent's may have held any lock: nothing is touched */
   }
   release_engine(engine);
   return STG_OK;
@@ -265,6 +294,10 @@ stg_status stg_op_register(stg_engine *engine, const char *file, const char *jso
                            size_t json_bytes, stg_error *reterr) {
   if (engine == NULL || json == NULL) {
     return stg_error_set(reterr, STG_E_INVALID, "stg_op_register: engine or json is NULL");
+  }
+  stg_status status = stg_engine_check_process(engine, reterr);
+  if (status != STG_OK) {
+    return status;
   }
   return stg_op_table_add(engine->ops, file != NULL ? file : "(op)", json, json_bytes, reterr);
 }

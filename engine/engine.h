@@ -55,6 +55,14 @@ struct stg_engine {
   struct stg_usage usage;
 };
 
+/**
+ * STG_E_FORKED in a child of the process that opened an engine on CUDA. Asked before any lock,
+ * which a thread that the child does not have may have held. An engine on the CPU is the child's
+ * own copy.
+ */
+STG_NODISCARD stg_status stg_engine_check_process(const struct stg_engine *engine,
+                                                  stg_error *reterr);
+
 static inline bool stg_engine_is_cuda(const struct stg_engine *engine) {
   return engine->backend == STG_BACKEND_CUDA;
 }

@@ -75,14 +75,17 @@ stg_status stg_frame_create(stg_steer *steer, stg_frame **ret_frame, stg_error *
   if (steer == NULL || ret_frame == NULL) {
     return stg_error_set(reterr, STG_E_INVALID, "stg_frame_create: steer or ret_frame is NULL");
   }
+  stg_status status = stg_engine_check_process(steer->engine, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
   stg_frame *frame = stg_calloc(1, sizeof *frame);
   if (frame == NULL) {
     return stg_error_memory(reterr, "a frame", sizeof *frame);
   }
   frame->steer = steer;
   frame->captured = STG_NO_CAPTURE;
-  stg_status status =
-      stg_row_bucket(&steer->decl.row_buckets, steer->decl.max_rows, &frame->capacity, reterr);
+  status = stg_row_bucket(&steer->decl.row_buckets, steer->decl.max_rows, &frame->capacity, reterr);
   if (status == STG_E_CAPACITY) {
     /* the list ends below max_rows: its last bucket is all that a step may ask for */
     frame->capacity = steer->decl.row_buckets.sizes[steer->decl.row_buckets.count - 1];
@@ -177,8 +180,8 @@ static stg_status wait_for_last_use(const stg_frame *frame) {
 }
 
 void stg_frame_destroy(stg_frame *frame) {
-  if (frame == NULL) {
-    return;
+  if (frame == NULL || stg_engine_check_process(frame->steer->engine, NULL) != STG_OK) {
+    return; /* in a child nothing is touched */
   }
   stg_steer *steer = frame->steer;
   if (frame->plan != NULL && stg_engine_is_cuda(steer->engine)) {
@@ -210,6 +213,10 @@ stg_status stg_frame_plan(const stg_frame *frame, stg_plan_info *ret_info, stg_e
     return stg_error_set(reterr, STG_E_INVALID,
                          "stg_frame_plan: frame is NULL, or struct_size is not %zu",
                          sizeof *ret_info);
+  }
+  stg_status status = stg_engine_check_process(frame->steer->engine, reterr);
+  if (status != STG_OK) {
+    return status;
   }
   if (frame->plan == NULL) {
     return stg_error_set(reterr, STG_E_NOT_FOUND, "stg_frame_plan: the frame has had no step");

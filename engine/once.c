@@ -220,6 +220,9 @@ static stg_status apply_once(stg_frame *frame, const stg_once *once, stg_stream 
 stg_status stg_steer_once(stg_steer *steer, const stg_once *once, stg_stream stream,
                           stg_error *reterr) {
   stg_status status = check_once(steer, once, reterr);
+  if (status == STG_OK) {
+    status = stg_engine_check_process(steer->engine, reterr);
+  }
   if (status != STG_OK) {
     return status;
   }

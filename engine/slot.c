@@ -85,6 +85,10 @@ static stg_status check_slot(const stg_steer *steer, uint32_t slot, const char *
   if (steer == NULL) {
     return stg_error_set(reterr, STG_E_INVALID, "%s: steer is NULL", call);
   }
+  stg_status status = stg_engine_check_process(steer->engine, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
   if (slot >= steer->decl.max_slots) {
     return stg_error_set(reterr, STG_E_CAPACITY, "%s: slot %u is not below the declared %u", call,
                          slot, steer->decl.max_slots);

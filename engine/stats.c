@@ -54,7 +54,7 @@
   X(traffic_dropped)
 
 void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
-  if (stats->struct_size != sizeof *stats) {
+  if (stats->struct_size != sizeof *stats || stg_engine_check_process(engine, NULL) != STG_OK) {
     return;
   }
   struct stg_module_counters modules = {0};

@@ -17,7 +17,10 @@ stg_status stg_steer_bytes(stg_engine *engine, const stg_steer_desc *desc, size_
   }
   struct stg_steer_decl decl;
   struct stg_steer_limits limits;
-  stg_status status = stg_steer_decl_init(desc, engine->ops, &decl, reterr);
+  stg_status status = stg_engine_check_process(engine, reterr);
+  if (status == STG_OK) {
+    status = stg_steer_decl_init(desc, engine->ops, &decl, reterr);
+  }
   if (status != STG_OK) {
     return status;
   }
@@ -105,6 +108,10 @@ stg_status stg_steer_create(stg_engine *engine, const stg_steer_desc *desc, stg_
   if (engine == NULL || ret_steer == NULL) {
     return stg_error_set(reterr, STG_E_INVALID, "stg_steer_create: engine or ret_steer is NULL");
   }
+  stg_status status = stg_engine_check_process(engine, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
   stg_steer *steer = stg_calloc(1, sizeof *steer);
   if (steer == NULL) {
     return stg_error_memory(reterr, "a steer table", sizeof *steer);
@@ -114,7 +121,7 @@ stg_status stg_steer_create(stg_engine *engine, const stg_steer_desc *desc, stg_
   pthread_mutex_init(&steer->once_lock, NULL);
   stg_pins_init(&steer->pins, engine->device);
   struct stg_steer_limits limits;
-  stg_status status = stg_steer_decl_init(desc, engine->ops, &steer->decl, reterr);
+  status = stg_steer_decl_init(desc, engine->ops, &steer->decl, reterr);
   if (status == STG_OK) {
     status = stg_steer_limits(&steer->decl, &limits, reterr);
   }
@@ -148,8 +155,8 @@ stg_status stg_steer_create(stg_engine *engine, const stg_steer_desc *desc, stg_
 }
 
 stg_status stg_steer_destroy(stg_steer *steer, stg_error *reterr) {
-  if (steer == NULL) {
-    return STG_OK;
+  if (steer == NULL || stg_engine_check_process(steer->engine, NULL) != STG_OK) {
+    return STG_OK; /* in a child nothing is touched */
   }
   pthread_mutex_lock(&steer->lock);
   bool busy =

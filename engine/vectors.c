@@ -357,12 +357,16 @@ stg_status stg_vector_intern(stg_engine *engine, stg_dtype dtype, const void *da
   if (engine == NULL || ret_vector == NULL) {
     return stg_error_set(reterr, STG_E_INVALID, "stg_vector_intern: engine or ret_vector is NULL");
   }
-  return stg_vector_table_intern(engine->vectors, dtype, data, length, ret_vector, reterr);
+  stg_status status = stg_engine_check_process(engine, reterr);
+  return status == STG_OK
+             ? stg_vector_table_intern(engine->vectors, dtype, data, length, ret_vector, reterr)
+             : status;
 }
 
 stg_status stg_vector_release(stg_engine *engine, stg_vector vector, stg_error *reterr) {
   if (engine == NULL) {
     return stg_error_set(reterr, STG_E_INVALID, "stg_vector_release: engine is NULL");
   }
-  return stg_vector_table_release(engine->vectors, vector, reterr);
+  stg_status status = stg_engine_check_process(engine, reterr);
+  return status == STG_OK ? stg_vector_table_release(engine->vectors, vector, reterr) : status;
 }

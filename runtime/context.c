@@ -36,7 +36,18 @@ static bool is_sticky(CUresult result) {
   return false;
 }
 
+/* Of a context that is gone, unlike one that is broken, there can be a new one. */
+static stg_status reset_error(const struct stg_device *device, stg_error *reterr) {
+  return stg_error_set(reterr, STG_E_DEVICE_LOST,
+                       "the primary context of device %d was reset, and with it went all that this "
+                       "engine held there: destroy the engine and create a new one",
+                       device->info.ordinal);
+}
+
 static stg_status lost_error(const struct stg_device *device, CUresult why, stg_error *reterr) {
+  if (why == CUDA_ERROR_CONTEXT_IS_DESTROYED) {
+    return reset_error(device, reterr);
+  }
   return stg_error_set(reterr, STG_E_DEVICE_LOST,
                        "device %d is lost since %s (%s): its context is unusable, restart the "
                        "process",
@@ -44,15 +55,31 @@ static stg_status lost_error(const struct stg_device *device, CUresult why, stg_
                        stg_driver_error_text(device->driver, why));
 }
 
-stg_status stg_device_check(const struct stg_device *device, stg_error *reterr) {
-  if (atomic_load(&device->driver->forks) != device->forks) {
+bool stg_device_is_forked(const struct stg_device *device) {
+  return atomic_load_explicit(&device->driver->forks, memory_order_relaxed) != device->forks;
+}
+
+stg_status stg_context_check(struct stg_device *device, stg_error *reterr) {
+  unsigned long long id = 0;
+  const CUresult result = device->driver->ctx_get_id(device->context, &id);
+  /* a driver that has shut down leaves it to the call that follows */
+  if (result == CUDA_ERROR_DEINITIALIZED || (result == CUDA_SUCCESS && id == device->context_id)) {
+    return STG_OK;
+  }
+  int sound = 0;
+  atomic_compare_exchange_strong(&device->lost, &sound, (int)CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  return reset_error(device, reterr);
+}
+
+stg_status stg_device_check(struct stg_device *device, stg_error *reterr) {
+  if (stg_device_is_forked(device)) {
     return stg_error_set(reterr, STG_E_FORKED,
                          "device %d was opened by the parent process; CUDA does not survive fork: "
                          "open it in the child, and fork before any CUDA call",
                          device->info.ordinal);
   }
   int lost = atomic_load(&device->lost);
-  return lost == 0 ? STG_OK : lost_error(device, (CUresult)lost, reterr);
+  return lost == 0 ? stg_context_check(device, reterr) : lost_error(device, (CUresult)lost, reterr);
 }
 
 bool stg_device_has_ended(const struct stg_device *device) {
@@ -68,10 +95,11 @@ stg_status stg_device_fail(struct stg_device *device, CUresult result, const cha
   if (is_sticky(result)) {
     int sound = 0;
     atomic_compare_exchange_strong(&device->lost, &sound, (int)result);
-    return stg_error_set(reterr, STG_E_DEVICE_LOST,
-                         "%s failed: %s (%s): the context of device %d is unusable, restart the "
-                         "process",
-                         call, name, text, device->info.ordinal);
+    return stg_error_set(
+        reterr, STG_E_DEVICE_LOST, "%s failed: %s (%s): the context of device %d is unusable, %s",
+        call, name, text, device->info.ordinal,
+        result == CUDA_ERROR_CONTEXT_IS_DESTROYED ? "destroy the engine and create a new one"
+                                                  : "restart the process");
   }
   stg_status status = STG_E_CUDA;
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
@@ -95,7 +123,10 @@ stg_status stg_scope_push(struct stg_scope *scope, stg_error *reterr) {
 
 stg_status stg_scope_enter_relaxed(struct stg_scope *scope, struct stg_device *device,
                                    stg_error *reterr) {
-  stg_status status = stg_scope_enter(scope, device, reterr);
+  stg_status status = stg_device_is_usable(device) ? stg_context_check(device, reterr) : STG_OK;
+  if (status == STG_OK) {
+    status = stg_scope_enter(scope, device, reterr);
+  }
   if (status != STG_OK) {
     return status;
   }

@@ -23,6 +23,7 @@ struct stg_device {
   const struct stg_driver *driver;
   CUdevice handle;
   CUcontext context;
+  unsigned long long context_id; /* another one: the context was reset, and made again */
   unsigned forks;   /* the driver's count when it was opened: another one means a child */
   atomic_int lost;  /* the sticky CUresult seen, 0 while the context is sound */
   int shared_optin; /* bytes of shared memory that a block may ask for */
@@ -48,6 +49,11 @@ static inline bool stg_device_is_usable(const struct stg_device *device) {
          atomic_load_explicit(&device->driver->forks, memory_order_relaxed) == device->forks;
 }
 
+/**
+ * STG_E_DEVICE_LOST, and the device is marked so, when the primary context was reset under it: what
+ * it held is gone, and a context that was made again since looks the same. For a usable device.
+ */
+STG_NODISCARD stg_status stg_context_check(struct stg_device *device, stg_error *reterr);
 /** The part of entering that a thread already in the context never needs. */
 STG_NODISCARD stg_status stg_scope_push(struct stg_scope *scope, stg_error *reterr);
 /** True once the driver has shut down at process exit: whatever was waited for is over. */
@@ -56,7 +62,11 @@ bool stg_device_has_ended(const struct stg_device *device);
 stg_status stg_device_fail(struct stg_device *device, CUresult result, const char *call,
                            stg_error *reterr);
 
-/** Enter for work that is legal during a capture. STG_E_DEVICE_LOST, STG_E_FORKED, STG_E_CUDA. */
+/**
+ * Enter for work that is legal during a capture. Does not ask whether the context was reset: what a
+ * step, an apply or an allocation does first has asked. STG_E_DEVICE_LOST, STG_E_FORKED,
+ * STG_E_CUDA.
+ */
 STG_NODISCARD static inline stg_status
 stg_scope_enter(struct stg_scope *scope, struct stg_device *device, stg_error *reterr) {
   *scope = (struct stg_scope){.device = device};

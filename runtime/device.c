@@ -180,6 +180,13 @@ stg_status stg_device_open(int ordinal, struct stg_device **ret_device, stg_erro
       status = stg_device_fail(device, result, "cuDevicePrimaryCtxRetain", reterr);
     }
   }
+  if (status == STG_OK) {
+    const CUresult result = device->driver->ctx_get_id(device->context, &device->context_id);
+    if (result != CUDA_SUCCESS) {
+      device->driver->primary_ctx_release(device->handle);
+      status = stg_device_fail(device, result, "cuCtxGetId", reterr);
+    }
+  }
   if (status != STG_OK) {
     stg_free(device);
     return status;
@@ -192,8 +199,12 @@ void stg_device_close(struct stg_device *device) {
   if (device == NULL) {
     return;
   }
-  /* a lost context is released too; in a forked child the parent's context is not ours to touch */
-  if (atomic_load(&device->driver->forks) == device->forks) {
+  /* a broken context is released too; one that was reset took what we held with it, and a new one
+   * is others'; in a forked child the parent's is not ours to touch */
+  stg_status checked = stg_device_check(device, NULL);
+  (void)checked; /* a context that is gone is marked so */
+  if (!stg_device_is_forked(device) &&
+      atomic_load(&device->lost) != (int)CUDA_ERROR_CONTEXT_IS_DESTROYED) {
     device->driver->primary_ctx_release(device->handle);
   }
   stg_free(device);

@@ -41,9 +41,13 @@ STG_NODISCARD stg_status stg_device_open(int ordinal, struct stg_device **ret_de
                                          stg_error *reterr);
 void stg_device_close(struct stg_device *device);
 const struct stg_device_info *stg_device_get_info(const struct stg_device *device);
-/** STG_E_DEVICE_LOST once a sticky error was seen, STG_E_FORKED in a child of the opening process.
+/**
+ * STG_E_DEVICE_LOST once a sticky error was seen, or when the primary context was reset since the
+ * device was opened, also if it was made again; STG_E_FORKED in a child of the opening process.
  */
-STG_NODISCARD stg_status stg_device_check(const struct stg_device *device, stg_error *reterr);
+STG_NODISCARD stg_status stg_device_check(struct stg_device *device, stg_error *reterr);
+/** Whether this is a child of the process that opened the device. Makes no call of the driver. */
+bool stg_device_is_forked(const struct stg_device *device);
 /**
  * Make the device's context the calling thread's current one, as threads of a host that uses CUDA
  * itself have it; calls then need not take it. Ends with stg_device_let_go on the same thread.

@@ -157,6 +157,14 @@ void stg_disk_cache_close(struct stg_disk_cache *cache) {
   stg_free(cache);
 }
 
+bool stg_disk_cache_is_empty(const struct stg_disk_cache *cache) {
+  bool empty = true;
+  for (size_t i = 0; i < cache->n_layers && empty && cache->mode != STG_DISK_REFRESH; i++) {
+    empty = stg_disk_layer_is_empty(&cache->layers[i]);
+  }
+  return empty;
+}
+
 void stg_disk_hit_finish(struct stg_disk_hit *hit) {
   stg_arena_finish(&hit->arena);
   stg_free(hit->bytes);

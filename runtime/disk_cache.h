@@ -43,6 +43,12 @@ STG_NODISCARD stg_status stg_disk_cache_open(const struct stg_disk_options *opti
                                              struct stg_disk_cache **ret_cache, stg_error *reterr);
 void stg_disk_cache_close(struct stg_disk_cache *cache);
 
+/**
+ * Whether no request can hit as things are: no pack, and no layer that has had entries; or the mode
+ * is one that does not look. Cheap: reads no entry and no list of them.
+ */
+bool stg_disk_cache_is_empty(const struct stg_disk_cache *cache);
+
 /* A hit: the decoded entry and the bytes it borrows from. */
 struct stg_disk_hit {
   struct stg_entry entry;

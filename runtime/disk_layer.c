@@ -181,6 +181,21 @@ static stg_status list_all(const struct listing *listing, const char *top, stg_e
   return status;
 }
 
+bool stg_disk_layer_is_empty(const struct stg_disk_layer *layer) {
+  bool empty = layer->pack == NULL;
+  char *top = empty ? stg_path_join(layer->root, "v1") : NULL;
+  DIR *folder = top != NULL ? opendir(top) : NULL;
+  stg_free(top);
+  const struct dirent *entry;
+  while (folder != NULL && empty && (entry = readdir(folder)) != NULL) {
+    empty = !is_shard(entry->d_name);
+  }
+  if (folder != NULL) {
+    closedir(folder);
+  }
+  return empty;
+}
+
 stg_status stg_disk_layer_list(const struct stg_disk_layer *layer, const struct stg_key *key,
                                struct stg_arena *arena, struct stg_disk_files *files,
                                stg_error *reterr) {

@@ -74,6 +74,8 @@ STG_NODISCARD stg_status stg_disk_layer_probe(const struct stg_disk_layer *layer
 STG_NODISCARD stg_status stg_disk_layer_quarantine(const struct stg_disk_layer *layer,
                                                    const struct stg_disk_io *io, const char *path,
                                                    stg_error *reterr);
+/** True when no folder of entries is there; not for a pack, which has some. Reads one folder. */
+bool stg_disk_layer_is_empty(const struct stg_disk_layer *layer);
 /** True when `path` lies under the layer's root. */
 bool stg_disk_layer_holds(const struct stg_disk_layer *layer, const char *path);
 

@@ -33,7 +33,7 @@ typedef struct stg_device dev;
 FAILS(stg_device_count, int *ret_count, int *ret_driver_version)
 FAILS(stg_device_open, int ordinal, dev **ret_device)
 IGNORES(stg_device_close, dev *device)
-FAILS(stg_device_check, const dev *device)
+FAILS(stg_device_check, dev *device)
 FAILS(stg_device_hold, dev *device)
 IGNORES(stg_device_let_go, dev *device)
 FAILS(stg_device_alloc, dev *device, size_t bytes, uint64_t *ret_address)
@@ -91,6 +91,10 @@ const struct stg_device_info *stg_device_get_info(const dev *device) {
 
 bool stg_pins_are_over(dev *device) {
   return true;
+}
+
+bool stg_device_is_forked(const dev *device) {
+  return false;
 }
 
 bool stg_nvrtc_is_loaded(void) {

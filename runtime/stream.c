@@ -48,7 +48,10 @@ stg_status stg_stream_synchronize(struct stg_device *device, stg_stream_handle s
 stg_status stg_stream_is_capturing(struct stg_device *device, stg_stream_handle stream,
                                    bool *ret_capturing, stg_error *reterr) {
   struct stg_scope scope;
-  stg_status status = stg_scope_enter(&scope, device, reterr);
+  stg_status status = stg_device_check(device, reterr); /* steps and applies begin here */
+  if (status == STG_OK) {
+    status = stg_scope_enter(&scope, device, reterr);
+  }
   if (status != STG_OK) {
     return status;
   }

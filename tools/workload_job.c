@@ -35,7 +35,9 @@ stg_status stg_job_open_engine(const struct stg_job_options *options, stg_engine
   engine_options.compile_threads = options->compile_threads;
   engine_options.cache_mode = options->cache_read_only ? STG_CACHE_READ_ONLY : STG_CACHE_DEFAULT;
   if (engine_options.compile == STG_COMPILE_DEFAULT) {
-    engine_options.compile = STG_COMPILE_BLOCK; /* what is reported is the declared kernel */
+    /* block: what is reported is the declared kernel */
+    engine_options.compile =
+        options->compile != STG_COMPILE_DEFAULT ? options->compile : STG_COMPILE_BLOCK;
   }
   engine_options.log = stg_report_log;
   return stg_engine_create(&engine_options, ret_engine, reterr);

@@ -18,6 +18,7 @@ struct stg_job_options {
   const char *cache_path;   /* NULL: from the environment */
   const char *pack_path;    /* NULL: the installed one, where there is one; "": none */
   uint32_t compile_threads; /* 0: the engine's default */
+  stg_compile_mode compile; /* DEFAULT: block; the environment may forbid it */
   bool cache_read_only;     /* nothing will be stored */
   bool allow_outside;       /* paths of the workload may leave its folder */
   bool declare_used;        /* declare the ops in use instead of all ops there are */

@@ -74,11 +74,17 @@ class Warmup(NoGpu):
         self.assertEqual(left, [])
 
     def test_a_measured_process_needs_a_gpu_too(self):
-        for kind in ("cold", "disk"):
+        for kind in ("cold", "disk", "tiers"):
             with self.subTest(kind=kind):
                 cache = os.path.join(self.folder, "cache")
                 message = self.fail("child", kind, "0", "--json", "--cache", cache)
                 self.assertRegex(message, "no CUDA (driver|device)|built without CUDA headers")
+
+    def test_a_measured_process_takes_its_cache_for_a_pack(self):
+        missing = os.path.join(self.folder, "none.sgp")
+        outcome = self.run_command("bench", "warmup", "child", "pack", "0", "--json", "--cache", missing)
+        self.assertEqual(outcome.code, FAILED, outcome)
+        self.assertRegex(outcome.err, "none.sgp.*\n.*(no CUDA (driver|device)|built without CUDA headers)")
 
     def test_words_that_are_no_time_are_refused(self):
         for words in (["soon"], ["0"], ["-1"], ["nan"], ["1", "2"], ["child", "lukewarm", "0"], ["child", "cold"]):

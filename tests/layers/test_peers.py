@@ -314,7 +314,12 @@ def test_process(folder: pathlib.Path) -> None:
     scripts = ["compiled", "gather", "loop", "norm", "per_op", "reduced", "rowwise", "uniform"]
     known = {"agreement", "case", "norm_agreement", "peer", "rows", "tensor_file", "torch_side"}
     found = {path.stem for path in PEERS.glob("*.py")}
-    report(found == known | set(scripts), "every script of the peers is tried here", found)
+    report(found == known | set(scripts) | {"llama"}, "every script of the peers is tried here", found)
+    words = [sys.executable, PEERS / "llama.py", "--json", folder / "out.json"]  # takes no case
+    done = subprocess.run(words, capture_output=True, text=True, env=environment)
+    ok = done.returncode == 1 and done.stderr.startswith("cannot import torch: ")
+    ok = ok and done.stderr.count("\n") == 1 and not (folder / "out.json").exists()
+    report(ok, "llama.py says in one line that torch is missing", done.stderr)
     for script in scripts:
         words = [sys.executable, PEERS / f"{script}.py", "--json", folder / "out.json"]
         words += ["--case", "steer", "1 op", folder / "good"]

@@ -132,7 +132,42 @@ def table(root: pathlib.Path, *words: str, text: str = "") -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+LLAMA = [
+    new_row("llama", "8 of 16 layers steered, eager", "torch reference loop", 9e3, wall=1e4,
+            tokens_per_s=800.0),
+    new_row("llama", "8 of 16 layers steered, eager", "steergraph", 4e3, wall=4e3,
+            tokens_per_s=2000.0, off=0.01),
+    new_row("llama", "0 of 16 layers steered, eager", "steergraph", 4e3, wall=4e3,
+            tokens_per_s=2000.0),
+]
+LLAMA_LINES = ["| 8 of 16 layers steered, eager | 2000 | 800 | 2.50 × |",
+               "| 0 of 16 layers steered, eager | 2000 |  |  |"]  # fmt: skip
+
+
+def test_added_rows() -> None:
+    """Rows of another program, kept with those of the bench."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = tree(folder, README, {})
+        more, other = root / "more.json", root / "other.json"
+        more.write_text(json.dumps(LLAMA))
+        other.write_text(json.dumps([{**LLAMA[0], "card": "Card 2"}]))
+        words = ["record", "n", "--commit", "c0ffee", "--date", "2026-01-02", "--add", more]
+        status, said = table(root, *words, text=json.dumps(NEW))
+        table(root, "write")
+        text = (root / "README.md").read_text()
+        missing = [line for line in LLAMA_LINES + NEW_LINES if line not in text]
+        report(status == 0 and not missing, "renders tokens per second of added rows", f"{said}{missing}{text}")
+        status, said = table(root, *words, "--add", other, text=json.dumps(NEW))
+        report(status == 1 and "all rows: rows of 2 cards" in said, "refuses rows of another card", said)
+        status, said = table(root, *words, "--add", more, text=json.dumps(NEW))
+        report(status == 1 and "all rows: two rows of suite 'llama'" in said, "refuses rows added twice", said)
+        status, said = table(root, *words[:-1], root / "none.json", text=json.dumps(NEW))
+        report(status == 1 and "none.json" in said and said.count("\n") == 1,
+               "says which added file is missing", said)
+
+
 def main() -> int:
+    test_added_rows()
     with tempfile.TemporaryDirectory() as folder:
         root = tree(folder, README, {})
         status, said = table(root, "check")

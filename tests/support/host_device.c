@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "codegen/steer.h"
 #include "runtime/module_cache.h"
@@ -54,6 +55,7 @@ static struct host_device_calls calls;
 static uint32_t random_state;
 static size_t copies_left; /* before they fail; 0: they do not */
 static bool copies_fail, is_lost;
+static pid_t owner; /* the process that opened the device */
 
 static bool is_ready(const struct work *work) {
   return work->kind != WAIT || work->event->passed >= work->ticket;
@@ -106,6 +108,9 @@ static uint32_t draw(void) {
 
 /* A call to the device: counted, refused, or the occasion to do some work. */
 static stg_status enter(stg_error *reterr) {
+  if (getpid() != owner) {
+    return stg_error_set(reterr, STG_E_FORKED, "device 0 was opened by the parent process");
+  }
   calls.all++;
   if (is_lost) {
     return stg_error_set(reterr, STG_E_DEVICE_LOST, "device 0 is lost since a test said so");
@@ -166,6 +171,7 @@ stg_status stg_device_count(int *ret_count, int *ret_driver_version, stg_error *
 stg_status stg_device_open(int ordinal, dev **ret_device, stg_error *reterr) {
   dev *device = calloc(1, sizeof *device);
   assert(device != NULL);
+  owner = getpid();
   device->info = (struct stg_device_info){
       .name = "host", .arch = "sm_90", .sm = 90, .multiprocessors = 4, .driver_version = 13000};
   *ret_device = device;
@@ -182,7 +188,14 @@ const struct stg_device_info *stg_device_get_info(const dev *device) {
   return &device->info;
 }
 
-stg_status stg_device_check(const dev *device, stg_error *reterr) {
+bool stg_device_is_forked(const dev *device) {
+  return getpid() != owner;
+}
+
+stg_status stg_device_check(dev *device, stg_error *reterr) {
+  if (stg_device_is_forked(device)) {
+    return stg_error_set(reterr, STG_E_FORKED, "device 0 was opened by the parent process");
+  }
   return !is_lost ? STG_OK : stg_error_set(reterr, STG_E_DEVICE_LOST, "device 0 is lost");
 }
 

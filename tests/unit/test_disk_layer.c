@@ -142,6 +142,28 @@ static void hits_in_a_copied_folder(void **state) {
   stg_disk_cache_close(cache);
 }
 
+static void is_empty_until_there_was_an_entry_that_it_reads(void **state) {
+  struct stg_kernel_request request = fixture_request();
+  const char *root = temp_path(state, "c");
+  struct stg_disk_cache *cache = disk_open("", STG_DISK_READ_WRITE, NULL);
+  assert_true(stg_disk_cache_is_empty(cache));
+  stg_disk_cache_close(cache);
+  cache = disk_open(root, STG_DISK_READ_WRITE, NULL);
+  assert_true(stg_disk_cache_is_empty(cache));
+  assert_int_equal(stg_disk_cache_probe(cache, &request, NULL), STG_OK);
+  assert_int_equal(disk_store(cache, &request, "nvrtc-13.0.88"), STG_OK);
+  assert_false(stg_disk_cache_is_empty(cache));
+  stg_disk_cache_close(cache);
+  char layers[2048];
+  snprintf(layers, sizeof layers, "%s:%s", root, temp_path(state, "other"));
+  cache = disk_open(layers, STG_DISK_READ_WRITE, NULL);
+  assert_false(stg_disk_cache_is_empty(cache));
+  stg_disk_cache_close(cache);
+  cache = disk_open(root, STG_DISK_REFRESH, NULL);
+  assert_true(stg_disk_cache_is_empty(cache));
+  stg_disk_cache_close(cache);
+}
+
 int main(void) {
 #define IN_FOLDER(test)                                                                            \
   cmocka_unit_test_setup_teardown(test, temp_folder_setup, temp_folder_teardown)
@@ -155,6 +177,7 @@ int main(void) {
       IN_FOLDER(refuses_a_file_given_as_a_folder),
       IN_FOLDER(keeps_its_folder_when_the_process_moves),
       IN_FOLDER(hits_in_a_copied_folder),
+      IN_FOLDER(is_empty_until_there_was_an_entry_that_it_reads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

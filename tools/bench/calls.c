@@ -86,7 +86,8 @@ stg_status stg_bench_call(const struct stg_bench_calls *calls, bool apply_only, 
   return status;
 }
 
-stg_status stg_bench_engine_open(stg_backend backend, stg_engine **ret_engine, stg_error *reterr) {
+stg_status stg_bench_engine_open(stg_backend backend, stg_compile_mode compile,
+                                 stg_engine **ret_engine, stg_error *reterr) {
   stg_options options;
   stg_status status = stg_options_for_command(&options, reterr);
   if (status != STG_OK) {
@@ -96,7 +97,7 @@ stg_status stg_bench_engine_open(stg_backend backend, stg_engine **ret_engine, s
   options.cache_path = NULL;
   options.cache_mode = STG_CACHE_OFF;
   if (options.compile == STG_COMPILE_DEFAULT) {
-    options.compile = STG_COMPILE_BLOCK;
+    options.compile = compile;
   }
   options.log = stg_report_log;
   return stg_engine_create(&options, ret_engine, reterr);

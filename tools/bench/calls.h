@@ -45,9 +45,9 @@ stg_steer_desc stg_bench_calls_desc(void);
 
 /**
  * An engine that finds no kernel in any folder and keeps none, with options from the environment:
- * what it lacks it compiles.
+ * what it lacks it compiles, as `compile` says unless the environment forbids it.
  */
-STG_NODISCARD stg_status stg_bench_engine_open(stg_backend backend, stg_engine **ret_engine,
-                                               stg_error *reterr);
+STG_NODISCARD stg_status stg_bench_engine_open(stg_backend backend, stg_compile_mode compile,
+                                               stg_engine **ret_engine, stg_error *reterr);
 
 #endif

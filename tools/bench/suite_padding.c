@@ -9,7 +9,7 @@
 stg_status stg_bench_suite_padding(const struct stg_bench_options *options,
                                    struct stg_bench_report *report, stg_error *reterr) {
   stg_engine *engine = NULL;
-  stg_status status = stg_bench_engine_open(STG_BACKEND_AUTO, &engine, reterr);
+  stg_status status = stg_bench_engine_open(STG_BACKEND_AUTO, STG_COMPILE_BLOCK, &engine, reterr);
   if (status != STG_OK) {
     return status;
   }

@@ -2,8 +2,9 @@
  * suite_warmup.c: `bench warmup`: first call, later calls, calls to amortise.
  *
  * Each figure of a first call comes from a process of its own: this command runs itself, first with
- * an empty cache folder, then with the folder that the first one left. The driver is awake
- * meanwhile: this process has asked it for its devices.
+ * an empty cache folder, then with the folder that the first one left, then with a pack of what is
+ * in it; and with an empty folder and compiles in the background. The driver is awake meanwhile:
+ * this process has asked it for its devices.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/file.h"
 #include "runtime/base/interrupt.h"
 #include "runtime/clock.h"
 #include "runtime/device.h"
@@ -23,12 +25,11 @@
 
 /* What one kind of process measured, time after time. */
 struct kind {
-  const char *word;
   struct stg_warmup_facts facts[PROCESSES];
 };
 
 struct warmup {
-  struct kind cold, disk;
+  struct kind cold, disk, pack, tiers;
   size_t count;
   double eager_us; /* of a call that this library does not serve; 0: not known yet */
 };
@@ -79,19 +80,44 @@ static stg_status run_child(const struct stg_bench_options *options, const char 
   return status;
 }
 
-/* A cold process and a warm one on a folder of their own. Ctrl-C ends the child; then the folder is
- * removed, and then we end. */
-static stg_status run_pair(const struct stg_bench_options *options, struct warmup *warmup,
+/* The processes of one turn, with what each leaves to the next. */
+static stg_status run_kinds(const struct stg_bench_options *options, struct warmup *warmup,
+                            size_t index, const char *folder, stg_error *reterr) {
+  struct stg_warmup_facts *cold = &warmup->cold.facts[index];
+  char *cache = stg_path_join(folder, "cold");
+  char *empty = stg_path_join(folder, "tiers");
+  char *pack = NULL;
+  stg_status status = cache != NULL && empty != NULL
+                          ? run_child(options, cache, STG_WARMUP_COLD, cold, reterr)
+                          : stg_error_memory(reterr, "the path of a cache", 0);
+  if (status == STG_OK) {
+    status = run_child(options, cache, STG_WARMUP_DISK, &warmup->disk.facts[index], reterr);
+  }
+  if (status == STG_OK) {
+    status = stg_warmup_pack(folder, cache, (int)cold->sm, &pack, reterr);
+  }
+  if (status == STG_OK) {
+    status = run_child(options, pack, STG_WARMUP_PACK, &warmup->pack.facts[index], reterr);
+  }
+  if (status == STG_OK) {
+    status = run_child(options, empty, STG_WARMUP_TIERS, &warmup->tiers.facts[index], reterr);
+  }
+  stg_free(cache);
+  stg_free(empty);
+  stg_free(pack);
+  return status;
+}
+
+/* A turn in a folder of its own. Ctrl-C ends the child; then the folder is removed, and then we
+ * end. */
+static stg_status run_turn(const struct stg_bench_options *options, struct warmup *warmup,
                            size_t index, stg_error *reterr) {
   char *folder = NULL;
   struct stg_interrupt_hold hold;
   stg_interrupt_hold(&hold);
   stg_status status = stg_bench_temp_folder_make(&folder, reterr);
   if (status == STG_OK) {
-    status = run_child(options, folder, STG_WARMUP_COLD, &warmup->cold.facts[index], reterr);
-    if (status == STG_OK) {
-      status = run_child(options, folder, STG_WARMUP_DISK, &warmup->disk.facts[index], reterr);
-    }
+    status = run_kinds(options, warmup, index, folder, reterr);
     stg_status removed = stg_bench_temp_folder_remove(folder, status == STG_OK ? reterr : NULL);
     status = status == STG_OK ? removed : status;
     stg_free(folder);
@@ -113,9 +139,10 @@ static double median_of(const struct warmup *warmup, const struct kind *kind, si
   }
   return times.median_us;
 }
-#define MEDIAN(kind, name)                                                                         \
-  median_of(warmup, &warmup->kind, offsetof(struct stg_warmup_facts, name), NULL)
-#define ADD(kind, name) stg_bench_row_extra(&row, #name, MEDIAN(kind, name))
+#define ADD_OF(kind, name)                                                                         \
+  stg_bench_row_extra(&row, #name,                                                                 \
+                      median_of(warmup, kind, offsetof(struct stg_warmup_facts, name), NULL))
+#define ADD(kind, name) ADD_OF(&warmup->kind, name)
 
 /* A row's wall time is its first result's; what a context costs does not count as a debt. */
 static struct stg_bench_row first_result(const struct warmup *warmup, const struct kind *kind,
@@ -157,17 +184,47 @@ static stg_status report_cold(const struct warmup *warmup, struct stg_bench_repo
   return stg_bench_report_add(report, &row, reterr);
 }
 
-static stg_status report_disk(const struct warmup *warmup, struct stg_bench_report *report,
-                              stg_error *reterr) {
-  struct stg_bench_row row = first_result(warmup, &warmup->disk, "first result, disk cache",
-                                          FACT(total_ms), FACT(after_context_ms));
-  ADD(disk, context_ms);
-  ADD(disk, create_ms);
-  ADD(disk, module_load_ms);
-  ADD(disk, first_call_ms);
-  ADD(disk, after_context_ms);
-  ADD(disk, since_exec_ms);
+/* What finds its kernels: in a folder, or in a pack. */
+static stg_status report_found(const struct warmup *warmup, const struct kind *kind,
+                               const char *name, struct stg_bench_report *report,
+                               stg_error *reterr) {
+  struct stg_bench_row row =
+      first_result(warmup, kind, name, FACT(total_ms), FACT(after_context_ms));
+  ADD_OF(kind, context_ms);
+  ADD_OF(kind, create_ms);
+  ADD_OF(kind, module_load_ms);
+  ADD_OF(kind, first_call_ms);
+  ADD_OF(kind, after_context_ms);
+  ADD_OF(kind, since_exec_ms);
   return stg_bench_report_add(report, &row, reterr);
+}
+
+/* The general kernels give the first result; the declared ones follow. */
+static stg_status report_tiers(const struct warmup *warmup, struct stg_bench_report *report,
+                               stg_error *reterr) {
+  struct stg_bench_row row =
+      first_result(warmup, &warmup->tiers, "first result, empty cache, in the background",
+                   FACT(total_ms), FACT(after_context_ms));
+  ADD(tiers, context_ms);
+  ADD(tiers, nvrtc_load_ms);
+  ADD(tiers, create_ms);
+  ADD(tiers, compile_ms);
+  ADD(tiers, first_call_ms);
+  ADD(tiers, after_context_ms);
+  ADD(tiers, since_exec_ms);
+  ADD(tiers, kernels);
+  stg_status status = stg_bench_report_add(report, &row, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  struct stg_times ms;
+  median_of(warmup, &warmup->tiers, FACT(swap_ms), &ms);
+  struct stg_bench_row swap = {.suite = "warmup",
+                               .name = "declared kernels serve, from the table's creation",
+                               .series = STG_BENCH_OURS,
+                               .wall = {ms.median_us * 1e3, ms.min_us * 1e3, ms.max_us * 1e3},
+                               .has_wall = true};
+  return stg_bench_report_add(report, &swap, reterr);
 }
 
 static stg_status report_memory(const struct warmup *warmup, struct stg_bench_report *report,
@@ -222,7 +279,7 @@ static stg_status run_suite(const struct stg_bench_options *options, double eage
   struct warmup warmup = {.count = options->quick ? 1 : PROCESSES, .eager_us = eager_us};
   stg_status status = check_gpu(reterr);
   for (size_t i = 0; status == STG_OK && i < warmup.count; i++) {
-    status = run_pair(options, &warmup, i, reterr);
+    status = run_turn(options, &warmup, i, reterr);
   }
   if (status == STG_OK) {
     status = measure_eager(options, &warmup, report, reterr);
@@ -231,7 +288,13 @@ static stg_status run_suite(const struct stg_bench_options *options, double eage
     status = report_cold(&warmup, report, reterr);
   }
   if (status == STG_OK) {
-    status = report_disk(&warmup, report, reterr);
+    status = report_tiers(&warmup, report, reterr);
+  }
+  if (status == STG_OK) {
+    status = report_found(&warmup, &warmup.disk, "first result, disk cache", report, reterr);
+  }
+  if (status == STG_OK) {
+    status = report_found(&warmup, &warmup.pack, "first result, pack", report, reterr);
   }
   if (status == STG_OK) {
     status = report_memory(&warmup, report, reterr);
@@ -239,7 +302,10 @@ static stg_status run_suite(const struct stg_bench_options *options, double eage
   if (status == STG_OK) {
     status = report_later(&warmup, report, reterr);
   }
-  return status == STG_OK ? stg_warmup_stalls(options, report, reterr) : status;
+  if (status == STG_OK) {
+    status = stg_warmup_stalls(options, report, reterr);
+  }
+  return status == STG_OK ? stg_warmup_appear(options, report, reterr) : status;
 }
 
 static bool parse_ns(const char *word, uint64_t *ret) {
@@ -262,13 +328,14 @@ stg_status stg_bench_suite_warmup(const struct stg_bench_options *options,
   if (options->n_words == 0 || (options->n_words == 1 && parse_us(words[0], &eager_us))) {
     return run_suite(options, eager_us, report, reterr);
   }
+  static const char *const kinds[] = {STG_WARMUP_COLD, STG_WARMUP_DISK, STG_WARMUP_PACK,
+                                      STG_WARMUP_TIERS};
   const bool is_child = options->n_words == 3 && strcmp(words[0], STG_WARMUP_CHILD) == 0 &&
                         parse_ns(words[2], &spawn_ns);
-  if (is_child && strcmp(words[1], STG_WARMUP_COLD) == 0) {
-    return stg_warmup_child(options, true, spawn_ns, report, reterr);
-  }
-  if (is_child && strcmp(words[1], STG_WARMUP_DISK) == 0) {
-    return stg_warmup_child(options, false, spawn_ns, report, reterr);
+  for (size_t i = 0; is_child && i < sizeof kinds / sizeof kinds[0]; i++) {
+    if (strcmp(words[1], kinds[i]) == 0) {
+      return stg_warmup_child(options, kinds[i], spawn_ns, report, reterr);
+    }
   }
   return stg_error_set(reterr, STG_E_INVALID,
                        "bench warmup: '%s' is not the microseconds of an eager call, the one word "

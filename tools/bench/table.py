@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Keep the table of measured numbers in README.md equal to the results in tools/bench/results.
 
-    steergraph bench all --peers --json | python3 tools/bench/table.py record NAME
+    steergraph bench all --peers --json | python3 tools/bench/table.py record NAME [--add ROWS.json]
     python3 tools/bench/table.py write      render the table between its two markers in README.md
     python3 tools/bench/table.py check      exit 1 when README.md and the results differ
 
@@ -11,8 +11,9 @@ SPEC...` by older versions, which had a "kernel" and no "series", keep their own
 
 Of a run the README shows, per workload of the suites steer and decode, our time, the floor, how many
 times ours each PyTorch peer takes, and how many times that of the same batch unsteered ours is, where
-that was measured; what a batch takes whose vectors come by RPC; and what is said of warming up. All
-else stays in the file. Under them it shows the run's plot, which `steergraph bench show` draws into
+that was measured; what a batch takes whose vectors come by RPC; what is said of warming up; and tokens per
+second of a whole model, whose rows peers/llama.py writes into a file for --add. All else stays in the
+file. Under them it shows the run's plot, which `steergraph bench show` draws into
 a file of the same name, NAME.svg.
 """
 import argparse
@@ -49,6 +50,7 @@ GROUPS = {
     "norm": "add + RMSNorm",
     "decode": "decode",
 }
+LLAMA_REFERENCE = "torch reference loop"
 RPC_OURS = "steergraph in one call"
 RPC_OTHERS = ("SHA-256, adaptive", "SHA-256, eager launches")
 PEERS = {
@@ -263,6 +265,20 @@ def warmup_lines(rows: list[dict]) -> list[str]:
     return lines_of(["warm-up", "by", "time", "calls to amortise"], table, (0, 1)) if table else []
 
 
+def llama_lines(rows: list[dict]) -> list[str]:
+    """Tokens per second of a whole model: ours, and the loop in PyTorch."""
+    speeds = {(row["name"], row["series"]): row.get("tokens_per_s") for row in rows if row["suite"] == "llama"}
+    table = []
+    for (name, series), speed in speeds.items():
+        if series == OURS and is_number(speed) and speed > 0:
+            other = speeds.get((name, LLAMA_REFERENCE))
+            known = is_number(other) and other > 0
+            table.append([name, f"{speed:.0f}", f"{other:.0f}" if known else "",
+                          f"{speed / other:.2f} ×" if known else ""])
+    head = ["a Llama of 16 layers, batch 8, decoding", "steergraph, tokens/s", "loop, tokens/s", "over the loop"]
+    return lines_of(head, table, (0,)) if table else []
+
+
 def render_run(run: dict) -> list[str]:
     first = run["rows"][0]
     driver = f"{first['driver'] // 1000}.{first['driver'] % 1000 // 10}"
@@ -274,7 +290,8 @@ def render_run(run: dict) -> list[str]:
     if "kernel" in first:
         return lines + ["", *lines_of(list(HEAD), [cells(row) for row in run["rows"]], TEXT_COLUMNS)]
     parts = [workload_lines(run["rows"], group) for group in GROUPS]
-    parts = [part for part in (*parts, rpc_lines(run["rows"]), warmup_lines(run["rows"])) if part]
+    parts += [lines(run["rows"]) for lines in (rpc_lines, warmup_lines, llama_lines)]
+    parts = [part for part in parts if part]
     for part in parts:
         lines += ["", *part]
     return lines if parts else [*lines, "", "No row that is shown here."]
@@ -321,12 +338,16 @@ def head_commit(root: pathlib.Path) -> str:
     return done.stdout.strip()
 
 
-def record(root: pathlib.Path, name: str, text: bytes, commit: str | None, date: str | None) -> str:
+def record(root: pathlib.Path, name: str, text: bytes, commit: str | None, date: str | None,
+           more: list[pathlib.Path]) -> str:
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", name):
         raise Fault(f"{name!r} is no name of a result file; take letters, digits, '_', '.', '-'")
     check_fact("--commit", commit)
     check_fact("--date", date)
     run = read_run(text, "standard input")
+    for path in more:
+        run["rows"] += read_run(path.read_bytes(), str(path))["rows"]
+    run |= {"rows": read_run(json.dumps(run["rows"]).encode(), "all rows")["rows"]}  # of one card
     value = {
         "commit": commit or run["commit"] or head_commit(root),
         "date": date or run["date"] or datetime.date.today().isoformat(),
@@ -341,7 +362,7 @@ def record(root: pathlib.Path, name: str, text: bytes, commit: str | None, date:
 def work(args: argparse.Namespace) -> int:
     root = args.root
     if args.command == "record":
-        print(record(root, args.name, sys.stdin.buffer.read(), args.commit, args.date))
+        print(record(root, args.name, sys.stdin.buffer.read(), args.commit, args.date, args.add))
         return 0
     text, wanted = rendered(root)
     if args.command == "write":
@@ -363,6 +384,8 @@ def main() -> int:
     commands.add_parser("write", help="render the table into README.md")
     keep = commands.add_parser("record", help="keep the rows on standard input as a result file")
     keep.add_argument("name", help="of the file, such as h100")
+    keep.add_argument("--add", metavar="FILE", type=pathlib.Path, action="append", default=[],
+                      help="rows of the same card that another program wrote")
     keep.add_argument("--commit", help="that was measured; default: what git says")
     keep.add_argument("--date", help="of the run; default: today")
     try:

@@ -4,16 +4,37 @@
  * Whatever a host has anyway, vectors and hidden states, is made between two measured parts and
  * counts in since_exec_ms alone.
  */
+#include <string.h>
+
 #include "engine/hostmem.h"
 #include "runtime/clock.h"
 #include "runtime/compile.h"
+#include "runtime/device.h"
 #include "tools/bench/calls.h"
 #include "tools/bench/warmup.h"
 #include "tools/workload_job.h"
 
 #define QUICK_REPEATS 5
+/* Before a swap that does not come is given up. */
+#define SWAP_LIMIT_MS 60000
+
+/* What a kind of process has and does. */
+struct kind {
+  const char *word, *name; /* name: of its row */
+  stg_compile_mode compile;
+  bool compiles; /* it has no kernel, and loads NVRTC */
+  bool is_pack;  /* the cache is a pack */
+};
+
+static const struct kind kinds[] = {
+    {STG_WARMUP_COLD, STG_WARMUP_CHILD " " STG_WARMUP_COLD, STG_COMPILE_BLOCK, true, false},
+    {STG_WARMUP_DISK, STG_WARMUP_CHILD " " STG_WARMUP_DISK, STG_COMPILE_BLOCK, false, false},
+    {STG_WARMUP_PACK, STG_WARMUP_CHILD " " STG_WARMUP_PACK, STG_COMPILE_BLOCK, false, true},
+    {STG_WARMUP_TIERS, STG_WARMUP_CHILD " " STG_WARMUP_TIERS, STG_COMPILE_BACKGROUND, true, false},
+};
 
 struct child {
+  const struct kind *kind;
   struct stg_bench_calls calls;
   struct stg_bench_vectors vectors;
   int32_t row_map[STG_BENCH_REQUESTS * STG_BENCH_ROWS_PER_REQUEST];
@@ -34,14 +55,17 @@ static void describe_step(struct child *child) {
 }
 
 static stg_status open_context(struct child *child, const char *cache, stg_error *reterr) {
-  const struct stg_job_options options = {
-      .backend = STG_BACKEND_CUDA, .cache_path = cache, .pack_path = ""};
+  const struct stg_job_options options = {.backend = STG_BACKEND_CUDA,
+                                          .cache_path = child->kind->is_pack ? "" : cache,
+                                          .pack_path = child->kind->is_pack ? cache : "",
+                                          .compile = child->kind->compile};
   const uint64_t from = stg_clock_ns();
   stg_status status = stg_job_open_engine(&options, &child->calls.engine, reterr);
   child->facts.context_ms = ms_since(from);
   if (status != STG_OK) {
     return status;
   }
+  child->facts.sm = (double)stg_device_get_info(stg_mem_device(child->calls.engine))->sm;
   child->calls.stream = stg_mem_stream(child->calls.engine);
   return stg_bench_calls_hold(&child->calls, reterr);
 }
@@ -54,11 +78,22 @@ static stg_status load_compiler(struct child *child, stg_error *reterr) {
   return status;
 }
 
+/* The mixture's ops. Declared alone they are another kernel than the general one. */
+static stg_steer_desc describe_table(const struct child *child) {
+  static const char *const ops[] = {"ablation", "add", "projection_cap"};
+  stg_steer_desc desc = stg_bench_calls_desc();
+  if (child->kind->compile == STG_COMPILE_BACKGROUND) {
+    desc.ops = ops;
+    desc.n_ops = sizeof ops / sizeof ops[0];
+  }
+  return desc;
+}
+
 /* From nothing to steered rows: the table, the mixture, a frame, one call. */
 static stg_status reach_result(struct child *child, double *ret_create_ms, double *ret_call_ms,
                                stg_error *reterr) {
   struct stg_bench_calls *calls = &child->calls;
-  const stg_steer_desc desc = stg_bench_calls_desc();
+  const stg_steer_desc desc = describe_table(child);
   uint64_t from = stg_clock_ns();
   stg_status status = stg_steer_create(calls->engine, &desc, &calls->steer, reterr);
   *ret_create_ms = ms_since(from);
@@ -108,7 +143,28 @@ static stg_status time_in_memory(struct child *child, stg_error *reterr) {
   return status;
 }
 
-static stg_status read_counters(struct child *child, bool cold, stg_error *reterr) {
+/* Calls go on until both tiles of the declared kernels are there, and the next step takes one. */
+static stg_status wait_for_swap(struct child *child, uint64_t from_ns, stg_error *reterr) {
+  stg_plan_info plan = {.struct_size = sizeof plan};
+  stg_status status = stg_frame_plan(child->calls.frame, &plan, reterr);
+  double us;
+  while (status == STG_OK && plan.tier != 1) {
+    if (ms_since(from_ns) > SWAP_LIMIT_MS) {
+      return stg_error_set(reterr, STG_E_PENDING,
+                           "bench warmup: the declared kernels did not come in %d ms",
+                           SWAP_LIMIT_MS);
+    }
+    status = stg_bench_call(&child->calls, false, &us, reterr);
+    if (status == STG_OK) {
+      status = stg_frame_plan(child->calls.frame, &plan, reterr);
+    }
+  }
+  child->facts.swap_ms = ms_since(from_ns);
+  return status;
+}
+
+static stg_status read_counters(struct child *child, stg_error *reterr) {
+  const bool cold = child->kind->compiles;
   stg_stats stats = {.struct_size = sizeof stats};
   stg_engine_stats(child->calls.engine, &stats);
   child->facts.compile_ms = stats.compile_ms;
@@ -127,9 +183,10 @@ static stg_status read_counters(struct child *child, bool cold, stg_error *reter
   return STG_OK;
 }
 
-static stg_status measure(struct child *child, const struct stg_bench_options *options, bool cold,
+static stg_status measure(struct child *child, const struct stg_bench_options *options,
                           uint64_t spawn_ns, stg_error *reterr) {
   struct stg_warmup_facts *facts = &child->facts;
+  uint64_t from_ns = 0;
   stg_status status = open_context(child, options->cache, reterr);
   if (status == STG_OK) {
     status = stg_bench_vectors_init(STG_BENCH_REQUESTS, STG_BENCH_HIDDEN, &child->vectors, reterr);
@@ -139,10 +196,11 @@ static stg_status measure(struct child *child, const struct stg_bench_options *o
     status = stg_bench_rows_alloc(child->calls.engine, (size_t)child->calls.step.rows,
                                   STG_BENCH_HIDDEN, &child->calls.rows, reterr);
   }
-  if (status == STG_OK && cold) {
+  if (status == STG_OK && child->kind->compiles) {
     status = load_compiler(child, reterr);
   }
   if (status == STG_OK) {
+    from_ns = stg_clock_ns();
     status = reach_result(child, &facts->create_ms, &facts->first_call_ms, reterr);
   }
   if (status != STG_OK) {
@@ -151,17 +209,34 @@ static stg_status measure(struct child *child, const struct stg_bench_options *o
   facts->since_exec_ms = ms_since(spawn_ns);
   facts->after_context_ms = facts->nvrtc_load_ms + facts->create_ms + facts->first_call_ms;
   facts->total_ms = facts->context_ms + facts->after_context_ms;
-  status = read_counters(child, cold, reterr);
+  if (child->kind->compile == STG_COMPILE_BACKGROUND) {
+    status = wait_for_swap(child, from_ns, reterr);
+  }
+  if (status == STG_OK) {
+    status = read_counters(child, reterr);
+  }
   if (status == STG_OK) {
     status = time_later(child, options->quick, reterr);
   }
   return status == STG_OK ? time_in_memory(child, reterr) : status;
 }
 
-stg_status stg_warmup_child(const struct stg_bench_options *options, bool cold, uint64_t spawn_ns,
-                            struct stg_bench_report *report, stg_error *reterr) {
-  struct child child = {0};
-  stg_status status = measure(&child, options, cold, spawn_ns, reterr);
+static const struct kind *find_kind(const char *word) {
+  for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+    if (strcmp(kinds[i].word, word) == 0) {
+      return &kinds[i];
+    }
+  }
+  return NULL;
+}
+
+stg_status stg_warmup_child(const struct stg_bench_options *options, const char *kind,
+                            uint64_t spawn_ns, struct stg_bench_report *report, stg_error *reterr) {
+  struct child child = {.kind = find_kind(kind)};
+  if (child.kind == NULL) {
+    return stg_error_set(reterr, STG_E_INVALID, "bench warmup: no measured process is '%s'", kind);
+  }
+  stg_status status = measure(&child, options, spawn_ns, reterr);
   if (child.calls.engine != NULL) {
     stg_bench_calls_close(&child.calls);
     stg_bench_calls_let_go(&child.calls);
@@ -174,7 +249,7 @@ stg_status stg_warmup_child(const struct stg_bench_options *options, bool cold, 
   }
   struct stg_bench_row row = {
       .suite = "warmup",
-      .name = cold ? STG_WARMUP_CHILD " " STG_WARMUP_COLD : STG_WARMUP_CHILD " " STG_WARMUP_DISK,
+      .name = child.kind->name,
       .series = STG_BENCH_OURS,
   };
 #define ADD(name) stg_bench_row_extra(&row, #name, child.facts.name);

@@ -3,6 +3,11 @@
  *
  * An engine is safe from any thread. Every call pushes and pops the device's primary context, so
  * the calling thread's current context is never changed. Several devices: several engines.
+ *
+ * fork: a child gets STG_E_FORKED from every call on what its parent made on CUDA, before any lock
+ * is taken; destroying there succeeds and touches nothing, and counters are not filled. An engine
+ * on the CPU is copied with the process: the child may use and destroy its copy, if no other thread
+ * of the parent was inside a call when it forked.
  */
 #ifndef STEERGRAPH_ENGINE_H
 #define STEERGRAPH_ENGINE_H
@@ -124,7 +129,8 @@ STG_API STG_NODISCARD stg_status stg_engine_create(const stg_options *options,
 /**
  * Close the engine. Everything made from it must have been destroyed before. Compiles that are
  * queued are called off, and one in progress is stopped; with an NVRTC that cannot be stopped (it
- * has no nvrtcSetFlowCallback), waits for its end. In a forked child it frees nothing.
+ * has no nvrtcSetFlowCallback), waits for its end. In a forked child it frees nothing of
+ * an engine on CUDA, whatever is alive.
  * @return STG_E_BUSY, with what is still alive; the engine then goes on living.
  */
 STG_API STG_NODISCARD stg_status stg_engine_destroy(stg_engine *engine, stg_error *reterr);

@@ -96,6 +96,7 @@ STG_API STG_NODISCARD stg_status stg_steer_create(stg_engine *engine, const stg_
                                                   stg_steer **ret_steer, stg_error *reterr);
 /**
  * Free everything. Waits for uploads and one-shot calls in flight; frames waited for theirs.
+ * In a forked child it frees nothing of a table on CUDA.
  * @return STG_E_BUSY while a frame is alive, or a graph that a host captured with one, or anything
  * made of such a graph (stg_steer_apply); the message has the number of captures. CUDA says late
  * that a graph is gone: the call waits a tenth of a second for it, after that try again. The table
