@@ -218,6 +218,7 @@ static void write_constants(struct stg_writer *w, const struct stg_steer_geometr
   write_int(w, "chunks_per_turn", e.chunks_per_turn, "of one row");
   write_int(w, "chunks_per_thread", g->turns * e.chunks_per_turn, "of one row");
   write_bool(w, "held", e.held, "rows stay in registers");
+  write_bool(w, "weight_staged", e.weight_bytes != 0, "an epilogue's weight is in shared memory");
 }
 
 static void write_kernel(struct stg_writer *w, const struct stg_steer_geometry *g) {
@@ -298,6 +299,7 @@ stg_status stg_steer_generate(const struct stg_steer_geometry *geometry,
     *ret_rule = (struct stg_launch_rule){
         .threads = extents.threads,
         .rows_per_block = 1,
+        .weight_bytes = (uint32_t)extents.weight_bytes,
         .vector_bytes = (uint32_t)extents.vector_bytes,
         .staged_vectors = (uint32_t)extents.staged_vectors,
         .wide_staged_vectors = (uint32_t)extents.wide_staged_vectors,

@@ -27,13 +27,14 @@ struct stg_steer_geometry {
 
 /*
  * How the kernel is launched: block.x = threads; grid.x = rows / rows_per_block, rounded up.
- * Dynamic shared memory: a stage, then a chain of chain_words. In the stage stand the first vectors
- * of a chain, as many as the arguments say.
+ * Dynamic shared memory: a stage, then a chain of chain_words. In the stage stand an epilogue's
+ * weight and the first vectors of a chain, as many as the arguments say.
  */
 struct stg_launch_rule {
   uint32_t threads;
   uint32_t rows_per_block;
-  uint32_t vector_bytes;        /* of one vector in the stage */
+  uint32_t weight_bytes;        /* of the weight in the stage, 0: it is not there */
+  uint32_t vector_bytes;        /* of one vector in it */
   uint32_t staged_vectors;      /* for many blocks: few, so that many fit a multiprocessor */
   uint32_t wide_staged_vectors; /* for no more blocks than there are multiprocessors */
 };

@@ -23,8 +23,9 @@
  * where each has one to itself. */
 #define STAGED_VECTORS 2
 #define WIDE_STAGED_VECTORS 8
-/* What the former may take of it. */
+/* What the former may take of it, and an epilogue's weight. */
 #define STAGE_BYTES 32768
+#define WEIGHT_BYTES 32768
 /* Threads that a multiprocessor is to hold at once, which leave each 64 registers; and where a
  * thread has long rows to keep. */
 #define RESIDENT_THREADS 1024
@@ -79,6 +80,13 @@ static int64_t staged_vector_bytes(const struct stg_steer_geometry *g) {
   return stg_steer_padded(g->hidden_size) * (int64_t)stg_dtype_bytes(g->bank_dtype);
 }
 
+/* Bytes of the weight that a row in registers is multiplied by in the end. */
+static int64_t staged_weight_bytes(const struct stg_steer_geometry *g) {
+  const int64_t bytes = stg_steer_padded(g->hidden_size) * (int64_t)stg_dtype_bytes(g->dtype);
+  const bool held = floats_of_thread(g) <= HELD_FLOATS;
+  return g->epilogue && held && bytes <= WEIGHT_BYTES ? bytes : 0;
+}
+
 static int64_t vectors_that_fit(const struct stg_steer_geometry *g, int64_t bytes, int64_t most) {
   const int64_t fit = bytes / staged_vector_bytes(g);
   return fit > most ? most : fit;
@@ -96,15 +104,18 @@ static uint32_t resident_blocks(const struct stg_steer_geometry *g, uint32_t thr
 
 struct stg_steer_extents stg_steer_extents_of(const struct stg_steer_geometry *g) {
   const uint32_t threads = threads_of_block(g);
+  const int64_t weight_bytes = staged_weight_bytes(g);
   return (struct stg_steer_extents){
       .chunks = chunks_of(g->hidden_size),
       .row_threads = stg_steer_threads(g->hidden_size),
       .threads = threads,
       .chunks_per_turn = chunks_per_turn(g->hidden_size),
       .held = floats_of_thread(g) <= HELD_FLOATS,
+      .weight_bytes = weight_bytes,
       .vector_bytes = staged_vector_bytes(g),
       .staged_vectors = vectors_that_fit(g, STAGE_BYTES, STAGED_VECTORS),
-      .wide_staged_vectors = vectors_that_fit(g, MAX_STAGE_BYTES, WIDE_STAGED_VECTORS),
+      .wide_staged_vectors =
+          vectors_that_fit(g, MAX_STAGE_BYTES - weight_bytes, WIDE_STAGED_VECTORS),
       .resident_blocks = resident_blocks(g, threads),
   };
 }

@@ -18,6 +18,7 @@ struct stg_steer_extents {
   uint32_t threads;            /* of a block, each of which stands for `turns` of them */
   int64_t chunks_per_turn;     /* of one row */
   bool held;                   /* a tile's rows stay in registers */
+  int64_t weight_bytes;        /* of an epilogue's weight in shared memory, 0: it is not there */
   int64_t vector_bytes;        /* of a vector in shared memory */
   int64_t staged_vectors;      /* of a chain there, where blocks share a multiprocessor */
   int64_t wide_staged_vectors; /* and where each has one to itself */

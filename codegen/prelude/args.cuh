@@ -40,3 +40,6 @@ struct stg_steer_args {
 #define STG_ALL 0xffffffffu
 #define STG_NORM_SLOT 32       // where a row's h.h stands beside its dots
 #define STG_OPS_OF_EACH_WARP 2 // a chain of more is run by one warp for all
+
+// A launch of up to this many blocks begins all of them soon.
+#define STG_BLOCKS_OF_SHORT_LAUNCH 1024

@@ -2,24 +2,53 @@
 // others alike. Every operation is rounded for itself, in the order that is written here.
 
 template <class G> struct stg_norm {
-  const stg_steer_args &a;
+  typedef typename G::data::raw raw;
+  static constexpr int pieces = sizeof(raw) / sizeof(uint4);
+
   const stg_row<G> &row;
   const stg_dots<G> &dots;
   const stg_update<G> &update;
   stg_sums<G> &sums;
+  const uint4 *const stage; // of a held row: the weight, where it is staged
+
+  // Begin to bring this thread's chunks of the weight to the stage.
+  static __device__ __forceinline__ void bring_weight(const stg_row<G> &row, uint4 *stage) {
+    if constexpr (G::weight_staged) {
+      if (row.held) {
+#pragma unroll
+        for (int i = 0; i < G::chunks_per_thread; i++) {
+          if (stg_has_chunk<G>(i)) {
+            const int at = stg_chunk<G>(i) * pieces;
+#pragma unroll
+            for (int p = 0; p < pieces; p++) {
+              stg_copy_async(stage + at + p, (const uint4 *)row.a.weight + at + p);
+            }
+          }
+        }
+      }
+    }
+  }
+
+  __device__ __forceinline__ void load_weight(int i, raw &to) const {
+    if (G::weight_staged && row.held) {
+      stg_load_wide(stage + stg_chunk<G>(i) * pieces, to);
+    } else {
+      stg_load_chunk<G>(row.a.weight, stg_chunk<G>(i), row.aligned, to);
+    }
+  }
 
   // What the row is multiplied by, when all squares are there.
   __device__ __forceinline__ float factor() const {
     const float mean = __fdiv_rn(stg_total<G>(sums.square), (float)G::hidden);
-    return __fdiv_rn(1.0f, __fsqrt_rn(__fadd_rn(mean, a.epsilon)));
+    return __fdiv_rn(1.0f, __fsqrt_rn(__fadd_rn(mean, row.a.epsilon)));
   }
 
   // Chunk i of s, normalised.
   __device__ __forceinline__ void normalise(int i, const float (&s)[8], float by,
                                             float (&ret)[8]) const {
-    typename G::data::raw weight; // past its end 0
+    raw weight; // past its end 0
     float w[8];
-    stg_load_chunk<G>(a.weight, stg_chunk<G>(i), row.aligned, weight);
+    load_weight(i, weight);
     stg_widen<typename G::data>(weight, w);
 #pragma unroll
     for (int j = 0; j < 8; j++) {
@@ -46,8 +75,8 @@ template <class G> struct stg_norm {
       if (stg_has_chunk<G>(i)) {
         float f[8];
         normalise(i, x[i], by, f);
-        row.store_held(a.residual, i, x[i]);
-        row.store_held(a.out, i, f);
+        row.store_held(row.a.residual, i, x[i]);
+        row.store_held(row.a.out, i, f);
       }
     }
   }
@@ -69,8 +98,8 @@ template <class G> struct stg_norm {
       update.read(i, f);
       if (stg_has_chunk<G>(i)) {
         normalise(i, f, by, g);
-        row.store_read(a.residual, i, f);
-        row.store_read(a.out, i, g);
+        row.store_read(row.a.residual, i, f);
+        row.store_read(row.a.out, i, g);
       }
     }
   }

@@ -1,6 +1,6 @@
 // row.cuh: a block's row. Where it is aligned and short enough it is held in registers as it was
-// given, which is half of what its float32 state would take; otherwise it is read again wherever it
-// is needed.
+// given, which is half of what its float32 state would take; or, by an epilogue, as the state,
+// which takes no more than both tensors. Otherwise it is read again wherever it is needed.
 
 template <class G> struct stg_row {
   typedef typename G::data data;
@@ -15,6 +15,7 @@ template <class G> struct stg_row {
   const bool held;
   raw hidden[held_chunks];
   raw residual[G::pair ? held_chunks : 1];
+  float state[G::epilogue ? held_chunks : 1][8]; // when it has settled
 
   __device__ __forceinline__ stg_row(const stg_steer_args &args, int row)
       : a(args), index(row), aligned((args.flags & STG_ALIGNED) != 0), held(G::held && aligned) {
@@ -53,11 +54,35 @@ template <class G> struct stg_row {
     }
   }
 
-  // Chunk i of the state, from registers.
-  __device__ __forceinline__ void held_state(int i, float (&f)[8]) const {
+  __device__ __forceinline__ void sum_held(int i, float (&f)[8]) const {
     stg_widen<data>(hidden[i], f);
     if constexpr (G::pair) {
       add(residual[i], f);
+    }
+  }
+
+  // When what was asked for is needed: an epilogue wants nothing of the tensors but their sum.
+  __device__ __forceinline__ void settle() {
+    if constexpr (G::held && G::epilogue) {
+      if (held) {
+#pragma unroll
+        for (int i = 0; i < G::chunks_per_thread; i++) {
+          sum_held(i, state[i]);
+          stg_keep(state[i]);
+        }
+      }
+    }
+  }
+
+  // Chunk i of the state, from registers.
+  __device__ __forceinline__ void held_state(int i, float (&f)[8]) const {
+    if constexpr (G::epilogue) {
+#pragma unroll
+      for (int j = 0; j < 8; j++) {
+        f[j] = state[i][j];
+      }
+    } else {
+      sum_held(i, f);
     }
   }
 

@@ -56,9 +56,10 @@ __device__ __forceinline__ stg_outcome stg_run(const stg_steer_args &a,
 // The row, in place or not, when its chain has run.
 template <class G>
 __device__ __forceinline__ void stg_finish(const stg_row<G> &row, const stg_update<G> &update,
-                                           const stg_dots<G> &dots, stg_sums<G> &sums) {
+                                           const stg_dots<G> &dots, stg_sums<G> &sums,
+                                           const uint4 *stage) {
   if constexpr (G::epilogue) {
-    const stg_norm<G> norm{row.a, row, dots, update, sums};
+    const stg_norm<G> norm{row, dots, update, sums, stage};
     if (!row.held) {
       norm.read();
     } else if constexpr (G::held) {
@@ -75,16 +76,29 @@ __device__ __forceinline__ void stg_finish(const stg_row<G> &row, const stg_upda
   }
 }
 
+// A launch of few blocks lets the next one begin when its rows are on their way: were it earlier,
+// the launches behind that one would crowd in as well, and take from those that have work. One of
+// many has the next one fill the multiprocessors that its last blocks leave idle.
+__device__ __forceinline__ bool stg_is_long() {
+  return gridDim.x > STG_BLOCKS_OF_SHORT_LAUNCH;
+}
+
 template <class G> __device__ __forceinline__ void stg_steer_run(const stg_steer_args &a) {
   extern __shared__ uint4 stg_shared[];
   __shared__ stg_sums<G> sums;
   unsigned *staged = (unsigned *)stg_shared + a.stage_words;
-  stg_let_next_launch_begin();
+  uint4 *const vectors_at = stg_shared + (G::weight_staged ? stg_norm<G>::pieces * G::chunks : 0);
+  if (stg_is_long()) {
+    stg_let_next_launch_begin();
+  }
   stg_row<G> row(a, blockIdx.x);
   const int record = stg_record_of(a, row.index);
-  stg_vectors<G> vectors(a, stg_shared, record);
+  stg_vectors<G> vectors(a, vectors_at, record);
+  // none of it is what earlier launches write
+  if (record >= STG_UNSTEERED) {
+    stg_norm<G>::bring_weight(row, stg_shared);
+  }
   if (record >= 0) {
-    // none of it is what earlier launches write
     vectors.bring();
     vectors.bring_chain(staged);
   }
@@ -97,7 +111,11 @@ template <class G> __device__ __forceinline__ void stg_steer_run(const stg_steer
   if (head != 0 || G::epilogue) {
     row.ask();
   }
+  if (!stg_is_long()) {
+    stg_let_next_launch_begin();
+  }
   stg_copy_wait();
+  row.settle();
   const int lane = threadIdx.x % STG_LANES, warp = threadIdx.x / STG_LANES;
   const stg_dots<G> dots{row, sums, lane, warp};
   stg_outcome end = {0.0f, 1.0f, 0};
@@ -107,5 +125,5 @@ template <class G> __device__ __forceinline__ void stg_steer_run(const stg_steer
     __syncthreads();
     end = stg_run<G>(a, vectors, staged, row, sums);
   }
-  stg_finish<G>(row, stg_update<G>{row, vectors, end}, dots, sums);
+  stg_finish<G>(row, stg_update<G>{row, vectors, end}, dots, sums, stg_shared);
 }

@@ -218,6 +218,7 @@ static void the_launch_rule_depends_on_hidden_size_and_tile_alone(void **state) 
     geometry.dtype = dtypes[i / 8 / COUNT(hidden_sizes)];
     geometry.bank_dtype = i % 8 < 4 ? geometry.dtype : STG_F32;
     geometry.pair = i % 3 == 0;
+    geometry.epilogue = i % 6 == 0;
     geometry.turns = 1u << i % 4;
 
     struct stg_strbuf source = must_generate(&geometry, &rule);
@@ -228,7 +229,38 @@ static void the_launch_rule_depends_on_hidden_size_and_tile_alone(void **state) 
     assert_int_equal(rule.vector_bytes % 16, 0);
     assert_true(rule.staged_vectors <= rule.wide_staged_vectors);
     /* with sums and the longest chain beside it, within the 99 KiB of the smaller architectures */
-    assert_true(rule.wide_staged_vectors * rule.vector_bytes <= 64 * 1024);
+    assert_true(rule.weight_bytes + rule.wide_staged_vectors * rule.vector_bytes <= 64 * 1024);
+    assert_true(rule.weight_bytes == 0 || geometry.epilogue);
+    stg_strbuf_finish(&source);
+  }
+  stg_arena_finish(&arena);
+}
+
+/* Of rows that stay in registers, while it leaves room for vectors. */
+static void an_epilogue_stages_its_weight(void **state) {
+  (void)state;
+  static const struct {
+    int64_t hidden_size;
+    stg_dtype dtype;
+    uint32_t turns, bytes;
+  } cases[] = {
+      {4096, STG_BF16, 1, 8192},   {4096, STG_F32, 2, 16384}, {100, STG_F16, 1, 208},
+      {16384, STG_BF16, 1, 32768}, {16384, STG_F32, 1, 0}, /* too long for shared memory */
+      {65536, STG_BF16, 1, 0},                             /* and for registers */
+  };
+  struct stg_arena arena = {0};
+  const struct stg_op *ops[] = {must_find(&arena, "add")};
+  for (size_t i = 0; i < COUNT(cases); i++) {
+    struct stg_steer_geometry geometry = geometry_of(ops, 1);
+    struct stg_launch_rule rule = {0};
+    geometry.hidden_size = cases[i].hidden_size;
+    geometry.dtype = geometry.bank_dtype = cases[i].dtype;
+    geometry.pair = geometry.epilogue = true;
+    geometry.turns = cases[i].turns;
+
+    struct stg_strbuf source = must_generate(&geometry, &rule);
+
+    assert_int_equal(rule.weight_bytes, cases[i].bytes);
     stg_strbuf_finish(&source);
   }
   stg_arena_finish(&arena);
@@ -407,6 +439,7 @@ int main(void) {
       cmocka_unit_test(the_text_is_tidy_in_every_geometry),
       cmocka_unit_test(threads_are_whole_warps_that_leave_no_chunk_out),
       cmocka_unit_test(the_launch_rule_depends_on_hidden_size_and_tile_alone),
+      cmocka_unit_test(an_epilogue_stages_its_weight),
       cmocka_unit_test(prefill_turns_are_a_power_of_two_that_leaves_no_warp_idle),
       cmocka_unit_test(pads_a_bank_vector_to_whole_chunks_of_eight),
       cmocka_unit_test(refuses_a_hidden_size_out_of_range),

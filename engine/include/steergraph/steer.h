@@ -204,7 +204,9 @@ typedef struct stg_apply {
   void *residual; /* dtype [rows, row_stride]; required iff state is hidden+residual. Written by an
                      epilogue alone, and then apart from all other tensors */
   int64_t row_stride; /* elements; 0: hidden_size */
-  const void *weight; /* dtype [hidden_size]; required iff the table has an epilogue */
+  const void *weight; /* dtype [hidden_size]; required iff the table has an epilogue. It may be read
+                         before work that came between the step and this apply has ended: what
+                         writes it goes ahead of the step, or of a host's graph */
 } stg_apply;
 
 /**

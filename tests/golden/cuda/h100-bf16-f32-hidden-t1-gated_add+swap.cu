@@ -18,6 +18,7 @@ struct stg_geometry {
   static constexpr int chunks_per_turn = 1;       // of one row
   static constexpr int chunks_per_thread = 1;     // of one row
   static constexpr bool held = true;              // rows stay in registers
+  static constexpr bool weight_staged = false;    // an epilogue's weight is in shared memory
 
   // h = scale*h + sum t_m v_m, for the op that a record names by `code`
   static __device__ __forceinline__ void run_op(unsigned code, stg_chain_run &run) {
