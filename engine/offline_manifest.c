@@ -30,7 +30,11 @@ stg_status stg_offline_read_manifest(stg_engine *engine, const char *path, struc
   status = stg_replay_init(&manifest, engine->ops, &replay, reterr);
   if (status == STG_OK) {
     *ret_n_descs = replay.n_descs;
-    status = keep_descs(&replay, arena, ret_descs, reterr);
+    status = replay.n_skipped == 0
+                 ? keep_descs(&replay, arena, ret_descs, reterr)
+                 : stg_error_set(reterr, STG_E_CAPACITY,
+                                 "%s: more than %d different declarations; cut it in parts", path,
+                                 STG_REPLAY_MAX_DECLS);
     stg_replay_finish(&replay);
   }
   stg_manifest_finish(&manifest);

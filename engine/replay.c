@@ -67,11 +67,6 @@ static stg_status add_desc(struct stg_replay *replay, struct stg_op_table *ops,
                            const struct stg_steer_signature *kernel, stg_error *reterr) {
   struct stg_steer_decl decl;
   stg_steer_desc *desc = &replay->descs[replay->n_descs];
-  if (replay->n_descs == STG_REPLAY_MAX_DECLS) {
-    return stg_error_set(reterr, STG_E_CAPACITY,
-                         "more than %d different declarations; cut the manifest in parts",
-                         STG_REPLAY_MAX_DECLS);
-  }
   stg_status status = describe(kernel, &replay->arena, desc, reterr);
   if (status == STG_OK) {
     status = stg_steer_decl_init(desc, ops, &decl, reterr);
@@ -98,7 +93,7 @@ static stg_status find_desc(struct stg_replay *replay, struct stg_op_table *ops,
   while (status == STG_OK && i < replay->n_descs && strcmp(texts[i], text.data) != 0) {
     i++;
   }
-  if (status == STG_OK && i == replay->n_descs) {
+  if (status == STG_OK && i == replay->n_descs && i < STG_REPLAY_MAX_DECLS) {
     status = add_desc(replay, ops, &parsed->kernel, reterr);
     if (status == STG_OK) {
       texts[i] = stg_arena_strdup(&replay->arena, text.data);
@@ -129,6 +124,10 @@ static stg_status read_entries(const struct stg_manifest *manifest, struct stg_o
     if (status != STG_OK) {
       stg_error_prefix(reterr, "%s: manifest[%zu].signature: ", manifest->file, entry->index);
       return status;
+    }
+    if (desc == replay->n_descs) {
+      replay->n_skipped++;
+      continue;
     }
     replay->entries[replay->n_entries++] = (struct stg_replay_entry){
         .signature = entry->signature,

@@ -10,7 +10,7 @@
 #include "engine/steer_decl.h"
 #include "specs/manifest.h"
 
-/* Declarations that one manifest may have: the texts of each take some 100 KB. */
+/* Declarations that are taken of one manifest: the texts of each take some 100 KB. */
 #define STG_REPLAY_MAX_DECLS 1024
 
 /* One signature: which declaration's kernel, and for which batch. */
@@ -26,14 +26,15 @@ struct stg_replay {
   size_t n_descs;
   struct stg_replay_entry *entries; /* in the order of the manifest */
   size_t n_entries;
+  size_t n_skipped; /* signatures of declarations that there are too many of */
   struct stg_arena arena;
 };
 
 /**
  * Resolve a manifest, which must outlive the result. Its user ops are added to `ops`, whose names
  * the declarations hold; the hash of each body is computed again.
- * @return STG_E_FORMAT, STG_E_INVALID or STG_E_UNSUPPORTED with the file and the place;
- * STG_E_CAPACITY. `ret_replay` is to be finished after success only.
+ * @return STG_E_FORMAT, STG_E_INVALID or STG_E_UNSUPPORTED with the file and the place.
+ * `ret_replay` is to be finished after success only.
  */
 STG_NODISCARD stg_status stg_replay_init(const struct stg_manifest *manifest,
                                          struct stg_op_table *ops, struct stg_replay *ret_replay,

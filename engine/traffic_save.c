@@ -77,6 +77,18 @@ static stg_status collect(stg_engine *engine, struct stg_manifest *manifest, stg
   return stg_arena_status(arena, reterr);
 }
 
+/* No longer than what is read: the least used go. */
+static stg_status print(struct stg_manifest *manifest, struct stg_strbuf *out, stg_error *reterr) {
+  stg_manifest_sort(manifest);
+  stg_manifest_print(manifest, out);
+  while (!out->failed && out->len > STG_JSON_MAX_BYTES && manifest->n_entries > 0) {
+    manifest->n_entries /= 2;
+    stg_strbuf_finish(out);
+    stg_manifest_print(manifest, out);
+  }
+  return stg_strbuf_status(out, reterr);
+}
+
 stg_status stg_traffic_save(stg_engine *engine, const char *path, stg_error *reterr) {
   if (engine == NULL || path == NULL) {
     return stg_error_set(reterr, STG_E_INVALID, "stg_traffic_save: engine or path is NULL");
@@ -85,9 +97,7 @@ stg_status stg_traffic_save(stg_engine *engine, const char *path, stg_error *ret
   struct stg_strbuf text = {0};
   stg_status status = collect(engine, &manifest, reterr);
   if (status == STG_OK) {
-    stg_manifest_sort(&manifest);
-    stg_manifest_print(&manifest, &text);
-    status = stg_strbuf_status(&text, reterr);
+    status = print(&manifest, &text, reterr);
   }
   if (status == STG_OK) {
     status = stg_file_write_atomic(path, text.data, text.len, FILE_MODE, reterr);

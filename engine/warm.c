@@ -207,14 +207,14 @@ static stg_status wait_for_set(struct warm *warm, const struct warm_set *set, st
 static double guess_rest(const struct warm *warm, size_t done) {
   const size_t kernels = warm->replay->n_descs * STG_TILE_COUNT;
   const double so_far = (double)(stg_clock_ns() - warm->start_ns) * 1e-9;
-  if (done == warm->report.total) {
+  if (done == warm->replay->n_entries) {
     return 0;
   }
   if (warm->settled < kernels) {
     return warm->settled == 0 ? -1
                               : so_far * (double)(kernels - warm->settled) / (double)warm->settled;
   }
-  return done == 0 ? -1 : so_far * (double)(warm->report.total - done) / (double)done;
+  return done == 0 ? -1 : so_far * (double)(warm->replay->n_entries - done) / (double)done;
 }
 
 /* Ask the caller whether to go on. */
@@ -266,7 +266,7 @@ static stg_status warm_entries(struct warm *warm, stg_error *reterr) {
     }
     i += warm->stopped ? 0 : 1;
   }
-  warm->report.left = n - warm->report.done - warm->report.failed;
+  warm->report.left = warm->report.total - warm->report.done - warm->report.failed;
   if (status == STG_OK && !warm->stopped) {
     (void)tell(warm, n, NULL);
   }
@@ -292,7 +292,7 @@ static stg_status warm_replay(stg_engine *engine, const struct stg_replay *repla
       .threads = threads_of(engine, desc),
       .start_ns = start_ns,
       .until_ns = UINT64_MAX,
-      .report = {.struct_size = sizeof warm.report, .total = replay->n_entries},
+      .report = {.struct_size = sizeof warm.report, .total = replay->n_entries + replay->n_skipped},
   };
   if (desc->deadline_ms != 0) {
     warm.until_ns = warm.start_ns + (uint64_t)desc->deadline_ms * 1000000u;

@@ -176,6 +176,10 @@ class Built(Case):
         line = self.refuse(FAILED, "build", "--arch", "sm_90", "--cache", "k", good, bad)
         self.assertIn("bad.json: manifest[0].signature: column 1: ", line)
         self.assertFalse((self.folder / "k").exists())
+        many = [signature().replace("hidden=8 ", f"hidden={size} ") for size in range(1, 1026)]
+        line = self.refuse(FAILED, "build", "--arch", "sm_90", "--cache", "k", self.write("many.json", manifest(*many)))
+        self.assertIn("many.json: more than 1024 different declarations; cut it in parts", line)
+        self.assertFalse((self.folder / "k").exists())
 
 
 if __name__ == "__main__":

@@ -233,6 +233,35 @@ static void without_memory_steps_are_counted_as_dropped(void **state) {
   stg_traffic_destroy(traffic);
 }
 
+/* A manifest of `n` declarations. */
+static char *many_declarations(int n) {
+  struct stg_strbuf text = {0};
+  stg_strbuf_str(&text, "{\"steergraph\": 1, \"manifest\": [");
+  for (int i = 1; i <= n; i++) {
+    stg_strbuf_printf(&text,
+                      "%s{\"count\": %d, \"signature\": \"steer v1 | ops=add chain<=16 | hidden=%d "
+                      "dtype=f32 bank=f32 state=hidden | tile=decode" NONE
+                      " | batch<=8 seq<=1 rows<=1\"}",
+                      i > 1 ? "," : "", n - i + 1, i);
+  }
+  stg_strbuf_str(&text, "]}");
+  return stg_strbuf_take(&text);
+}
+
+static void as_many_declarations_are_warmed_as_are_taken(void **state) {
+  (void)state;
+  stg_engine *engine = open_engine(0);
+  char *json = many_declarations(1030);
+  stg_warm_report report = {.struct_size = sizeof report};
+  stg_error error = STG_ERROR_INIT;
+  ok(stg_warm(engine, NULL, json, strlen(json), NULL, &report, &error), &error);
+  assert_int_equal(1030, report.total);
+  assert_int_equal(1024, report.done);
+  assert_int_equal(6, report.left);
+  stg_free(json);
+  close_all(engine, NULL);
+}
+
 int main(void) {
 #define IN_FOLDER(test)                                                                            \
   cmocka_unit_test_setup_teardown(test, temp_folder_setup, temp_folder_teardown)
@@ -244,6 +273,7 @@ int main(void) {
       IN_FOLDER(steps_of_many_threads_are_all_counted),
       cmocka_unit_test(what_is_beyond_the_limit_is_counted_together),
       cmocka_unit_test(without_memory_steps_are_counted_as_dropped),
+      cmocka_unit_test(as_many_declarations_are_warmed_as_are_taken),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

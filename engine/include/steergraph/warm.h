@@ -50,7 +50,8 @@ typedef struct stg_warm_report {
   size_t total;       /* signatures of the manifest */
   size_t done;        /* ready to be served */
   size_t failed;      /* whose kernel cannot be made; the log says why */
-  size_t left;        /* not reached, because of the deadline or the callback */
+  size_t left;        /* not reached, because of the deadline or the callback, or of a declaration
+                         beyond the 1024 that are taken */
   /* Kernels, two for each declaration that the manifest has; none on the CPU. What the deadline
    * interrupts is in none of these. */
   size_t kernels_memory, kernels_disk, kernels_compiled, kernels_failed;
