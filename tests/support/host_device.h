@@ -5,8 +5,8 @@
  * Device memory is heap. A stream is a list of work that is done when somebody waits for it, or a
  * bit of it at each call, at random: so a buffer that is written again too early, or a stream that
  * should have waited for another, shows as wrong bytes, on any machine. A launch of the steer
- * kernel runs chains of `add`. A forked child is told that it is one. One thread, but for its compiler
- * and its pins; link it as a source, before the layers.
+ * kernel runs chains of `add`. A forked child is told that it is one. One thread, but for its
+ * compiler and its pins; link it as a source, before the layers.
  */
 #ifndef STG_TESTS_SUPPORT_HOST_DEVICE_H
 #define STG_TESTS_SUPPORT_HOST_DEVICE_H
