@@ -10,7 +10,9 @@
 #include "runtime/device.h"
 
 #define MAX_VECTORS 2048
-#define SPARE_SLOTS 32
+/* Slots of a shared table that no thread has: for one-shots, and so that there are records for
+ * every version that an idle frame may hold of every slot. */
+#define SPARE_SLOTS 128
 /* Rounds from one table of its own to the next, and with it; from one one-shot to the next. */
 #define TABLE_EVERY 8
 #define TABLE_ROUNDS 4
@@ -43,8 +45,7 @@ stg_status stress_table_create(stg_engine *engine, uint32_t which, stg_steer **r
       .layers = STRESS_LAYERS,
       .dtype = stress_declarations[which].dtype,
       .max_rows = STRESS_ROWS,
-      .max_slots =
-          which < STRESS_SHARED ? STRESS_THREADS * STRESS_OWN_SLOTS + SPARE_SLOTS : SPARE_SLOTS,
+      .max_slots = STRESS_THREADS * STRESS_OWN_SLOTS + (which < STRESS_SHARED ? SPARE_SLOTS : 0),
       .max_vectors = MAX_VECTORS,
       .max_chain = STRESS_MAX_OPS,
       .ops = ops,

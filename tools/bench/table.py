@@ -11,10 +11,10 @@ SPEC...` by older versions, which had a "kernel" and no "series", keep their own
 
 Of a run the README shows, per workload of the suites steer and decode, our time, the floor, how many
 times ours each PyTorch peer takes, and how many times that of the same batch unsteered ours is, where
-that was measured; what a batch takes whose vectors come by RPC; what is said of warming up; and tokens per
-second of a whole model, whose rows peers/llama.py writes into a file for --add. All else stays in the
-file. Under them it shows the run's plot, which `steergraph bench show` draws into
-a file of the same name, NAME.svg.
+that was measured; what a batch takes whose vectors come by RPC; what is said of warming up, and of
+calls beside compiles; and tokens per second of a whole model, whose rows peers/llama.py writes into a
+file for --add. All else stays in the file. Under them it shows the run's plot, which `steergraph bench
+show` draws into a file of the same name, NAME.svg.
 """
 import argparse
 import datetime
@@ -259,10 +259,22 @@ def rpc_lines(rows: list[dict]) -> list[str]:
 def warmup_lines(rows: list[dict]) -> list[str]:
     table = []
     for row in rows:
-        if row["suite"] == "warmup" and row["wall_us"] is not None:
+        if row["suite"] == "warmup" and row["wall_us"] is not None and "p99_us" not in row:
             table.append([row["name"], row["series"], time_text(row["wall_us"]),
                           calls_text(row.get("amortise_calls"))])
     return lines_of(["warm-up", "by", "time", "calls to amortise"], table, (0, 1)) if table else []
+
+
+def pace_lines(rows: list[dict]) -> list[str]:
+    """Calls at a steady pace, with and without compiles beside them."""
+    table = []
+    for row in rows:
+        facts = [row.get(key) for key in ("calls", "p50_us", "p99_us", "p100_us", "calls_2ms_over_p50")]
+        if row["suite"] == "warmup" and all(is_number(fact) for fact in facts):
+            calls, *times, over = facts
+            table.append([row["name"], f"{calls:.0f}", *(time_text(time) for time in times), f"{over:.0f}"])
+    head = ["calls of a table in use", "number", "p50", "p99", "longest", "2 ms over p50"]
+    return lines_of(head, table, (0,)) if table else []
 
 
 def llama_lines(rows: list[dict]) -> list[str]:
@@ -290,7 +302,7 @@ def render_run(run: dict) -> list[str]:
     if "kernel" in first:
         return lines + ["", *lines_of(list(HEAD), [cells(row) for row in run["rows"]], TEXT_COLUMNS)]
     parts = [workload_lines(run["rows"], group) for group in GROUPS]
-    parts += [lines(run["rows"]) for lines in (rpc_lines, warmup_lines, llama_lines)]
+    parts += [lines(run["rows"]) for lines in (rpc_lines, warmup_lines, pace_lines, llama_lines)]
     parts = [part for part in parts if part]
     for part in parts:
         lines += ["", *part]
