@@ -99,7 +99,8 @@ static void ten_thousand_signatures_leave_no_more_than_the_limit(void **state) {
   assert_int_equal(made, stats.graphs_created);
   assert_int_equal(made, stats.plan_evictions + stats.plans_live);
   assert_int_equal(0, stats.graph_fallbacks);
-  assert_true(after + SLACK_BYTES > before);
+  /* compute-sanitizer takes device memory of its own for each graph */
+  assert_true(under_compute_sanitizer() || after + SLACK_BYTES > before);
   /* the last plan is as good as the first */
   steer_batch_fill(batch, 983, 1);
   steer_batch_expect_ok(batch);

@@ -10,8 +10,12 @@
 #define ROWS 64
 
 static void replays_write_the_cells_of_later_chains(void **state) {
-  const stg_steer_desc desc = {
-      .hidden_size = HIDDEN, .dtype = STG_BF16, .max_rows = ROWS, .max_slots = 4, .probes = 3};
+  const stg_steer_desc desc = {.hidden_size = HIDDEN,
+                               .dtype = STG_BF16,
+                               .max_rows = ROWS,
+                               .max_slots = 4,
+                               .max_chain = 5,
+                               .probes = 3};
   struct steer_bed *bed = steer_bed_create(*state, &desc);
   struct stg_device *device = stg_mem_device(bed->engine);
   const stg_vector v = steer_bed_direction(bed, 801, 1), w = steer_bed_direction(bed, 802, 1);
