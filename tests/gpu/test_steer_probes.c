@@ -14,7 +14,7 @@ static void replays_write_the_cells_of_later_chains(void **state) {
                                .dtype = STG_BF16,
                                .max_rows = ROWS,
                                .max_slots = 4,
-                               .max_chain = 5,
+                               .max_chain = 8,
                                .probes = 3};
   struct steer_bed *bed = steer_bed_create(*state, &desc);
   struct stg_device *device = stg_mem_device(bed->engine);
