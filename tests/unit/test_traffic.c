@@ -141,6 +141,53 @@ static void names_user_ops_by_the_hash_of_their_bodies(void **state) {
   close_all(engine, steer);
 }
 
+/* What is saved of a table with windows, counters and an op with an output is what another engine
+ * is warmed by. */
+static void what_is_saved_of_any_table_can_be_warmed(void **state) {
+  static const char twice[] = "{\"op\": \"twice\", \"vectors\": [\"v\"], \"params\": {\"column\": "
+                              "{}}, \"output\": \"2 * dot(h, v)\"}";
+  static const char *const ops[] = {"probe", "twice"};
+  static const int32_t map[] = {0}, places[] = {0};
+  const stg_steer_desc desc = {.struct_size = sizeof desc,
+                               .hidden_size = HIDDEN,
+                               .dtype = STG_F32,
+                               .ops = ops,
+                               .n_ops = 2,
+                               .windows = true,
+                               .counters = true,
+                               .probes = 3};
+  const stg_step args = {.struct_size = sizeof args,
+                         .rows = 1,
+                         .row_map = map,
+                         .positions = places,
+                         .prompt_lens = places};
+  stg_engine *engine = open_engine(0);
+  stg_steer *steer = NULL;
+  stg_frame *frame = NULL;
+  stg_error error = STG_ERROR_INIT;
+  ok(stg_op_register(engine, "twice.json", twice, sizeof twice - 1, &error), &error);
+  ok(stg_steer_create(engine, &desc, &steer, &error), &error);
+  ok(stg_frame_create(steer, &frame, &error), &error);
+  ok(stg_steer_step(frame, &args, NULL, &error), &error);
+  stg_frame_destroy(frame);
+  const char *path = temp_path(state, "traffic.json");
+  char *text = NULL;
+  size_t size = 0;
+  ok(stg_traffic_save(engine, path, &error), &error);
+  ok(stg_file_read(path, 1 << 24, &text, &size, &error), &error);
+  close_all(engine, steer);
+  assert_non_null(strstr(text, "windows=1 counters=1 probes=1"));
+  assert_non_null(strstr(text, "\"output\": \"2 * dot(h, v)\""));
+  stg_engine *later = open_engine(0);
+  stg_warm_report report = {.struct_size = sizeof report};
+  ok(stg_warm(later, path, text, size, NULL, &report, &error), &error);
+  assert_int_equal(1, report.total);
+  assert_int_equal(1, report.done);
+  assert_int_equal(1, stats_of(later).plans_live);
+  stg_free(text);
+  close_all(later, NULL);
+}
+
 static void counts_survive_plans_and_tables(void **state) {
   static const char *const only_add[] = {"add"};
   stg_engine *engine = open_engine(1);
@@ -268,6 +315,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       IN_FOLDER(saves_what_was_stepped_most_used_first),
       IN_FOLDER(names_user_ops_by_the_hash_of_their_bodies),
+      IN_FOLDER(what_is_saved_of_any_table_can_be_warmed),
       IN_FOLDER(counts_survive_plans_and_tables),
       IN_FOLDER(refuses_what_it_cannot_write),
       IN_FOLDER(steps_of_many_threads_are_all_counted),
