@@ -104,6 +104,10 @@ static stg_status check_call(const stg_steer *steer, uint32_t slot, uint32_t lay
                          "%zu",
                          sizeof *ret);
   }
+  stg_status status = stg_engine_check_process(steer->engine, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
   if (!steer->decl.counters) {
     return stg_error_set(reterr, STG_E_NOT_DECLARED,
                          "stg_steer_counters: the table declares no counters; set counters when it "

@@ -95,7 +95,10 @@ stg_status stg_traffic_save(stg_engine *engine, const char *path, stg_error *ret
   }
   struct stg_manifest manifest = {0};
   struct stg_strbuf text = {0};
-  stg_status status = collect(engine, &manifest, reterr);
+  stg_status status = stg_engine_check_process(engine, reterr);
+  if (status == STG_OK) {
+    status = collect(engine, &manifest, reterr);
+  }
   if (status == STG_OK) {
     status = print(&manifest, &text, reterr);
   }

@@ -347,8 +347,11 @@ stg_status stg_warm(stg_engine *engine, const char *file, const char *json, size
                          "report",
                          sizeof *desc, sizeof *ret_report);
   }
-  stg_status status =
-      stg_manifest_parse(file != NULL ? file : "(manifest)", json, json_bytes, &manifest, reterr);
+  stg_status status = stg_engine_check_process(engine, reterr);
+  if (status == STG_OK) {
+    status =
+        stg_manifest_parse(file != NULL ? file : "(manifest)", json, json_bytes, &manifest, reterr);
+  }
   if (status != STG_OK) {
     return status;
   }

@@ -84,9 +84,9 @@ static void try_in_a_child(struct forked_objects *all) {
   const pid_t child = fork();
   if (child == 0) {
     alarm(FORKED_SECONDS);
-    const bool right = forked_table_calls(STG_E_FORKED, all) &&
-                       forked_frame_calls(STG_E_FORKED, all) && makes_no_engine() &&
-                       forked_ends(all);
+    const bool right =
+        forked_table_calls(STG_E_FORKED, all) && forked_record_calls(STG_E_FORKED, all) &&
+        forked_frame_calls(STG_E_FORKED, all) && makes_no_engine() && forked_ends(all);
     exit(right ? 0 : 1);
   }
   assert_true(forked_child_was_right(child));

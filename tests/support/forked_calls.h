@@ -61,6 +61,22 @@ static inline bool forked_table_calls(stg_status wanted, struct forked_objects *
 #undef IS
 }
 
+/** The same of manifests and counters; where the child may call, of what it then cannot have. */
+static inline bool forked_record_calls(stg_status wanted, struct forked_objects *all) {
+  static const char manifest[] = "{\"steergraph\": 1, \"manifest\": []}";
+  const stg_status no_folder = wanted == STG_OK ? STG_E_IO : wanted;
+  const stg_status no_counters = wanted == STG_OK ? STG_E_NOT_DECLARED : wanted;
+  stg_slot_counters counters = {.struct_size = sizeof counters};
+  stg_error error = STG_ERROR_INIT;
+  return forked_is(wanted, "stg_warm",
+                   stg_warm(all->engine, NULL, manifest, sizeof manifest - 1, NULL, NULL, &error),
+                   &error) &&
+         forked_is(no_folder, "stg_traffic_save",
+                   stg_traffic_save(all->engine, "no/such/folder/traffic.json", &error), &error) &&
+         forked_is(no_counters, "stg_steer_counters",
+                   stg_steer_counters(all->steer, 0, 0, NULL, &counters, &error), &error);
+}
+
 /** The same of frames, and of what goes to a stream. */
 static inline bool forked_frame_calls(stg_status wanted, struct forked_objects *all) {
   static const int32_t map[] = {0};

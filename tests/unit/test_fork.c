@@ -91,6 +91,7 @@ static void a_child_is_told_at_every_call_whatever_is_locked(void **state) {
     alarm(FORKED_SECONDS);
     host_device_reset_calls();
     const bool right = forked_table_calls(STG_E_FORKED, &all) &&
+                       forked_record_calls(STG_E_FORKED, &all) &&
                        forked_frame_calls(STG_E_FORKED, &all) && forked_ends(&all);
     _exit(right && host_device_calls().all == 0 ? 0 : 1);
   }
@@ -135,7 +136,10 @@ static void on_the_cpu_every_call_of_a_child_works(void **state) {
   const pid_t child = fork();
   if (child == 0) {
     alarm(FORKED_SECONDS);
-    _exit(forked_frame_calls(STG_OK, &all) && forked_table_calls(STG_OK, &all) ? 0 : 1);
+    _exit(forked_frame_calls(STG_OK, &all) && forked_table_calls(STG_OK, &all) &&
+                  forked_record_calls(STG_OK, &all)
+              ? 0
+              : 1);
   }
   assert_true(forked_child_was_right(child));
   close_all(&all);

@@ -326,8 +326,8 @@ typedef struct stg_slot_counters {
  * clearing it begins anew with the next step of any frame, on that step's stream: what other
  * streams still do for the old chains then goes to the slot's next ones.
  * @return STG_E_NOT_DECLARED in a table without counters; STG_E_CAPACITY for a slot outside the
- * table, STG_E_INVALID for a layer outside; STG_E_CAPTURING, STG_E_CUDA. Any thread. Synchronises
- * `stream`.
+ * table, STG_E_INVALID for a layer outside; STG_E_CAPTURING, STG_E_CUDA, STG_E_DEVICE_LOST,
+ * STG_E_FORKED. Any thread. Synchronises `stream`.
  */
 STG_API STG_NODISCARD stg_status stg_steer_counters(stg_steer *steer, uint32_t slot, uint32_t layer,
                                                     stg_stream stream,

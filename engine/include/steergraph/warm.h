@@ -73,8 +73,8 @@ typedef struct stg_warm_report {
  * the device once per signature, on a stream of the engine's. Not while this thread captures.
  * @return STG_OK also past the deadline, and where kernels cannot be made: see the report.
  * STG_E_FORMAT with the file and the place for a bad manifest, STG_E_INVALID for a signature that
- * no table can have and for a struct_size of another version, STG_E_CAPACITY for more than 1024
- * declarations; STG_E_NO_MEMORY, STG_E_CUDA, STG_E_DEVICE_LOST, STG_E_FORKED.
+ * no table can have and for a struct_size of another version; STG_E_NO_MEMORY, STG_E_CUDA,
+ * STG_E_DEVICE_LOST, STG_E_FORKED.
  */
 STG_API STG_NODISCARD stg_status stg_warm(stg_engine *engine, const char *file, const char *json,
                                           size_t json_bytes, const stg_warm_desc *desc,
@@ -87,7 +87,7 @@ STG_API size_t stg_warm_report_json(const stg_warm_report *report, char *ret_tex
  * used first, and the definitions of user ops. Replaces `path` as a whole, or leaves it as it was.
  * Up to 65536 signatures are told apart (stg_stats.traffic_dropped counts the steps of others). Any
  * thread, also beside steps.
- * @return STG_E_INVALID, STG_E_IO, STG_E_NO_MEMORY.
+ * @return STG_E_INVALID, STG_E_IO, STG_E_NO_MEMORY, STG_E_FORKED.
  */
 STG_API STG_NODISCARD stg_status stg_traffic_save(stg_engine *engine, const char *path,
                                                   stg_error *reterr);
