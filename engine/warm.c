@@ -147,11 +147,39 @@ static stg_status settle_what_ended(struct warm *warm, stg_error *reterr) {
   return status;
 }
 
+static bool is_late(const struct warm *warm) {
+  return warm->until_ns != UINT64_MAX && stg_clock_ns() >= warm->until_ns;
+}
+
+/* Ask for a kernel. Where no thread can be had this one has made it, or tried to; and a table may
+ * have been faster. Then no job ends that a wait would see. */
+static stg_status start(struct warm *warm, size_t index, stg_error *reterr) {
+  struct stg_kernel *kernel = kernel_at(warm, index);
+  struct warm_set *set = &warm->sets[index / STG_TILE_COUNT];
+  stg_error error = STG_ERROR_INIT;
+  stg_status status = stg_kernel_start(kernel, &error);
+  if (status == STG_E_FORKED || status == STG_E_DEVICE_LOST) {
+    return stg_error_set(reterr, status, "%s", error.message);
+  }
+  if (status != STG_OK) {
+    stg_log_printf(&warm->engine->log, STG_LOG_WARN, "kernel '%s' could not be made: %s",
+                   kernel->signature, error.message);
+    set->settled[index % STG_TILE_COUNT] = set->failed = true;
+    warm->settled++;
+    warm->report.kernels_failed++;
+  } else if (stg_kernel_state(kernel) == STG_KERNEL_ASKED) {
+    warm->in_flight++;
+  } else {
+    return settle(warm, index, reterr);
+  }
+  return STG_OK;
+}
+
 /* Let as many kernels be made at once as there may be. */
 static stg_status begin_more(struct warm *warm, stg_error *reterr) {
   const size_t n = warm->replay->n_descs * STG_TILE_COUNT;
   stg_status status = STG_OK;
-  while (status == STG_OK && warm->next < n && warm->in_flight < warm->threads) {
+  while (status == STG_OK && warm->next < n && warm->in_flight < warm->threads && !is_late(warm)) {
     const size_t index = warm->next++;
     struct warm_set *set = &warm->sets[index / STG_TILE_COUNT];
     set->begun[index % STG_TILE_COUNT] = true;
@@ -160,22 +188,10 @@ static stg_status begin_more(struct warm *warm, stg_error *reterr) {
       warm->settled++;
       warm->report.kernels_memory += stg_engine_is_cuda(warm->engine) ? 1 : 0;
     } else {
-      warm->in_flight++;
-      status = stg_kernel_start(kernel_at(warm, index), reterr);
-      if (status != STG_OK && status != STG_E_FORKED && status != STG_E_DEVICE_LOST) {
-        warm->in_flight--; /* it was this thread that tried to make it */
-        set->settled[index % STG_TILE_COUNT] = set->failed = true;
-        warm->settled++;
-        warm->report.kernels_failed++;
-        status = STG_OK;
-      }
+      status = start(warm, index, reterr);
     }
   }
   return status;
-}
-
-static bool is_late(const struct warm *warm) {
-  return warm->until_ns != UINT64_MAX && stg_clock_ns() >= warm->until_ns;
 }
 
 /* Until the kernels of a declaration are settled, or the deadline has passed. */

@@ -3,6 +3,7 @@
  * finds. On a device of the host, whose compiler does what a test says; test_traffic.c and the
  * command have the CPU.
  */
+#define _GNU_SOURCE /* pthread_setattr_default_np */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -166,6 +167,36 @@ static void a_cold_one_compiles_all_on_the_engines_threads(void **state) {
   const stg_warm_report again = warm(&bed, json);
   assert_int_equal(4, again.kernels_memory);
   assert_int_equal(0, again.kernels_compiled + again.graphs);
+  stg_free(json);
+  close_bed(&bed);
+}
+
+/* As the system does that has no room for a thread. */
+static void allow_threads(bool allowed) {
+  static size_t usual;
+  pthread_attr_t attributes;
+  assert_int_equal(0, pthread_getattr_default_np(&attributes));
+  if (!allowed) {
+    assert_int_equal(0, pthread_attr_getstacksize(&attributes, &usual));
+  }
+  assert_int_equal(0, pthread_attr_setstacksize(&attributes, allowed ? usual : (size_t)1 << 50));
+  assert_int_equal(0, pthread_setattr_default_np(&attributes));
+  pthread_attr_destroy(&attributes);
+}
+
+static void without_threads_the_caller_makes_all(void **state) {
+  struct bed bed;
+  char *json = record(state);
+  host_device_set_compiler(&(struct host_compiler){.missing = ALL});
+  open_bed(&bed, STG_COMPILE_BACKGROUND, 2, 0);
+  allow_threads(false);
+  const stg_warm_report report = warm(&bed, json);
+  allow_threads(true);
+  assert_int_equal(4, report.done);
+  assert_int_equal(4, report.graphs);
+  assert_int_equal(4, report.kernels_compiled);
+  assert_int_equal(4, host_device_compiles_here());
+  assert_int_equal(0, stats_of(&bed).compile_threads);
   stg_free(json);
   close_bed(&bed);
 }
@@ -437,6 +468,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       IN_FOLDER(a_warmed_start_compiles_nothing_and_makes_no_graph),
       IN_FOLDER(a_cold_one_compiles_all_on_the_engines_threads),
+      IN_FOLDER(without_threads_the_caller_makes_all),
       IN_FOLDER(no_more_kernels_are_made_at_once_than_were_allowed),
       IN_FOLDER(kernels_that_cannot_be_made_are_counted),
       IN_FOLDER(never_takes_what_a_cache_has),
