@@ -23,10 +23,11 @@ static bool has_op(const struct stg_manifest *manifest, const char *hash) {
   return has;
 }
 
-/* The definitions of the user ops that a kernel's text names. Room for them is there. */
+/* The definitions of the user ops that a kernel's text names. Room for them is there. Ends where
+ * the arena fails. */
 static void add_ops(struct stg_manifest *manifest, struct stg_op_table *ops, const char *kernel) {
   const char *at = kernel;
-  while ((at = strstr(at, USER_PREFIX)) != NULL) {
+  while (!manifest->arena.failed && (at = strstr(at, USER_PREFIX)) != NULL) {
     char hex[STG_KEY_HEX_CHARS + 1] = {0};
     struct stg_key hash;
     at += strlen(USER_PREFIX);
@@ -63,13 +64,17 @@ static stg_status collect(stg_engine *engine, struct stg_manifest *manifest, stg
   manifest->ops = stg_arena_alloc(arena, stg_op_table_count(engine->ops), sizeof *manifest->ops);
   manifest->entries = stg_arena_alloc(arena, n_counts, sizeof *manifest->entries);
   for (size_t i = 0; i < n_counts && !arena->failed; i++) {
+    const uint64_t steps = atomic_load_explicit(&counts[i]->steps, memory_order_relaxed);
+    if (steps == 0) {
+      continue; /* a first step is just about to count itself */
+    }
     const char *signature = signature_of(arena, counts[i]);
     if (signature == NULL) {
       return stg_error_memory(reterr, "a manifest", n_counts * sizeof *manifest->entries);
     }
     manifest->entries[manifest->n_entries++] = (struct stg_manifest_entry){
         .signature = signature,
-        .count = atomic_load_explicit(&counts[i]->steps, memory_order_relaxed),
+        .count = steps,
         .index = i,
     };
     add_ops(manifest, engine->ops, counts[i]->kernel);
