@@ -52,8 +52,10 @@ class Handles(unittest.TestCase):
         self.busy.add("table")
         self.assertEqual(refusal(engine.close), (steergraph.BusyError, "table is in use"))
         self.assertEqual((engine.closed, table.closed, self.destroyed), (True, False, []))
+        self.assertEqual(refusal(engine.close), (steergraph.BusyError, "table is in use"))
         self.busy.clear()
-        table.close()
+        engine.close()
+        engine.close()
         self.assertEqual(self.destroyed, ["table", "engine"])
 
     def test_what_was_collected_while_busy_is_closed_with_the_next_table(self):

@@ -22,8 +22,9 @@ _busy = []
 
 def close_busy():
     """Try again to close what was collected while a CUDA graph used it."""
-    waiting = _busy[:]
-    del _busy[: len(waiting)]
+    with _lock:
+        waiting = _busy[:]
+        _busy.clear()
     for handle in waiting:
         handle.close_quietly()
 
@@ -91,10 +92,8 @@ class Handle:
 
     def close(self):
         with _lock:
-            if self._closed:
-                return
-            self._closed = True
-            children = list(self._children)
+            again, self._closed = self._closed, True
+            children = list(self._children)  # of which some were busy, the last time
         failures = []
         for child in children:
             try:
@@ -102,7 +101,8 @@ class Handle:
             except _errors.SteergraphError as error:
                 failures.append(error)
         try:
-            self._drop()
+            if not again:
+                self._drop()
         except _errors.SteergraphError as error:
             failures.append(error)
         if failures:

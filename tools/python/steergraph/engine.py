@@ -178,7 +178,8 @@ class Engine(Held):
     def close(self):
         """Close the engine and all that was made from it. A second time does nothing.
 
-        Calls of other threads that have begun come to their end first.
+        Calls of other threads that have begun come to their end first. BusyError while a CUDA graph
+        uses a table of the engine: delete the graph and close again.
         """
         self.handle.close()
 
