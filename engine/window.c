@@ -67,6 +67,12 @@ stg_status stg_window_resolve(const struct stg_steer_decl *decl, const stg_windo
   if (status != STG_OK) {
     return status;
   }
+  if (rule.to == 0 && rule.from < 0) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "window: [%d, 0) holds no position; leave out to, and use phase prompt "
+                         "for the prompt alone",
+                         rule.from);
+  }
   if ((rule.from < 0) == (rule.to < 0) && rule.from >= rule.to) {
     return stg_error_set(reterr, STG_E_INVALID,
                          "window: [%d, %d) holds no position; from must be below to", rule.from,

@@ -61,6 +61,12 @@ static stg_status read_bounds(struct stg_workload_reader *reader, const struct s
     stg_json_next(&item);
     status = read_bound(reader, &item, &window->has_to, &window->to);
   }
+  if (status == STG_OK && window->has_to && window->to == 0 && window->from < 0) {
+    return stg_json_error(reader->err, STG_E_FORMAT, &list,
+                          "[%" PRId64 ", 0) holds no position; write null for 0, and phase "
+                          "'prompt' for the prompt alone",
+                          window->from);
+  }
   const bool one_sign = (window->from < 0) == (window->to < 0);
   if (status == STG_OK && window->has_to && one_sign && window->from >= window->to) {
     status = stg_json_error(reader->err, STG_E_FORMAT, &list,

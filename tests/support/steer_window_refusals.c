@@ -41,6 +41,7 @@ static void windows_that_cannot_be_are_refused(void **state) {
   expect_window_refused(bed, (stg_window){.phase = (stg_phase)3}, STG_E_INVALID, "phase 3");
   expect_window_refused(bed, window_of(5, 5), STG_E_INVALID, "[5, 5) holds no position");
   expect_window_refused(bed, window_of(-2, -3), STG_E_INVALID, "[-2, -3) holds no position");
+  expect_window_refused(bed, window_of(-4, 0), STG_E_INVALID, "[-4, 0) holds no position");
   expect_window_refused(bed, window_of(0, (int64_t)1 << 31), STG_E_INVALID, "to is 2147483648");
   expect_window_refused(bed, window_of(-((int64_t)1 << 31) - 1, 0), STG_E_INVALID,
                         "from is -2147483649");

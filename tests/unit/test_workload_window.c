@@ -75,6 +75,8 @@ static void refuses_a_wrong_window(void **state) {
                                 "found 1.5"},
       {"\"window\": [4, 4],", "window: [4, 4) holds no position; from must be below to"},
       {"\"window\": [null, 0],", "window: [0, 0) holds no position; from must be below to"},
+      {"\"window\": [-4, 0],", "window: [-4, 0) holds no position; write null for 0, and phase "
+                               "'prompt' for the prompt alone"},
       {"\"window\": [-1, -4],", "window: [-1, -4) holds no position; from must be below to"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -162,8 +162,8 @@ STG_API STG_NODISCARD stg_status stg_steer_slot_set(stg_steer *steer, uint32_t s
  * copied out of place, normalised as it is by an epilogue. `window` NULL: everywhere, which is what
  * stg_steer_slot_set does; stg_steer_set_params keeps it.
  * @return as stg_steer_slot_set; STG_E_NOT_DECLARED for a window in a table without windows,
- * STG_E_INVALID for a phase that is none, a bound beyond 32 bits, or bounds of one sign that hold
- * no position.
+ * STG_E_INVALID for a phase that is none, a bound beyond 32 bits, or bounds that hold no
+ * position of any prompt.
  */
 STG_API STG_NODISCARD stg_status stg_steer_slot_set_windowed(stg_steer *steer, uint32_t slot,
                                                              const stg_chain *chains,
