@@ -6,7 +6,17 @@
  * and destroyed frames look, and so does a change of slots that needs the records' memory. A step
  * does not: it would wait for the device when memory is freed.
  */
+#include "engine/engine.h"
 #include "engine/steer.h"
+
+/* The host's graph has its own node of the kernel, which stays with the table: ours may go. */
+static void let_go_of_plan(stg_frame *frame) {
+  struct stg_plan_table *plans = frame->steer->engine->plans;
+  stg_exec_release(plans, frame->exec);
+  stg_plan_release(plans, frame->plan);
+  frame->exec = NULL;
+  frame->plan = NULL;
+}
 
 /* A replay writes nothing to staging buffers: what they hold goes at once. */
 static void finish_staging(stg_frame *frame) {
@@ -24,6 +34,7 @@ void stg_frame_retire(stg_frame *frame) {
     return;
   }
   finish_staging(frame);
+  let_go_of_plan(frame);
   frame->next = steer->retired;
   steer->retired = frame;
 }

@@ -194,6 +194,9 @@ static void eviction_takes_nothing_from_a_graph(void **state) {
   for (int i = 0; i < 12; i++) {
     step_rows(frame, 1 + i % 3);
   }
+  step_rows(frame, 1);
+  assert_int_equal(1, stats_of(&bed).plans_live); /* the retired frame has none */
+  assert_int_equal(1, stats_of(&bed).graphs_live);
   expect_replay(&bed, graph, 1);
   host_device_drop_graph(graph);
   stg_frame_destroy(frame);
