@@ -3,7 +3,7 @@
  * finds. On a device of the host, whose compiler does what a test says; test_traffic.c and the
  * command have the CPU.
  */
-#define _GNU_SOURCE /* pthread_setattr_default_np */
+#define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier): pthread_setattr_default_np */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
