@@ -177,7 +177,8 @@ typedef struct stg_stats {
   uint64_t rows_steered, rows_untouched, rows_unseen;
   /* Launches of our own by the tier of the kernel (stg_plan_info), captures again left out. */
   uint64_t tier0_launches, tier1_launches;
-  /* Device memory held now, 0 on the CPU: records, counters and vectors of tables; maps of frames.
+  /* Device memory held now, 0 on the CPU: records, counters and vectors of tables; maps of frames,
+   * also of destroyed ones that a graph of the host uses.
    * Pinned is host memory that the device reads and writes. */
   uint64_t table_bytes, bank_bytes, frame_bytes;
   uint64_t pinned_bytes;
