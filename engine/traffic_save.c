@@ -63,13 +63,17 @@ static stg_status collect(stg_engine *engine, struct stg_manifest *manifest, stg
   manifest->ops = stg_arena_alloc(arena, stg_op_table_count(engine->ops), sizeof *manifest->ops);
   manifest->entries = stg_arena_alloc(arena, n_counts, sizeof *manifest->entries);
   for (size_t i = 0; i < n_counts && !arena->failed; i++) {
+    const uint64_t steps = atomic_load_explicit(&counts[i]->steps, memory_order_relaxed);
+    if (steps == 0) {
+      continue; /* its first step is about to count itself; a reader refuses 0 */
+    }
     const char *signature = signature_of(arena, counts[i]);
     if (signature == NULL) {
       return stg_error_memory(reterr, "a manifest", n_counts * sizeof *manifest->entries);
     }
     manifest->entries[manifest->n_entries++] = (struct stg_manifest_entry){
         .signature = signature,
-        .count = atomic_load_explicit(&counts[i]->steps, memory_order_relaxed),
+        .count = steps,
         .index = i,
     };
     add_ops(manifest, engine->ops, counts[i]->kernel);

@@ -272,7 +272,12 @@ static void print_op(const struct stg_manifest_op *op, struct stg_strbuf *out) {
   }
   stg_strbuf_char(out, '}');
   print_texts("require", decl->require, decl->n_require, out);
-  print_texts("body", decl->body, decl->n_body, out);
+  if (decl->output != NULL) {
+    stg_strbuf_str(out, ", \"output\": ");
+    stg_strbuf_json(out, decl->output);
+  } else {
+    print_texts("body", decl->body, decl->n_body, out);
+  }
   stg_strbuf_char(out, '}');
 }
 

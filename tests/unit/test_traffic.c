@@ -17,6 +17,7 @@
 
 #include <steergraph/steergraph.h>
 
+#include "engine/engine.h"
 #include "engine/traffic.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
@@ -139,6 +140,52 @@ static void names_user_ops_by_the_hash_of_their_bodies(void **state) {
                         " | batch<=8 seq<=1 rows<=1",
                         "1") "\n  ]\n}\n");
   close_all(engine, steer);
+}
+
+/* What is saved of an op with an output is what the op was made from: it is warmed. */
+static void saves_ops_with_an_output_so_that_they_are_warmed(void **state) {
+  static const char watch[] = "{\"op\": \"watch\", \"vectors\": [\"v\"], \"params\": {\"column\": "
+                              "{}}, \"output\": \"2 * dot(h, v)\"}";
+  static const char *const ops[] = {"watch"};
+  stg_engine *engine = open_engine(0);
+  stg_engine *later = open_engine(0);
+  stg_steer *steer = NULL;
+  stg_error error = STG_ERROR_INIT;
+  char *text = NULL;
+  size_t size = 0;
+  const char *path = temp_path(state, "traffic.json");
+  const stg_steer_desc desc = {.struct_size = sizeof desc,
+                               .hidden_size = HIDDEN,
+                               .dtype = STG_F32,
+                               .ops = ops,
+                               .n_ops = 1,
+                               .probes = 1};
+  stg_warm_report report = {.struct_size = sizeof report};
+  ok(stg_op_register(engine, "watch.json", watch, sizeof watch - 1, &error), &error);
+  ok(stg_steer_create(engine, &desc, &steer, &error), &error);
+  step_times(steer, 1, 1, 1);
+  ok(stg_traffic_save(engine, path, &error), &error);
+  ok(stg_file_read(path, 1 << 24, &text, &size, &error), &error);
+  assert_non_null(strstr(text, "\"require\": [], \"output\": \"2 * dot(h, v)\"}"));
+  ok(stg_warm(later, path, text, size, NULL, &report, &error), &error);
+  assert_int_equal(1, report.done);
+  stg_free(text);
+  close_all(later, NULL);
+  close_all(engine, steer);
+}
+
+/* Between a plan's look-up of its count and its first step: a count of 0 would be no manifest. */
+static void leaves_out_what_is_about_to_have_its_first_step(void **state) {
+  stg_engine *engine = open_engine(0);
+  const struct stg_graph_shape shape = {.batch = 8, .seq = 1, .rows = 1};
+  struct stg_traffic_count *count =
+      stg_traffic_find(engine->traffic, ADD " | tile=decode" NONE " | cpu", &shape);
+  expect_saved(engine, state, HEAD "},\n  \"manifest\": []\n}\n");
+  stg_traffic_add(count);
+  expect_saved(
+      engine, state,
+      HEAD LIST ROW(ADD " | tile=decode" NONE " | batch<=8 seq<=1 rows<=1", "1") "\n  ]\n}\n");
+  close_all(engine, NULL);
 }
 
 static void counts_survive_plans_and_tables(void **state) {
@@ -268,6 +315,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       IN_FOLDER(saves_what_was_stepped_most_used_first),
       IN_FOLDER(names_user_ops_by_the_hash_of_their_bodies),
+      IN_FOLDER(saves_ops_with_an_output_so_that_they_are_warmed),
+      IN_FOLDER(leaves_out_what_is_about_to_have_its_first_step),
       IN_FOLDER(counts_survive_plans_and_tables),
       IN_FOLDER(refuses_what_it_cannot_write),
       IN_FOLDER(steps_of_many_threads_are_all_counted),
