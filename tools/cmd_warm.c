@@ -19,6 +19,7 @@
 
 #define MAX_DEADLINE_S 4000000.0 /* of milliseconds in 32 bits */
 #define MAX_THREADS 64
+#define MAX_LINES 100 /* of progress, where no terminal is */
 
 /* A call of the command. */
 struct warming {
@@ -31,11 +32,20 @@ struct warming {
   double ms; /* of the files so far */
 };
 
+/* A manifest may have tens of thousands of signatures, and a log need not have them all. */
+static bool is_skipped(const stg_warm_progress *progress) {
+  const size_t done = progress->done;
+  return done > 0 && progress->total > MAX_LINES && !stg_report_is_live() &&
+         done * MAX_LINES / progress->total == (done - 1) * MAX_LINES / progress->total;
+}
+
 static bool show_progress(void *user, const stg_warm_progress *progress) {
   const char *file = user;
   const char *current = progress->current;
   if (current == NULL) {
     stg_report_live_end();
+  } else if (is_skipped(progress)) {
+    return true;
   } else if (progress->eta_s < 0) {
     stg_report_live("[%zu/%zu] %s: %s", progress->done + 1, progress->total, file, current);
   } else {
@@ -45,7 +55,8 @@ static bool show_progress(void *user, const stg_warm_progress *progress) {
   return true;
 }
 
-/* What can be wrong with any file is found before the first is warmed. */
+/* A file that is no manifest is found before the first is warmed; what a signature or an op says
+ * is found when its file's turn comes. */
 static stg_status check_files(const struct warming *warming, stg_error *reterr) {
   stg_status status = STG_OK;
   for (size_t i = 0; i < warming->n_files && status == STG_OK; i++) {
@@ -187,8 +198,11 @@ static int parse_deadline(const char *text, uint32_t *ret_ms) {
   char *end = NULL;
   const double seconds = strtod(text, &end);
   if (text[len] != '\0' || *end != '\0' || !(seconds > 0) || seconds > MAX_DEADLINE_S) {
-    return stg_report_wrong("warm", "--deadline '%s': must be seconds above 0, such as 30 or 0.5",
-                            text);
+    return stg_report_wrong(
+        "warm",
+        "--deadline '%s': must be seconds above 0 and up to %.0f, such as 30 or "
+        "0.5",
+        text, MAX_DEADLINE_S);
   }
   *ret_ms = (uint32_t)ceil(seconds * 1000);
   return STG_EXIT_DONE;

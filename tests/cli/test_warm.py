@@ -42,7 +42,7 @@ class Saved(Case):
         spec = self.write("w.json", small_workload())
         before = spec.read_bytes()
         line = self.refuse(FAILED, "run", "--backend", "cpu", "--save-traffic", spec, spec)
-        self.assertIn(f"--save-traffic '{spec}' would replace a file that the run reads", line)
+        self.assertIn(f"--save-traffic '{spec}' would replace a file that is read", line)
         self.assertEqual(spec.read_bytes(), before)
         line = self.refuse(FAILED, "run", "--backend", "cpu", "--output", "o", "--save-traffic", "o", spec)
         self.assertIn("--output and --save-traffic are both 'o'; name two files", line)
@@ -75,6 +75,15 @@ class Warm(Case):
         self.assertEqual(lines[0], f"[1/2] {path}: {signature()}")
         self.assertRegex(lines[1], rf"^\[2/2\] (\d+\.\d s left, )?{re.escape(str(path))}: {re.escape(signature(rows=8))}$")
         self.assertEqual(len(lines), 2)
+
+    def test_progress_of_many_signatures_is_a_hundred_lines(self):
+        count = 1050
+        path = self.write("m.json", manifest(*(signature(rows=k) for k in range(1, count + 1))))
+        numbers = [int(re.match(rf"\[(\d+)/{count}\] ", line)[1]) for line in self.warm(path).err.splitlines()]
+        self.assertEqual(numbers[0], 1)
+        self.assertEqual(numbers, sorted(set(numbers)))
+        self.assertEqual(len(numbers), 100)
+        self.assertLessEqual(max(b - a for a, b in zip(numbers, numbers[1:])), 11)
 
     def test_progress_is_one_line_on_a_terminal(self):
         path = self.write("m.json", manifest(*(signature(rows=8 * k) for k in range(1, 6))))
@@ -142,11 +151,28 @@ class Warm(Case):
         path = self.write("m.json", manifest(signature()))
         for value in ("0", "-1", "1e3", "soon", "1.2.3", "9999999999"):
             line = self.refuse(WRONG, "warm", f"--deadline={value}", path)
-            self.assertIn(f"--deadline '{value}': must be seconds above 0, such as 30 or 0.5", line)
+            self.assertIn(f"--deadline '{value}': must be seconds above 0 and up to 4000000, such as 30 or 0.5", line)
         for value in ("0", "65", "2.5", "many"):
             line = self.refuse(WRONG, "warm", "--threads", value, path)
             self.assertIn(f"--threads '{value}': must be a number from 1 to 64", line)
         self.assertIn("MANIFEST... is missing", self.refuse(WRONG, "warm"))
+
+
+class Packed(Case):
+    """What `build` refuses before it compiles anything, with or without NVRTC."""
+
+    def test_a_pack_replaces_nothing_that_build_reads(self):
+        spec = self.write("w.json", small_workload())
+        path = self.write("m.json", manifest(signature()))
+        for files, pack, what in (
+            ((path,), path, "this file itself"),
+            ((spec, path), path, "this file itself"),
+            ((path, spec), spec, "the workload itself"),
+        ):
+            before = pack.read_bytes()
+            line = self.refuse(FAILED, "build", "--arch", "sm_90", "--pack", pack, *files)
+            self.assertIn(f"{pack}: --pack '{pack}' would replace a file that is read ({what}); name another file", line)
+            self.assertEqual(pack.read_bytes(), before)
 
 
 class Built(Case):
