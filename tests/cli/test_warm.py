@@ -9,6 +9,8 @@ import tap
 from cli import FAILED, ROOT, SPECS, WRONG, Case, small_workload
 
 GOLDEN = ROOT / "tests" / "data" / "traffic_user_op.json"
+GOLDEN_OUTPUT = ROOT / "tests" / "data" / "traffic_output_op.json"
+WATCH = {"op": "watch", "vectors": ["v"], "params": {"column": {}}, "output": "2 * dot(h, v)"}
 TYPES = " chain<=16 | hidden=8 dtype=f32 bank=f32 state=hidden | tile="
 REST = " epilogue=none windows=0 counters=0 probes=0 | batch<=8 "
 
@@ -117,6 +119,23 @@ class Warm(Case):
         self.assertEqual(self.warm(GOLDEN).json()["manifests"][0]["done"], 1)
         self.succeed("run", "--backend", "cpu", "--save-traffic", "t.json", SPECS / "steer_norm.json")
         self.assertEqual(self.warm("t.json").json()["manifests"][0]["done"], 1)
+
+    def test_a_user_op_with_an_output_is_saved_and_warmed(self):
+        self.write("watch.json", WATCH)
+        calls = [{"op": "watch", "v": "d", "column": 1}]
+        spec = self.write("w.json", {
+            "steergraph": 1,
+            "family": "steer",
+            "geometry": {"hidden_size": 8, "dtype": "f32"},
+            "ops": ["watch.json"],
+            "vectors": {"d": {"random": {"seed": 1}}},
+            "slots": {"s": {"layers": {"0": calls}}},
+            "batch": {"requests": [{"slot": "s", "rows": 1}]},
+            "input": {"hidden": {"random": {"seed": 2}}},
+        })  # fmt: skip
+        self.succeed("run", "--backend", "cpu", "--declare", "used", "--save-traffic", "t.json", spec)
+        self.assertEqual((self.folder / "t.json").read_text(), GOLDEN_OUTPUT.read_text())
+        self.assertEqual(self.warm(GOLDEN_OUTPUT).json()["manifests"][0]["done"], 1)
 
     def test_bad_manifests_are_refused_with_file_and_place(self):
         good = self.write("good.json", manifest(signature()))

@@ -46,7 +46,8 @@ static void compile_op(struct stg_arena *arena, const struct stg_op_decl *decl) 
                                  .require = decl->require,
                                  .n_require = decl->n_require,
                                  .body = decl->body,
-                                 .n_body = decl->n_body};
+                                 .n_body = decl->n_body,
+                                 .output = decl->output};
   const struct stg_op *op = NULL;
   stg_error err = STG_ERROR_INIT;
   stg_status status = stg_op_compile(arena, &source, &op, &err);
