@@ -25,6 +25,18 @@ def manifest(*signatures, **members):
     return {"steergraph": 1, "manifest": entries, **members}
 
 
+def joined():
+    """Three services, two of which name different ops alike, and one as a built-in is named."""
+    ops = {
+        "7c97964c016a520917269ca412d286c0": {"op": "nudge", "vectors": ["v"], "body": ["h += v"]},
+        "0d088f00378a530aca1e9e6ac445d42c": {"op": "nudge", "vectors": ["v"], "body": ["h += 0.25 * v"]},
+        "2b2dc7358d79c184cb2847f1198166a8": {**WATCH, "op": "probe"},
+    }
+    texts = [signature(f"user:{key}") for key in ops]
+    texts[2] = texts[2].replace("probes=0", "probes=1")
+    return manifest(*texts, user_ops=ops)
+
+
 class Saved(Case):
     def test_a_run_on_the_cpu_gives_the_golden(self):
         words = ("run", "--backend", "cpu", "--declare", "used", "--save-traffic", "t.json", SPECS / "steer_user_op.json")
@@ -137,6 +149,10 @@ class Warm(Case):
         self.assertEqual((self.folder / "t.json").read_text(), GOLDEN_OUTPUT.read_text())
         self.assertEqual(self.warm(GOLDEN_OUTPUT).json()["manifests"][0]["done"], 1)
 
+    def test_ops_of_joined_manifests_may_have_one_name_or_that_of_a_built_in(self):
+        path = self.write("m.json", joined())
+        self.assertEqual(self.warm(path).json()["manifests"][0]["done"], 3)
+
     def test_bad_manifests_are_refused_with_file_and_place(self):
         good = self.write("good.json", manifest(signature()))
         text = GOLDEN.read_text()
@@ -215,6 +231,11 @@ class Built(Case):
         self.assertIs(user["why_miss"]["hit"], True)
         again = self.succeed("build", "--json", "--arch", "sm_90", "--cache", "k", spec, "t.json").json()
         self.assertEqual((again["compiled"], again["already_there"]), (0, 2))
+
+    def test_ops_of_joined_manifests_are_told_by_their_hashes(self):
+        path = self.write("m.json", joined())
+        report = self.succeed("build", "--json", "--arch", "sm_90", "--cache", "k", path).json()
+        self.assertEqual((report["compiled"], len({kernel["kernel_key"] for kernel in report["kernels"]})), (6, 6))
 
     def test_a_bad_manifest_is_refused_before_anything_is_compiled(self):
         good, bad = self.write("good.json", manifest(signature())), self.write("bad.json", manifest("x"))
