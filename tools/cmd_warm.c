@@ -8,9 +8,10 @@
 
 #include <steergraph/warm.h>
 
+#include "engine/offline.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
-#include "specs/manifest.h"
+#include "specs/json.h"
 #include "tools/command.h"
 #include "tools/json_out.h"
 #include "tools/options.h"
@@ -55,16 +56,18 @@ static bool show_progress(void *user, const stg_warm_progress *progress) {
   return true;
 }
 
-/* A file that is no manifest is found before the first is warmed; what a signature or an op says
- * is found when its file's turn comes. */
+/* What can be wrong with any file is found before the first is warmed. */
 static stg_status check_files(const struct warming *warming, stg_error *reterr) {
   stg_status status = STG_OK;
   for (size_t i = 0; i < warming->n_files && status == STG_OK; i++) {
-    struct stg_manifest manifest;
-    status = stg_manifest_load(warming->files[i], &manifest, reterr);
-    if (status == STG_OK) {
-      stg_manifest_finish(&manifest);
-    }
+    struct stg_arena arena = {0};
+    const stg_steer_desc *descs = NULL;
+    size_t n_descs = 0;
+    status = stg_offline_read_manifest(warming->engine, warming->files[i], &arena, &descs, &n_descs,
+                                       reterr);
+    stg_arena_finish(&arena);
+    /* more declarations than one manifest may have, but each of them right: some will be left */
+    status = status == STG_E_CAPACITY ? STG_OK : status;
   }
   return status;
 }
@@ -168,10 +171,10 @@ static int warm_files(struct warming *warming, const struct stg_job_options *opt
   size_t failed = 0;
   warming->reports = stg_calloc(warming->n_files, sizeof *warming->reports);
   stg_status status = warming->reports != NULL
-                          ? check_files(warming, &err)
+                          ? stg_job_open_engine(options, &warming->engine, &err)
                           : stg_error_memory(&err, "reports", warming->n_files);
   if (status == STG_OK) {
-    status = stg_job_open_engine(options, &warming->engine, &err);
+    status = check_files(warming, &err);
   }
   for (size_t i = 0; i < warming->n_files && status == STG_OK; i++) {
     status = warm_file(warming, i, &err);
