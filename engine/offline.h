@@ -81,6 +81,8 @@ STG_NODISCARD stg_status stg_offline_build(stg_engine *engine, const stg_steer_d
  * Read a manifest: register its user ops, and list the declarations that its signatures follow
  * from, those of the most used first; a declaration has both tiles. Lists live in the arena, names
  * in the engine. Messages carry the file and the place.
+ * @return STG_E_CAPACITY for more declarations than one manifest may have, when all of it has been
+ * read and is right; else as stg_manifest_load and stg_replay_init.
  */
 STG_NODISCARD stg_status stg_offline_read_manifest(stg_engine *engine, const char *path,
                                                    struct stg_arena *arena,

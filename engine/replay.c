@@ -3,6 +3,7 @@
  */
 #include "engine/replay.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/ops.h"
@@ -11,27 +12,40 @@
 #define ANY_EPSILON 1e-6F
 #define ANY_COLUMNS 1
 
-/* Add the manifest's ops, each of which must be what its hash says. */
+#define OWN_PREFIX "user_"
+
+/*
+ * Add an op, which must be what its hash says, under a name that is made of that. Its own name need
+ * not be the only one of its kind in a manifest that was joined from several, nor is it looked at.
+ */
+static stg_status add_op(const struct stg_manifest_op *given, struct stg_op_table *ops,
+                         stg_error *reterr) {
+  struct stg_op_decl decl = *given->decl;
+  const struct stg_op *op = NULL;
+  char name[sizeof OWN_PREFIX + STG_KEY_HEX_CHARS];
+  char hex[STG_KEY_HEX_CHARS + 1];
+  snprintf(name, sizeof name, OWN_PREFIX "%s", given->hash);
+  decl.name = name;
+  stg_status status = stg_op_table_add_decl(ops, &decl, reterr);
+  if (status == STG_OK) {
+    status = stg_op_table_find(ops, name, &op, reterr);
+  }
+  if (status != STG_OK) {
+    return status;
+  }
+  stg_key_hex(op->body_hash, hex);
+  return strcmp(hex, given->hash) == 0
+             ? STG_OK
+             : stg_error_set(reterr, STG_E_FORMAT,
+                             "%s: the hash of its body is %s; put it under that, or mend the body",
+                             decl.file, hex);
+}
+
 static stg_status add_ops(const struct stg_manifest *manifest, struct stg_op_table *ops,
                           stg_error *reterr) {
   stg_status status = STG_OK;
   for (size_t i = 0; i < manifest->n_ops && status == STG_OK; i++) {
-    const struct stg_op_decl *decl = manifest->ops[i].decl;
-    const struct stg_op *op = NULL;
-    char hex[STG_KEY_HEX_CHARS + 1];
-    status = stg_op_table_add_decl(ops, decl, reterr);
-    if (status == STG_OK) {
-      status = stg_op_table_find(ops, decl->name, &op, reterr);
-    }
-    if (status != STG_OK) {
-      continue;
-    }
-    stg_key_hex(op->body_hash, hex);
-    if (strcmp(hex, manifest->ops[i].hash) != 0) {
-      status = stg_error_set(reterr, STG_E_FORMAT,
-                             "%s: the hash of its body is %s; put it under that, or mend the body",
-                             decl->file, hex);
-    }
+    status = add_op(&manifest->ops[i], ops, reterr);
   }
   return status;
 }

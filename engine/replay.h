@@ -31,8 +31,9 @@ struct stg_replay {
 };
 
 /**
- * Resolve a manifest, which must outlive the result. Its user ops are added to `ops`, whose names
- * the declarations hold; the hash of each body is computed again.
+ * Resolve a manifest, which must outlive the result. Its user ops are added to `ops` under names
+ * made of their hashes, whatever the manifest calls them; those are what the declarations hold. The
+ * hash of each body is computed again.
  * @return STG_E_FORMAT, STG_E_INVALID or STG_E_UNSUPPORTED with the file and the place.
  * `ret_replay` is to be finished after success only.
  */

@@ -66,7 +66,7 @@ static stg_status collect(stg_engine *engine, struct stg_manifest *manifest, stg
   for (size_t i = 0; i < n_counts && !arena->failed; i++) {
     const uint64_t steps = atomic_load_explicit(&counts[i]->steps, memory_order_relaxed);
     if (steps == 0) {
-      continue; /* a first step is just about to count itself */
+      continue; /* its first step is about to count itself; a reader refuses 0 */
     }
     const char *signature = signature_of(arena, counts[i]);
     if (signature == NULL) {

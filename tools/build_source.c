@@ -5,6 +5,7 @@
 
 #include "engine/offline.h"
 #include "specs/manifest.h"
+#include "tools/run_output.h"
 
 static stg_status open_workload(struct stg_build_source *source,
                                 const struct stg_job_options *options, stg_error *reterr) {
@@ -35,6 +36,13 @@ stg_status stg_build_source_open(const char *file, const struct stg_job_options 
   *ret_source = (struct stg_build_source){.file = file};
   return stg_manifest_is_one(file) ? open_manifest(ret_source, options, reterr)
                                    : open_workload(ret_source, options, reterr);
+}
+
+stg_status stg_build_source_check_output(const struct stg_build_source *source, const char *option,
+                                         const char *path, stg_error *reterr) {
+  return source->engine == source->job.engine
+             ? stg_run_output_check(&source->job.workload, option, path, reterr)
+             : stg_run_output_check_file(source->file, option, path, reterr);
 }
 
 void stg_build_source_close(struct stg_build_source *source) {

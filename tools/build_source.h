@@ -22,6 +22,10 @@ STG_NODISCARD stg_status stg_build_source_open(const char *file,
                                                const struct stg_job_options *options,
                                                struct stg_build_source *ret_source,
                                                stg_error *reterr);
+/** STG_E_INVALID when `path`, which `option` names, is a file that the source was read from. */
+STG_NODISCARD stg_status stg_build_source_check_output(const struct stg_build_source *source,
+                                                       const char *option, const char *path,
+                                                       stg_error *reterr);
 void stg_build_source_close(struct stg_build_source *source);
 
 #endif

@@ -171,6 +171,9 @@ static stg_status open_pack(struct build *build, stg_error *reterr) {
     return STG_OK;
   }
   stg_status status = check_pack_path(build->pack_path, reterr);
+  for (size_t i = 0; i < build->n_sources && status == STG_OK; i++) {
+    status = stg_build_source_check_output(&build->sources[i], "--pack", build->pack_path, reterr);
+  }
   return status == STG_OK ? stg_offline_pack_create(&build->pack, reterr) : status;
 }
 

@@ -8,9 +8,10 @@
 
 #include <steergraph/warm.h>
 
+#include "engine/offline.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
-#include "specs/manifest.h"
+#include "specs/json.h"
 #include "tools/command.h"
 #include "tools/json_out.h"
 #include "tools/options.h"
@@ -19,6 +20,7 @@
 
 #define MAX_DEADLINE_S 4000000.0 /* of milliseconds in 32 bits */
 #define MAX_THREADS 64
+#define MAX_LINES 100 /* of progress, where no terminal is */
 
 /* A call of the command. */
 struct warming {
@@ -31,11 +33,20 @@ struct warming {
   double ms; /* of the files so far */
 };
 
+/* A manifest may have tens of thousands of signatures, and a log need not have them all. */
+static bool is_skipped(const stg_warm_progress *progress) {
+  const size_t done = progress->done;
+  return done > 0 && progress->total > MAX_LINES && !stg_report_is_live() &&
+         done * MAX_LINES / progress->total == (done - 1) * MAX_LINES / progress->total;
+}
+
 static bool show_progress(void *user, const stg_warm_progress *progress) {
   const char *file = user;
   const char *current = progress->current;
   if (current == NULL) {
     stg_report_live_end();
+  } else if (is_skipped(progress)) {
+    return true;
   } else if (progress->eta_s < 0) {
     stg_report_live("[%zu/%zu] %s: %s", progress->done + 1, progress->total, file, current);
   } else {
@@ -49,11 +60,14 @@ static bool show_progress(void *user, const stg_warm_progress *progress) {
 static stg_status check_files(const struct warming *warming, stg_error *reterr) {
   stg_status status = STG_OK;
   for (size_t i = 0; i < warming->n_files && status == STG_OK; i++) {
-    struct stg_manifest manifest;
-    status = stg_manifest_load(warming->files[i], &manifest, reterr);
-    if (status == STG_OK) {
-      stg_manifest_finish(&manifest);
-    }
+    struct stg_arena arena = {0};
+    const stg_steer_desc *descs = NULL;
+    size_t n_descs = 0;
+    status = stg_offline_read_manifest(warming->engine, warming->files[i], &arena, &descs, &n_descs,
+                                       reterr);
+    stg_arena_finish(&arena);
+    /* more declarations than one manifest may have, but each of them right: some will be left */
+    status = status == STG_E_CAPACITY ? STG_OK : status;
   }
   return status;
 }
@@ -157,10 +171,10 @@ static int warm_files(struct warming *warming, const struct stg_job_options *opt
   size_t failed = 0;
   warming->reports = stg_calloc(warming->n_files, sizeof *warming->reports);
   stg_status status = warming->reports != NULL
-                          ? check_files(warming, &err)
+                          ? stg_job_open_engine(options, &warming->engine, &err)
                           : stg_error_memory(&err, "reports", warming->n_files);
   if (status == STG_OK) {
-    status = stg_job_open_engine(options, &warming->engine, &err);
+    status = check_files(warming, &err);
   }
   for (size_t i = 0; i < warming->n_files && status == STG_OK; i++) {
     status = warm_file(warming, i, &err);
@@ -187,8 +201,11 @@ static int parse_deadline(const char *text, uint32_t *ret_ms) {
   char *end = NULL;
   const double seconds = strtod(text, &end);
   if (text[len] != '\0' || *end != '\0' || !(seconds > 0) || seconds > MAX_DEADLINE_S) {
-    return stg_report_wrong("warm", "--deadline '%s': must be seconds above 0, such as 30 or 0.5",
-                            text);
+    return stg_report_wrong(
+        "warm",
+        "--deadline '%s': must be seconds above 0 and up to %.0f, such as 30 or "
+        "0.5",
+        text, MAX_DEADLINE_S);
   }
   *ret_ms = (uint32_t)ceil(seconds * 1000);
   return STG_EXIT_DONE;

@@ -115,13 +115,17 @@ void stg_report_progress(const char *fmt, ...) {
   stg_strbuf_finish(&message);
 }
 
+bool stg_report_is_live(void) {
+  return isatty(STDERR_FILENO) == 1;
+}
+
 void stg_report_live(const char *fmt, ...) {
   struct stg_strbuf message = {0};
   va_list args;
   va_start(args, fmt);
   stg_strbuf_vprintf(&message, fmt, args);
   va_end(args);
-  if (isatty(STDERR_FILENO) == 1) {
+  if (stg_report_is_live()) {
     struct stg_strbuf line = {0};
     stg_report_clean(&line, stg_strbuf_text(&message));
     fprintf(stderr, "\r%-*.*s", LIVE_COLUMNS, LIVE_COLUMNS, stg_strbuf_text(&line));

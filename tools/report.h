@@ -7,6 +7,8 @@
 #ifndef STG_TOOLS_REPORT_H
 #define STG_TOOLS_REPORT_H
 
+#include <stdbool.h>
+
 #include <steergraph/log.h>
 
 #include "runtime/base/strbuf.h"
@@ -30,6 +32,7 @@ void stg_report_progress(const char *fmt, ...) STG_PRINTF(1, 2);
  * Say where a long work is, on stderr: on a terminal in place of what was said so before, elsewhere
  * as a line. Whatever else is said begins a line of its own.
  */
+bool stg_report_is_live(void); /* whether that is on a terminal */
 void stg_report_live(const char *fmt, ...) STG_PRINTF(1, 2);
 /** End the line that stands on the terminal, if one does. */
 void stg_report_live_end(void);

@@ -1,5 +1,5 @@
 /*
- * run_output.c: an output file must not replace what the run is made from.
+ * run_output.c: an output file must not replace what a command reads.
  *
  * Files are told apart by device and inode, so that another spelling of a path, a symbolic link or
  * a hard link is seen through. Must not know what the files hold.
@@ -10,7 +10,7 @@
 
 /* The output as it is before the run. */
 struct output {
-  const struct stg_workload *workload;
+  const char *reader; /* the workload's file, for messages */
   const char *option; /* that names it */
   const char *path;
   struct stat file;
@@ -25,9 +25,9 @@ static stg_status check_input(const struct output *output, const char *input, co
     return STG_OK;
   }
   return stg_error_set(reterr, STG_E_INVALID,
-                       "%s: %s '%s' would replace a file that the run reads (%s); name "
+                       "%s: %s '%s' would replace a file that is read (%s); name "
                        "another file",
-                       output->workload->file, output->option, output->path, where);
+                       output->reader, output->option, output->path, where);
 }
 
 static stg_status check_source(const struct output *output,
@@ -38,7 +38,7 @@ static stg_status check_source(const struct output *output,
 
 stg_status stg_run_output_check(const struct stg_workload *workload, const char *option,
                                 const char *path, stg_error *reterr) {
-  struct output output = {.workload = workload, .option = option, .path = path};
+  struct output output = {.reader = workload->file, .option = option, .path = path};
   if (stat(path, &output.file) != 0) {
     return STG_OK; /* a new file, or one that the write will say what is wrong with */
   }
@@ -59,4 +59,11 @@ stg_status stg_run_output_check(const struct stg_workload *workload, const char 
     status = check_source(&output, &workload->weight, reterr);
   }
   return status;
+}
+
+stg_status stg_run_output_check_file(const char *input, const char *option, const char *path,
+                                     stg_error *reterr) {
+  struct output output = {.reader = input, .option = option, .path = path};
+  return stat(path, &output.file) == 0 ? check_input(&output, input, "this file itself", reterr)
+                                       : STG_OK;
 }

@@ -1,5 +1,5 @@
 /*
- * run_output.h: where `run` may write its output file.
+ * run_output.h: where a command may write a file: not over one that it reads.
  */
 #ifndef STG_TOOLS_RUN_OUTPUT_H
 #define STG_TOOLS_RUN_OUTPUT_H
@@ -10,5 +10,8 @@
 STG_NODISCARD stg_status stg_run_output_check(const struct stg_workload *workload,
                                               const char *option, const char *path,
                                               stg_error *reterr);
+/** The same for a command that reads one file, `input`, which need not be there. */
+STG_NODISCARD stg_status stg_run_output_check_file(const char *input, const char *option,
+                                                   const char *path, stg_error *reterr);
 
 #endif

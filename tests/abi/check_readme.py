@@ -3,7 +3,7 @@
 
 The first block of C in README.md is a program; the first block of text after it is its output. In
 the section "Embed it in C" each block of C is a piece of the example host, and the block of text is what
-that prints (but for its statistics). Those of "Warm it" are functions, which are compiled.
+that prints (but for its statistics). Those of FUNCTIONS are functions, which are compiled.
 """
 import argparse
 import os
@@ -14,7 +14,7 @@ import tempfile
 
 EXAMPLE = re.compile(r"^```c\n(.*?)^```\n.*?^```text\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 EMBEDDING = re.compile(r"^## Embed it in C\n(.*?)(?=^## )", re.DOTALL | re.MULTILINE)
-WARMING = re.compile(r"^## Warm it\n(.*?)(?=^## )", re.DOTALL | re.MULTILINE)
+FUNCTIONS = ("Windows, counters, probes", "Warm it")  # sections
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 
 
@@ -45,10 +45,17 @@ def check_embedding(section: str, host: pathlib.Path, printed: str) -> None:
             raise SystemExit(f"not ok - {host} prints\n{printed}and README.md says\n{block}")
 
 
-def check_functions(section: str, source: pathlib.Path, args: argparse.Namespace) -> None:
+def section_of(readme: str, name: str) -> str:
+    found = re.search(rf"^##+ {name}\n(.*?)(?=^## |\Z)", readme, re.DOTALL | re.MULTILINE)
+    if found is None:
+        raise SystemExit(f"not ok - README.md has no section '{name}'")
+    return found.group(1)
+
+
+def check_functions(name: str, section: str, source: pathlib.Path, args: argparse.Namespace) -> None:
     blocks = [block for language, block in BLOCK.findall(section) if language == "c"]
     if not blocks:
-        raise SystemExit("not ok - the section 'Warm it' has no C")
+        raise SystemExit(f"not ok - the section '{name}' has no C")
     heads = ["#include <steergraph/steergraph.h>\n", "#include <stdio.h>\n"]
     source.write_text("".join(heads + blocks))
     flags = ["-std=c17", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-fsyntax-only"]
@@ -64,10 +71,10 @@ def main() -> None:
     args = parser.parse_args()
 
     readme = args.readme.read_text()
-    found, embedding, warming = EXAMPLE.search(readme), EMBEDDING.search(readme), WARMING.search(readme)
-    if found is None or embedding is None or warming is None:
+    found, embedding = EXAMPLE.search(readme), EMBEDDING.search(readme)
+    if found is None or embedding is None:
         raise SystemExit(
-            f"not ok - {args.readme} has no program with its output, no 'Embed it in C', or no 'Warm it'"
+            f"not ok - {args.readme} has no program with its output, or no 'Embed it in C'"
         )
     program, expected = found.groups()
     with tempfile.TemporaryDirectory(prefix="steergraph-readme-") as folder:
@@ -81,8 +88,10 @@ def main() -> None:
         steps = [line for line in served.splitlines(True) if not line.startswith("stats ")]
         check_embedding(embedding.group(1), args.host, "".join(steps))
         print("ok 2 - the section 'Embed it in C' shows what the example does and prints")
-        check_functions(warming.group(1), pathlib.Path(folder) / "warm.c", args)
-        print("ok 3 - the functions of the section 'Warm it' compile")
+        for number, name in enumerate(FUNCTIONS, 3):
+            source = pathlib.Path(folder) / "functions.c"
+            check_functions(name, section_of(readme, name), source, args)
+            print(f"ok {number} - the functions of the section '{name}' compile")
 
 
 main()

@@ -139,6 +139,15 @@ class Refusals(Case):
         line = self.refused([row()], "--plot", "absent/x.svg")
         self.assertIn("cannot write a plot into 'absent'", line)
 
+    def test_a_plot_does_not_replace_the_file_that_it_is_drawn_from(self):
+        path = self.write("run.json", [row()])
+        (self.folder / "link.svg").symlink_to(path)
+        before = path.read_bytes()
+        for plot in (path, self.folder / "link.svg"):
+            line = self.refuse(FAILED, "bench", "show", path, "--plot", plot)
+            self.assertIn(f"--plot '{plot}' would replace a file that is read (this file itself)", line)
+        self.assertEqual(path.read_bytes(), before)
+
     def test_one_file_is_taken(self):
         self.assertIn("FILE.json is missing", self.refuse(WRONG, "bench", "show"))
         line = self.refuse(WRONG, "bench", "show", "a.json", "b.json")

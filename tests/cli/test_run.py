@@ -285,7 +285,7 @@ class Output(Case):
         for name, place in places.items():
             with self.subTest(output=name):
                 line = self.refuse(FAILED, "run", "--backend", "cpu", "--output", name, spec)
-                self.assertIn(f"--output '{name}' would replace a file that the run reads ({place})", line)
+                self.assertIn(f"--output '{name}' would replace a file that is read ({place})", line)
                 after = {path.name: path.read_bytes() for path in self.folder.iterdir() if path.is_file()}
                 self.assertEqual(after, before)
         self.succeed("run", "--backend", "cpu", "--no-timing", "--output", "new.st", spec)

@@ -9,6 +9,8 @@ import tap
 from cli import FAILED, ROOT, SPECS, WRONG, Case, small_workload
 
 GOLDEN = ROOT / "tests" / "data" / "traffic_user_op.json"
+GOLDEN_OUTPUT = ROOT / "tests" / "data" / "traffic_output_op.json"
+WATCH = {"op": "watch", "vectors": ["v"], "params": {"column": {}}, "output": "2 * dot(h, v)"}
 TYPES = " chain<=16 | hidden=8 dtype=f32 bank=f32 state=hidden | tile="
 REST = " epilogue=none windows=0 counters=0 probes=0 | batch<=8 "
 
@@ -21,6 +23,18 @@ def signature(ops="add", rows=4, seq=1):
 def manifest(*signatures, **members):
     entries = [{"signature": text, "count": len(signatures) - i} for i, text in enumerate(signatures)]
     return {"steergraph": 1, "manifest": entries, **members}
+
+
+def joined():
+    """Three services, two of which name different ops alike, and one as a built-in is named."""
+    ops = {
+        "7c97964c016a520917269ca412d286c0": {"op": "nudge", "vectors": ["v"], "body": ["h += v"]},
+        "0d088f00378a530aca1e9e6ac445d42c": {"op": "nudge", "vectors": ["v"], "body": ["h += 0.25 * v"]},
+        "2b2dc7358d79c184cb2847f1198166a8": {**WATCH, "op": "probe"},
+    }
+    texts = [signature(f"user:{key}") for key in ops]
+    texts[2] = texts[2].replace("probes=0", "probes=1")
+    return manifest(*texts, user_ops=ops)
 
 
 class Saved(Case):
@@ -42,7 +56,7 @@ class Saved(Case):
         spec = self.write("w.json", small_workload())
         before = spec.read_bytes()
         line = self.refuse(FAILED, "run", "--backend", "cpu", "--save-traffic", spec, spec)
-        self.assertIn(f"--save-traffic '{spec}' would replace a file that the run reads", line)
+        self.assertIn(f"--save-traffic '{spec}' would replace a file that is read", line)
         self.assertEqual(spec.read_bytes(), before)
         line = self.refuse(FAILED, "run", "--backend", "cpu", "--output", "o", "--save-traffic", "o", spec)
         self.assertIn("--output and --save-traffic are both 'o'; name two files", line)
@@ -75,6 +89,15 @@ class Warm(Case):
         self.assertEqual(lines[0], f"[1/2] {path}: {signature()}")
         self.assertRegex(lines[1], rf"^\[2/2\] (\d+\.\d s left, )?{re.escape(str(path))}: {re.escape(signature(rows=8))}$")
         self.assertEqual(len(lines), 2)
+
+    def test_progress_of_many_signatures_is_a_hundred_lines(self):
+        count = 1050
+        path = self.write("m.json", manifest(*(signature(rows=k) for k in range(1, count + 1))))
+        numbers = [int(re.match(rf"\[(\d+)/{count}\] ", line)[1]) for line in self.warm(path).err.splitlines()]
+        self.assertEqual(numbers[0], 1)
+        self.assertEqual(numbers, sorted(set(numbers)))
+        self.assertEqual(len(numbers), 100)
+        self.assertLessEqual(max(b - a for a, b in zip(numbers, numbers[1:])), 11)
 
     def test_progress_is_one_line_on_a_terminal(self):
         path = self.write("m.json", manifest(*(signature(rows=8 * k) for k in range(1, 6))))
@@ -109,6 +132,32 @@ class Warm(Case):
         self.succeed("run", "--backend", "cpu", "--save-traffic", "t.json", SPECS / "steer_norm.json")
         self.assertEqual(self.warm("t.json").json()["manifests"][0]["done"], 1)
 
+    def test_a_user_op_with_an_output_is_saved_and_warmed(self):
+        self.write("watch.json", WATCH)
+        calls = [{"op": "watch", "v": "d", "column": 1}]
+        spec = self.write("w.json", {
+            "steergraph": 1,
+            "family": "steer",
+            "geometry": {"hidden_size": 8, "dtype": "f32"},
+            "ops": ["watch.json"],
+            "vectors": {"d": {"random": {"seed": 1}}},
+            "slots": {"s": {"layers": {"0": calls}}},
+            "batch": {"requests": [{"slot": "s", "rows": 1}]},
+            "input": {"hidden": {"random": {"seed": 2}}},
+        })  # fmt: skip
+        self.succeed("run", "--backend", "cpu", "--declare", "used", "--save-traffic", "t.json", spec)
+        self.assertEqual((self.folder / "t.json").read_text(), GOLDEN_OUTPUT.read_text())
+        self.assertEqual(self.warm(GOLDEN_OUTPUT).json()["manifests"][0]["done"], 1)
+
+    def test_ops_of_joined_manifests_may_have_one_name_or_that_of_a_built_in(self):
+        path = self.write("m.json", joined())
+        self.assertEqual(self.warm(path).json()["manifests"][0]["done"], 3)
+
+    def test_declarations_beyond_the_bound_are_left(self):
+        many = [signature().replace("hidden=8", f"hidden={k}") for k in range(1, 1031)]
+        (one,) = self.warm(self.write("m.json", manifest(*many))).json()["manifests"]
+        self.assertEqual((one["total"], one["done"], one["left"]), (1030, 1024, 6))
+
     def test_bad_manifests_are_refused_with_file_and_place(self):
         good = self.write("good.json", manifest(signature()))
         text = GOLDEN.read_text()
@@ -127,7 +176,8 @@ class Warm(Case):
                 path = self.write("bad.json", bad)
                 outcome = self.run_command("warm", "--backend", "cpu", good, path)
                 self.assertEqual((outcome.code, outcome.out), (FAILED, ""), outcome)
-                self.assertIn(message, outcome.err.splitlines()[-1])
+                (line,) = outcome.err.splitlines()  # nothing was warmed before
+                self.assertIn(message, line)
         self.assertIn("none.json", self.refuse(FAILED, "warm", "none.json"))
 
     def test_a_deadline_leaves_what_it_does_not_reach(self):
@@ -142,11 +192,28 @@ class Warm(Case):
         path = self.write("m.json", manifest(signature()))
         for value in ("0", "-1", "1e3", "soon", "1.2.3", "9999999999"):
             line = self.refuse(WRONG, "warm", f"--deadline={value}", path)
-            self.assertIn(f"--deadline '{value}': must be seconds above 0, such as 30 or 0.5", line)
+            self.assertIn(f"--deadline '{value}': must be seconds above 0 and up to 4000000, such as 30 or 0.5", line)
         for value in ("0", "65", "2.5", "many"):
             line = self.refuse(WRONG, "warm", "--threads", value, path)
             self.assertIn(f"--threads '{value}': must be a number from 1 to 64", line)
         self.assertIn("MANIFEST... is missing", self.refuse(WRONG, "warm"))
+
+
+class Packed(Case):
+    """What `build` refuses before it compiles anything, with or without NVRTC."""
+
+    def test_a_pack_replaces_nothing_that_build_reads(self):
+        spec = self.write("w.json", small_workload())
+        path = self.write("m.json", manifest(signature()))
+        for files, pack, what in (
+            ((path,), path, "this file itself"),
+            ((spec, path), path, "this file itself"),
+            ((path, spec), spec, "the workload itself"),
+        ):
+            before = pack.read_bytes()
+            line = self.refuse(FAILED, "build", "--arch", "sm_90", "--pack", pack, *files)
+            self.assertIn(f"{pack}: --pack '{pack}' would replace a file that is read ({what}); name another file", line)
+            self.assertEqual(pack.read_bytes(), before)
 
 
 class Built(Case):
@@ -170,6 +237,11 @@ class Built(Case):
         self.assertIs(user["why_miss"]["hit"], True)
         again = self.succeed("build", "--json", "--arch", "sm_90", "--cache", "k", spec, "t.json").json()
         self.assertEqual((again["compiled"], again["already_there"]), (0, 2))
+
+    def test_ops_of_joined_manifests_are_told_by_their_hashes(self):
+        path = self.write("m.json", joined())
+        report = self.succeed("build", "--json", "--arch", "sm_90", "--cache", "k", path).json()
+        self.assertEqual((report["compiled"], len({kernel["kernel_key"] for kernel in report["kernels"]})), (6, 6))
 
     def test_a_bad_manifest_is_refused_before_anything_is_compiled(self):
         good, bad = self.write("good.json", manifest(signature())), self.write("bad.json", manifest("x"))

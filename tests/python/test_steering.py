@@ -289,6 +289,10 @@ class Windows(Case):
         table = self.table("f32", hidden=2, windows=True)
         kind, text = refusal(table.set, 0, {0: [("add", v)]}, steergraph.Window("late"))
         self.assertEqual(text, "phase is 'late', not one of 'both', 'prompt', 'generation'")
+        for given in ("prompt", ("prompt", 1, 2), {"phase": "prompt"}):
+            kind, text = refusal(table.set, 0, {0: [("add", v)]}, given)
+            self.assertIs(kind, TypeError)
+            self.assertEqual(text, f"window is {given!r}, neither a steergraph.Window nor None")
         kind, _ = refusal(table.set, 0, {0: [("add", v)]}, steergraph.Window(start=4, stop=2))
         self.assertIs(kind, steergraph.InvalidError)
         frame = table.frame()
@@ -350,6 +354,11 @@ class Probes(Case):
         cells.flags.writeable = False
         kind, text = refusal(frame.apply, 0, rows, probes=cells)
         self.assertEqual(text, "probes is read-only")
+        plain = self.table("f32", hidden=2).frame()
+        plain.step([0])
+        kind, text = refusal(plain.apply, 0, rows, probes=np.zeros((1, 1), np.float32))
+        self.assertIs(kind, steergraph.InvalidError)
+        self.assertEqual(text, "probes is given, but the table declares none; set probes when it is created")
 
 
 class Counters(Case):

@@ -81,10 +81,14 @@ class Warm(unittest.TestCase):
         for deadline in (0, -1, float("nan"), float("inf"), 1e9):
             kind, text = refusal(self.engine.warm, manifest(1), deadline=deadline)
             self.assertIs(kind, steergraph.InvalidError)
-            self.assertIn("not seconds above 0", text)
+            self.assertEqual(text, f"deadline is {deadline!r}, not seconds above 0 and up to 4000000")
         self.assertIs(refusal(self.engine.warm, manifest(1), threads=-1)[0], steergraph.InvalidError)
         self.assertIs(refusal(self.engine.warm, manifest(1), progress=1)[0], TypeError)
-        self.assertIs(refusal(self.engine.warm, 3)[0], TypeError)
+        for given, kind in ((3, "int"), (json.dumps(manifest(9)).encode(), "bytes"), ([], "list")):
+            self.assertEqual(
+                refusal(self.engine.warm, given),
+                (TypeError, f"manifest is {kind}, neither a path nor the text or dict of a manifest"),
+            )
         self.assertIs(refusal(self.engine.warm, self.folder / "none.json")[0], FileNotFoundError)
         kind, text = refusal(self.engine.warm, '{"steergraph": 1}')
         self.assertIs(kind, steergraph.FormatError)

@@ -16,6 +16,8 @@
 #include "runtime/base/alloc.h"
 
 #define HASH "0123456789abcdef0123456789abcdef"
+#define NEXT_HASH "fffffffffffffffffffffffffffffff0"
+#define LAST_HASH "ffffffffffffffffffffffffffffffff"
 
 static void read_manifest(const char *text, struct stg_manifest *ret) {
   stg_error error = STG_ERROR_INIT;
@@ -65,13 +67,11 @@ static const char golden[] =
     "    \"" HASH "\": {\"op\": \"lean\", \"vectors\": [\"u\", \"v\"], \"params\": {\"max\": "
     "{\"default\": \"inf\"}, \"scale\": {\"default\": -1.5}, \"free\": {}}, \"require\": [\"scale "
     "< max\"], \"body\": [\"p = dot(h, u)\", \"h += p * v\"]},\n"
-    "    \"eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee\": {\"op\": \"twice\", \"vectors\": [\"v\"], "
-    "\"params\": "
-    "{\"column\": {}}, "
-    "\"require\": [], \"output\": \"2 * dot(h, v)\"},\n"
-    "    \"ffffffffffffffffffffffffffffffff\": {\"op\": \"halve\", \"vectors\": [], \"params\": "
+    "    \"" NEXT_HASH "\": {\"op\": \"halve\", \"vectors\": [], \"params\": "
     "{}, "
-    "\"require\": [], \"body\": [\"h = 0.5 * h\"]}\n"
+    "\"require\": [], \"body\": [\"h = 0.5 * h\"]},\n"
+    "    \"" LAST_HASH "\": {\"op\": \"watch\", \"vectors\": [\"v\"], \"params\": "
+    "{\"column\": {}}, \"require\": [], \"output\": \"2 * dot(h, v)\"}\n"
     "  },\n"
     "  \"manifest\": [\n"
     "    {\"signature\": \"steer v1 | ops=add\", \"count\": 12},\n"

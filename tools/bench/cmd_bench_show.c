@@ -10,12 +10,16 @@
 #include "tools/command.h"
 #include "tools/options.h"
 #include "tools/report.h"
+#include "tools/run_output.h"
 
 static int show_file(const char *path, bool as_json, const char *plot) {
   struct stg_bench_report report = {0};
   struct stg_bench_machine machine = {0};
   stg_error err = STG_ERROR_INIT;
   stg_status status = plot != NULL ? stg_bench_plot_check(plot, &err) : STG_OK;
+  if (status == STG_OK && plot != NULL) {
+    status = stg_run_output_check_file(path, "--plot", plot, &err);
+  }
   if (status == STG_OK) {
     status = stg_bench_recorded_load(path, &report, &machine, &err);
   }

@@ -166,6 +166,8 @@ class Steering(Held):
         is unchanged when this fails. Does not wait for the device, also while a stream captures,
         unless a vector is on the device.
         """
+        if window is not None and not isinstance(window, Window):
+            raise TypeError(f"window is {window!r}, neither a steergraph.Window nor None")
         with chains.Chains(self.engine, len(by_layer)) as built:
             for layer, ops in by_layer.items():
                 built.add(layer, ops)
@@ -308,6 +310,10 @@ class Steering(Held):
         return first.rows, apply
 
     def _cells_of(self, probes, rows):
+        if self.probes == 0:
+            raise _errors.InvalidError(
+                "probes is given, but the table declares none; set probes when it is created"
+            )
         cells = tensors.rows_of(probes, "probes")
         if (cells.dtype, cells.rows, cells.width) != ("f32", rows, self.probes):
             raise _errors.InvalidError(

@@ -10,6 +10,8 @@ import pathlib
 
 from . import _abi, _errors
 
+_MAX_DEADLINE_S = 4000000  # of milliseconds in 32 bits
+
 
 def save(address, path):
     """Write the manifest of an engine's steps."""
@@ -52,7 +54,8 @@ def _read(manifest):
     if isinstance(manifest, str) and manifest.lstrip()[:1] == "{":
         return b"<manifest>", manifest.encode()
     if not isinstance(manifest, (str, os.PathLike)):
-        raise TypeError(f"manifest is {manifest!r}, neither a path nor the text of a manifest")
+        kind = type(manifest).__name__  # what it holds may be long
+        raise TypeError(f"manifest is {kind}, neither a path nor the text or dict of a manifest")
     name = _abi.path(manifest, "manifest")
     return name, pathlib.Path(os.fsdecode(name)).read_bytes()
 
@@ -61,8 +64,10 @@ def _milliseconds(deadline):
     if deadline is None:
         return 0
     seconds = float(deadline)
-    if not 0 < seconds <= (2**32 - 1) / 1000:
-        raise _errors.InvalidError(f"deadline is {deadline!r}, not seconds above 0")
+    if not 0 < seconds <= _MAX_DEADLINE_S:
+        raise _errors.InvalidError(
+            f"deadline is {deadline!r}, not seconds above 0 and up to {_MAX_DEADLINE_S}"
+        )
     return math.ceil(seconds * 1000)
 
 
