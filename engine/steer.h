@@ -117,6 +117,7 @@ struct stg_frame {
   bool fresh;                          /* nothing was launched since the last step */
   struct stg_row_tally tally;          /* of the last step */
   uint64_t captured;                   /* the capture that pinned it last, or STG_NO_CAPTURE */
+  uint64_t resets_seen;                /* cuda: of the counters', what its steps come after */
   struct stg_held_bytes held;
 };
 
