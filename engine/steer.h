@@ -3,7 +3,7 @@
  *
  *   steer_decl.c   what was declared, checked;  steer_kernel.c  the kernels that follow from it
  *   kernels.c      kernels of all tables of a declaration;  plan.c  with a graph shape: plans
- *   exec.c         launches, through a plan's graph or without
+ *   plan_exec.c    graphs of plans;  exec.c  launches, through a plan's graph or without
  *   bank.c         vectors on the device;  pool.c  record memory;  places.c  what is where
  *   staging.c      pinned buffers;  upload.c  what the device was not sent yet, in few copies
  *   record.c       chains -> an immutable record, on the device or the CPU
@@ -29,7 +29,7 @@
 #include "engine/engine.h"
 #include "engine/kernels.h"
 #include "engine/pins.h"
-#include "engine/plan.h"
+#include "engine/plan_exec.h"
 #include "engine/pool.h"
 #include "engine/record.h"
 #include "engine/staging.h"
