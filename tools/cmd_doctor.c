@@ -195,7 +195,7 @@ static void examine_cache(struct cache_finding *ret) {
     return;
   }
   stg_cache *cache = NULL;
-  ret->found.ok = stg_cache_open_as_engine(ret->path, false, &cache, problem) == STG_OK &&
+  ret->found.ok = stg_cache_open_as_engine(ret->path, NULL, false, &cache, problem) == STG_OK &&
                   check_packs(ret, problem) == STG_OK &&
                   check_folder(last_folder(ret->path), &ret->writable, problem) == STG_OK;
   ret->entries = cache != NULL ? stg_cache_count(cache) : 0;
