@@ -6,7 +6,7 @@
  *   plan_exec.c    graphs of plans;  exec.c  launches, through a plan's graph or without
  *   bank.c         vectors on the device;  pool.c  record memory;  places.c  what is where
  *   staging.c      pinned buffers;  upload.c  what the device was not sent yet, in few copies
- *   record.c       chains -> an immutable record, on the device or the CPU
+ *   record.c       chains -> an immutable record, on the device or the CPU;  record_chain.c  one
  *   window.c       where in a sequence a record acts;  counters.c  what slots' rows came to
  *   steer.c        the table: create, destroy, report;  slot.c  what slots show
  *   frame.c        row maps;  step.c  one scheduling step;  apply.c  one layer
