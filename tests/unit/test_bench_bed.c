@@ -20,8 +20,9 @@
 #include "tools/bench/bed.h"
 
 #define HIDDEN 64
+#define REQUESTS 3
 
-static const uint32_t lengths[] = {2, 1, 3};
+static const uint32_t lengths[REQUESTS] = {2, 1, 3};
 
 static void ok(stg_status status, const stg_error *error) {
   if (status != STG_OK) {
@@ -45,10 +46,10 @@ static void apply_with(enum stg_bench_declared extra, struct applied *ret) {
   options.backend = STG_BACKEND_CPU;
   *ret = (struct applied){.mix = {.name = "bed",
                                   .hidden_size = HIDDEN,
-                                  .n_requests = 3,
+                                  .n_requests = REQUESTS,
                                   .lengths = lengths,
                                   .n_ops = 1,
-                                  .n_distinct = 3,
+                                  .n_distinct = REQUESTS,
                                   .kind = STG_BENCH_MIXED,
                                   .extra = extra}};
   ok(stg_engine_create(&options, &ret->engine, &error), &error);
@@ -115,7 +116,7 @@ static void every_row_is_counted(void **state) {
   (void)state;
   struct applied applied;
   apply_with(STG_BENCH_COUNTERS, &applied);
-  for (uint32_t r = 0; r < applied.mix.n_requests; r++) {
+  for (uint32_t r = 0; r < REQUESTS; r++) {
     stg_slot_counters counters = {.struct_size = sizeof counters};
     assert_int_equal(STG_OK, stg_steer_counters(applied.bed.steer, r, 0, NULL, &counters, NULL));
     assert_int_equal(counters.rows_touched, lengths[r]);
