@@ -66,7 +66,9 @@ static stg_status add_item(void *user, const struct stg_disk_item *found, stg_er
 
 static stg_status open_listed(const struct stg_disk_options *options, stg_cache **ret_cache,
                               stg_error *reterr) {
-  if (options->path_list == NULL || options->path_list[0] == '\0' || ret_cache == NULL) {
+  const bool has_layer = (options->path_list != NULL && options->path_list[0] != '\0') ||
+                         (options->pack_path != NULL && options->pack_path[0] != '\0');
+  if (!has_layer || ret_cache == NULL) {
     return stg_error_set(reterr, STG_E_INVALID, "no cache folder is given");
   }
   stg_cache *cache = stg_calloc(1, sizeof *cache);
@@ -91,10 +93,12 @@ stg_status stg_cache_open(const char *path_list, stg_cache **ret_cache, stg_erro
   return open_listed(&options, ret_cache, reterr);
 }
 
-stg_status stg_cache_open_as_engine(const char *path_list, bool read_only, stg_cache **ret_cache,
-                                    stg_error *reterr) {
+stg_status stg_cache_open_as_engine(const char *path_list, const char *pack_path, bool read_only,
+                                    stg_cache **ret_cache, stg_error *reterr) {
   const struct stg_disk_options options = {
-      .path_list = path_list, .mode = read_only ? STG_DISK_READ_ONLY : STG_DISK_READ_WRITE};
+      .path_list = path_list,
+      .pack_path = pack_path != NULL && pack_path[0] != '\0' ? pack_path : NULL,
+      .mode = read_only ? STG_DISK_READ_ONLY : STG_DISK_READ_WRITE};
   return open_listed(&options, ret_cache, reterr);
 }
 

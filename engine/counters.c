@@ -3,6 +3,8 @@
  */
 #include "engine/counters.h"
 
+#include <string.h>
+
 #include "engine/steer.h"
 #include "runtime/base/alloc.h"
 #include "runtime/device.h"
@@ -36,7 +38,10 @@ stg_status stg_counters_init(struct stg_counters *counters, const struct stg_ste
   if (counters->to_reset == NULL) {
     return stg_error_memory(reterr, "counters", decl->max_slots * sizeof *counters->to_reset);
   }
-  stg_status status = stg_device_alloc(engine->device, bytes, &counters->device_counts, reterr);
+  stg_status status = stg_event_create(engine->device, false, &counters->reset, reterr);
+  if (status == STG_OK) {
+    status = stg_device_alloc(engine->device, bytes, &counters->device_counts, reterr);
+  }
   if (status == STG_OK) {
     status = stg_fill_u32(engine->device, counters->device_counts, 0, count * COUNT_WORDS,
                           engine->stream, reterr);
@@ -47,6 +52,9 @@ stg_status stg_counters_init(struct stg_counters *counters, const struct stg_ste
 void stg_counters_finish(struct stg_counters *counters) {
   if (counters->device_counts != 0) {
     stg_device_free(counters->device, counters->device_counts);
+  }
+  if (counters->reset != NULL) {
+    stg_event_destroy(counters->device, counters->reset);
   }
   stg_free(counters->counts);
   stg_free(counters->to_reset);
@@ -63,27 +71,47 @@ void stg_counters_reset(struct stg_counters *counters, uint32_t slot) {
   }
 }
 
-stg_status stg_counters_send_resets(struct stg_counters *counters, stg_stream_handle stream,
-                                    stg_error *reterr) {
+stg_status stg_counters_wait(const struct stg_counters *counters, stg_stream_handle stream,
+                             stg_error *reterr) {
+  return counters->n_sent > 0 ? stg_event_wait(counters->device, counters->reset, stream, reterr)
+                              : STG_OK;
+}
+
+/* Fill what is to be 0, neighbours together. */
+static stg_status fill_runs(const struct stg_counters *counters, stg_stream_handle stream,
+                            stg_error *reterr) {
   stg_status status = STG_OK;
-  for (uint32_t slot = 0; counters->n_to_reset > 0 && slot < counters->slots; slot++) {
-    uint32_t run = 0; /* neighbours go together */
+  uint32_t run = 0;
+  for (uint32_t slot = 0; slot < counters->slots && status == STG_OK; slot += run + 1) {
+    run = 0;
     while (slot + run < counters->slots && counters->to_reset[slot + run]) {
       run++;
     }
-    if (run == 0) {
-      continue;
+    if (run > 0) {
+      status = stg_fill_u32(counters->device, address_of(counters, slot, 0), 0,
+                            run * words_of_slot(counters), stream, reterr);
     }
-    status = stg_fill_u32(counters->device, address_of(counters, slot, 0), 0,
-                          run * words_of_slot(counters), stream, reterr);
-    if (status != STG_OK) {
-      return status;
+  }
+  return status;
+}
+
+stg_status stg_counters_send_resets(struct stg_counters *counters, stg_stream_handle stream,
+                                    uint64_t *seen, stg_error *reterr) {
+  stg_status status =
+      *seen != counters->n_sent ? stg_counters_wait(counters, stream, reterr) : STG_OK;
+  if (status == STG_OK && counters->n_to_reset > 0) {
+    status = fill_runs(counters, stream, reterr);
+    if (status == STG_OK) {
+      status = stg_event_record(counters->device, counters->reset, stream, reterr);
     }
-    for (uint32_t i = 0; i < run; i++) {
-      counters->to_reset[slot + i] = false;
+    if (status == STG_OK) {
+      memset(counters->to_reset, 0, counters->slots * sizeof *counters->to_reset);
+      counters->n_to_reset = 0;
+      counters->n_sent++;
     }
-    counters->n_to_reset -= run;
-    slot += run - 1;
+  }
+  if (status == STG_OK) {
+    *seen = counters->n_sent;
   }
   return status;
 }
@@ -126,8 +154,8 @@ static stg_status check_call(const stg_steer *steer, uint32_t slot, uint32_t lay
   return STG_OK;
 }
 
-/* What the device has of a slot, when `stream` has done its work. */
-static stg_status fetch(const stg_steer *steer, uint32_t slot, uint32_t layer, stg_stream stream,
+/* What the device has of a slot, when `stream` has done its work and every reset is through. */
+static stg_status fetch(stg_steer *steer, uint32_t slot, uint32_t layer, stg_stream stream,
                         struct stg_steer_counts *ret, stg_error *reterr) {
   struct stg_device *device = steer->engine->device;
   bool capturing = false;
@@ -135,6 +163,11 @@ static stg_status fetch(const stg_steer *steer, uint32_t slot, uint32_t layer, s
   if (status == STG_OK && capturing) {
     status = stg_error_set(reterr, STG_E_CAPTURING,
                            "stg_steer_counters: the stream is capturing; ask after the capture");
+  }
+  if (status == STG_OK) {
+    pthread_mutex_lock(&steer->lock);
+    status = stg_counters_wait(&steer->counters, stream, reterr);
+    pthread_mutex_unlock(&steer->lock);
   }
   if (status == STG_OK) {
     status = stg_copy_to_host(device, ret, address_of(&steer->counters, slot, layer), sizeof *ret,

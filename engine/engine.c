@@ -183,6 +183,7 @@ static void release_engine(struct stg_engine *engine) {
   stg_warm_sets_finish(&engine->warmed);
   stg_plan_table_destroy(engine->plans);
   stg_traffic_destroy(engine->traffic);
+  stg_pins_list_destroy(engine->pins);
   stg_kernel_table_finish(&engine->kernels);
   stg_module_cache_destroy(engine->modules);
   stg_disk_cache_close(engine->disk);
@@ -224,6 +225,9 @@ stg_status stg_engine_create(const stg_options *options, stg_engine **ret_engine
   }
   if (status == STG_OK) {
     status = stg_traffic_create(&engine->traffic, reterr);
+  }
+  if (status == STG_OK) {
+    status = stg_pins_list_create(&engine->pins, reterr);
   }
   if (status == STG_OK) {
     const size_t limit = options->max_plans != 0 ? options->max_plans : DEFAULT_PLANS;

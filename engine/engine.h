@@ -11,6 +11,7 @@
 
 #include "engine/kernels.h"
 #include "engine/ops.h"
+#include "engine/pins.h"
 #include "engine/plan.h"
 #include "engine/tier.h"
 #include "engine/traffic.h"
@@ -47,6 +48,7 @@ struct stg_engine {
   struct stg_kernel_table kernels;
   struct stg_plan_table *plans;
   struct stg_traffic *traffic;
+  struct stg_pins_list *pins; /* of its tables */
   struct stg_warm_sets warmed;
   struct stg_op_table *ops;
   struct stg_vector_table *vectors;

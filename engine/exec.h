@@ -4,7 +4,7 @@
 #ifndef STG_ENGINE_EXEC_H
 #define STG_ENGINE_EXEC_H
 
-#include "engine/plan.h"
+#include "engine/plan_exec.h"
 
 /* How one launch goes out. */
 struct stg_plan_launch {

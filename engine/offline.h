@@ -98,11 +98,13 @@ const char *stg_installed_pack(void);
 /** Whether an engine would use this pack; the message of a failure is the one it would warn of. */
 STG_NODISCARD stg_status stg_offline_pack_check(const char *path, stg_error *reterr);
 /**
- * Open a path list as an engine would that trusts no others: what it would refuse is STG_E_INVALID,
- * and a pack that it would pass over is left out. Nothing is written, also where not `read_only`.
+ * Open a path list, and below it a pack (NULL or "": none), as an engine would that trusts no
+ * others: what it would refuse is STG_E_INVALID, and a pack that it would pass over is left out.
+ * One of the two may be empty. Nothing is written, also where not `read_only`.
  */
-STG_NODISCARD stg_status stg_cache_open_as_engine(const char *path_list, bool read_only,
-                                                  stg_cache **ret_cache, stg_error *reterr);
+STG_NODISCARD stg_status stg_cache_open_as_engine(const char *path_list, const char *pack_path,
+                                                  bool read_only, stg_cache **ret_cache,
+                                                  stg_error *reterr);
 
 /* A pack in the making. One thread at a time. */
 struct stg_offline_pack;

@@ -3,6 +3,7 @@
  */
 #include "engine/pins.h"
 
+#include <assert.h>
 #include <time.h>
 
 #include "runtime/base/alloc.h"
@@ -180,5 +181,55 @@ size_t stg_pins_wait(struct stg_pins *pins, uint32_t wait_ms) {
     nanosleep(&pause, NULL);
     graphs = stg_pins_graphs(pins);
   }
+  return graphs;
+}
+
+struct stg_pins_list {
+  pthread_mutex_t lock;
+  struct stg_pins *first;
+};
+
+stg_status stg_pins_list_create(struct stg_pins_list **ret_list, stg_error *reterr) {
+  struct stg_pins_list *list = stg_calloc(1, sizeof *list);
+  if (list == NULL) {
+    return stg_error_memory(reterr, "a list of pins", sizeof *list);
+  }
+  pthread_mutex_init(&list->lock, NULL);
+  *ret_list = list;
+  return STG_OK;
+}
+
+void stg_pins_list_destroy(struct stg_pins_list *list) {
+  if (list != NULL) {
+    assert(list->first == NULL);
+    pthread_mutex_destroy(&list->lock);
+    stg_free(list);
+  }
+}
+
+void stg_pins_list_add(struct stg_pins_list *list, struct stg_pins *pins) {
+  pthread_mutex_lock(&list->lock);
+  pins->next = list->first;
+  list->first = pins;
+  pthread_mutex_unlock(&list->lock);
+}
+
+void stg_pins_list_remove(struct stg_pins_list *list, struct stg_pins *pins) {
+  pthread_mutex_lock(&list->lock);
+  struct stg_pins **link = &list->first;
+  while (*link != pins) {
+    link = &(*link)->next;
+  }
+  *link = pins->next;
+  pthread_mutex_unlock(&list->lock);
+}
+
+size_t stg_pins_list_graphs(struct stg_pins_list *list) {
+  size_t graphs = 0;
+  pthread_mutex_lock(&list->lock);
+  for (struct stg_pins *pins = list->first; pins != NULL; pins = pins->next) {
+    graphs += stg_pins_graphs(pins);
+  }
+  pthread_mutex_unlock(&list->lock);
   return graphs;
 }

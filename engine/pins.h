@@ -25,8 +25,12 @@ struct stg_pins {
   struct stg_device *device; /* NULL on the CPU, where nothing is captured */
   pthread_mutex_t lock;
   struct stg_pin_block *blocks;
-  atomic_size_t spares; /* at least so many are not held */
+  atomic_size_t spares;  /* at least so many are not held */
+  struct stg_pins *next; /* of the list */
 };
+
+/* Those of all tables of an engine. Its lock is taken before theirs. Any thread. */
+struct stg_pins_list;
 
 void stg_pins_init(struct stg_pins *pins, struct stg_device *device);
 /** Where a graph of a lost device still holds pins, their memory is left to the driver. */
@@ -46,5 +50,14 @@ bool stg_pins_hold(struct stg_pins *pins, const void *frame);
 size_t stg_pins_graphs(struct stg_pins *pins);
 /** The same, once it is 0 or `wait_ms` have passed: flags fall late. */
 size_t stg_pins_wait(struct stg_pins *pins, uint32_t wait_ms);
+
+STG_NODISCARD stg_status stg_pins_list_create(struct stg_pins_list **ret_list, stg_error *reterr);
+/** Nothing may be listed. NULL is fine. */
+void stg_pins_list_destroy(struct stg_pins_list *list);
+/** List a table's pins, which stay where they are until they are removed. */
+void stg_pins_list_add(struct stg_pins_list *list, struct stg_pins *pins);
+void stg_pins_list_remove(struct stg_pins_list *list, struct stg_pins *pins);
+/** The sum of stg_pins_graphs: a capture of two tables counts for each. */
+size_t stg_pins_list_graphs(struct stg_pins_list *list);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * plan.h: the plans of an engine: a declaration's kernels and a graph shape, and the graphs
- * (execs) that launch them.
+ * plan.h: the plans of an engine: a declaration's kernels and a graph shape. The graphs (execs)
+ * that launch them are plan_exec.h's.
  *
  * One table for all steer tables of an engine, so that those of one declaration share plans. What
  * no frame uses stays, up to a limit: the plan, and likewise the exec, that was idle longest goes
@@ -22,17 +22,7 @@
 
 struct stg_plan_table;
 
-/* One instantiated graph. */
-struct stg_exec {
-  struct stg_exec *next;    /* of the plan's */
-  struct stg_lru_node idle; /* while it has no user */
-  struct stg_plan *plan;
-  stg_stream stream;
-  bool spare; /* made ahead: the first stream that asks gets it. Under the table's lock */
-  struct stg_graph *graph;
-  pthread_mutex_t lock; /* an exec takes one set-and-launch at a time */
-  uint32_t users;       /* frames that point here */
-};
+struct stg_exec; /* plan_exec.h */
 
 /* Constant but for `execs` and what has to do with users. */
 struct stg_plan {
@@ -72,24 +62,6 @@ bool stg_plan_is(const struct stg_plan *plan, const struct stg_kernel_set *set,
 void stg_plan_count_step(const struct stg_plan_table *table, struct stg_plan *plan);
 /** Destroy the plans of a set. They have no users. */
 void stg_plans_forget(struct stg_plan_table *table, const struct stg_kernel_set *set);
-
-/**
- * The exec of a plan that is in use on a stream, with one more user; NULL where plain launches
- * serve (by option, on the CPU, or because the graph could not be made, which is counted and logged
- * once). Any thread.
- */
-struct stg_exec *stg_exec_acquire(struct stg_plan_table *table, struct stg_plan *plan,
-                                  const struct stg_kernel *kernel, stg_stream stream);
-/**
- * An exec for a stream that is not known yet, on the engine's until then, with one user; NULL where
- * the plan has an exec, or where stg_exec_acquire gives none. Any thread.
- */
-struct stg_exec *stg_exec_make_spare(struct stg_plan_table *table, struct stg_plan *plan,
-                                     const struct stg_kernel *kernel);
-/** One user less, and whichever stream asks first gets it. Nothing of it is in flight. */
-void stg_exec_offer(struct stg_plan_table *table, struct stg_exec *exec);
-/** One user less; before the plan is released. NULL is fine. Any thread. */
-void stg_exec_release(struct stg_plan_table *table, struct stg_exec *exec);
 
 /** How many plans, and likewise execs, are kept. */
 size_t stg_plan_table_limit(const struct stg_plan_table *table);

@@ -51,7 +51,8 @@
   X(compiles_refused)                                                                              \
   X(compile_threads)                                                                               \
   X(traffic_shapes)                                                                                \
-  X(traffic_dropped)
+  X(traffic_dropped)                                                                               \
+  X(host_graphs_live)
 
 void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
   if (stats->struct_size != sizeof *stats || stg_engine_check_process(engine, NULL) != STG_OK) {
@@ -125,6 +126,7 @@ void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
       .compile_threads = tiers.threads,
       .traffic_shapes = traffic.shapes,
       .traffic_dropped = traffic.dropped,
+      .host_graphs_live = stg_pins_list_graphs(engine->pins),
   };
 }
 

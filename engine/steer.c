@@ -81,6 +81,7 @@ static void release_table(stg_steer *steer) {
   stg_usage_let_go(&steer->engine->usage, &steer->held);
   struct stg_record_store store = stg_steer_store(steer);
   stg_frames_collect(steer, true);
+  stg_pins_list_remove(steer->engine->pins, &steer->pins);
   stg_pins_finish(&steer->pins);
   for (uint32_t s = 0; steer->slots != NULL && s < steer->decl.max_slots; s++) {
     stg_record_unref(&store, steer->slots[s].record);
@@ -120,6 +121,7 @@ stg_status stg_steer_create(stg_engine *engine, const stg_steer_desc *desc, stg_
   pthread_mutex_init(&steer->lock, NULL);
   pthread_mutex_init(&steer->once_lock, NULL);
   stg_pins_init(&steer->pins, engine->device);
+  stg_pins_list_add(engine->pins, &steer->pins);
   struct stg_steer_limits limits;
   status = stg_steer_decl_init(desc, engine->ops, &steer->decl, reterr);
   if (status == STG_OK) {

@@ -3,10 +3,10 @@
  *
  *   steer_decl.c   what was declared, checked;  steer_kernel.c  the kernels that follow from it
  *   kernels.c      kernels of all tables of a declaration;  plan.c  with a graph shape: plans
- *   exec.c         launches, through a plan's graph or without
+ *   plan_exec.c    graphs of plans;  exec.c  launches, through a plan's graph or without
  *   bank.c         vectors on the device;  pool.c  record memory;  places.c  what is where
  *   staging.c      pinned buffers;  upload.c  what the device was not sent yet, in few copies
- *   record.c       chains -> an immutable record, on the device or the CPU
+ *   record.c       chains -> an immutable record, on the device or the CPU;  record_chain.c  one
  *   window.c       where in a sequence a record acts;  counters.c  what slots' rows came to
  *   steer.c        the table: create, destroy, report;  slot.c  what slots show
  *   frame.c        row maps;  step.c  one scheduling step;  apply.c  one layer
@@ -29,7 +29,7 @@
 #include "engine/engine.h"
 #include "engine/kernels.h"
 #include "engine/pins.h"
-#include "engine/plan.h"
+#include "engine/plan_exec.h"
 #include "engine/pool.h"
 #include "engine/record.h"
 #include "engine/staging.h"
@@ -117,6 +117,7 @@ struct stg_frame {
   bool fresh;                          /* nothing was launched since the last step */
   struct stg_row_tally tally;          /* of the last step */
   uint64_t captured;                   /* the capture that pinned it last, or STG_NO_CAPTURE */
+  uint64_t resets_seen;                /* cuda: of the counters', what its steps come after */
   struct stg_held_bytes held;
 };
 

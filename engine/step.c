@@ -191,7 +191,7 @@ static stg_status upload(stg_frame *frame, const stg_step *step, stg_stream stre
     status = stg_upload_wait(steer, stream, reterr);
   }
   if (status == STG_OK) {
-    status = stg_counters_send_resets(&steer->counters, stream, reterr);
+    status = stg_counters_send_resets(&steer->counters, stream, &frame->resets_seen, reterr);
   }
   if (status == STG_OK && frame->used != NULL) {
     status = stg_event_wait(steer->engine->device, frame->used, stream, reterr);

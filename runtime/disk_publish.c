@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -116,6 +117,17 @@ static struct failure write_and_rename(const struct target *t, const struct stg_
   return failure;
 }
 
+static stg_status say(const struct failure *failure, stg_error *reterr) {
+  struct stat there;
+  if (stat(failure->path, &there) == 0 && S_ISDIR(there.st_mode) &&
+      (failure->errnum == EISDIR || failure->errnum == ENOTEMPTY || failure->errnum == EEXIST)) {
+    return stg_error_set(reterr, STG_E_IO,
+                         "cannot write '%s': a folder has the name of this cache entry; remove it",
+                         failure->path);
+  }
+  return stg_error_io(reterr, failure->errnum, failure->verb, failure->path);
+}
+
 static stg_status put(const struct target *target, const struct stg_disk_layer *layer,
                       const struct stg_disk_io *io, const void *data, size_t size,
                       stg_error *reterr) {
@@ -132,8 +144,7 @@ static stg_status put(const struct target *target, const struct stg_disk_layer *
     }
     failure = write_and_rename(target, io, data, size);
   }
-  return failure.errnum == 0 ? STG_OK
-                             : stg_error_io(reterr, failure.errnum, failure.verb, failure.path);
+  return failure.errnum == 0 ? STG_OK : say(&failure, reterr);
 }
 
 stg_status stg_disk_layer_publish(const struct stg_disk_layer *layer, const struct stg_disk_io *io,

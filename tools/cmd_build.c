@@ -129,6 +129,13 @@ static stg_status plan(struct build *build, const struct stg_arch_list *archs, s
   for (size_t i = 0; i < build->n_sources && status == STG_OK; i++) {
     status = plan_source(build, &build->sources[i], archs, reterr);
   }
+  if (status == STG_OK && build->n_items == 0) {
+    /* workloads have kernels, so all files are manifests */
+    status = stg_error_set(reterr, STG_E_INVALID,
+                           "%s: the manifest lists no signatures, so there is nothing to build; "
+                           "save one after some steps",
+                           build->sources[0].file);
+  }
   return status;
 }
 

@@ -16,6 +16,7 @@
 #include "tools/command.h"
 #include "tools/options.h"
 #include "tools/report.h"
+#include "tools/run_output.h"
 #include "tools/subcommands.h"
 
 struct cache_options {
@@ -110,8 +111,12 @@ static stg_status list(stg_cache *cache, const struct cache_options *options,
 
 static stg_status write_cubin(const stg_cache_entry *entry, const char *path, stg_error *reterr) {
   struct stg_interrupt_hold hold;
+  stg_status status = stg_run_output_check_name("--cubin", path, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
   stg_interrupt_hold(&hold);
-  stg_status status = stg_file_write_atomic(path, entry->cubin, entry->cubin_bytes, 0644, reterr);
+  status = stg_file_write_atomic(path, entry->cubin, entry->cubin_bytes, 0644, reterr);
   stg_interrupt_release(&hold);
   return status;
 }

@@ -102,7 +102,9 @@ static stg_status look_in_cache(const struct explain_options *options,
   const char *path = NULL;
   stg_status status = stg_cache_folder_find(options->job.cache_path, &path, reterr);
   if (status == STG_OK) {
-    status = stg_cache_open_as_engine(path, options->job.cache_read_only, &cache, reterr);
+    const char *pack = options->job.pack_path;
+    status = stg_cache_open_as_engine(path, pack != NULL ? pack : stg_installed_pack(),
+                                      options->job.cache_read_only, &cache, reterr);
   }
   if (status == STG_OK) {
     status = stg_why_miss(kernel, cache, arena, ret_miss, reterr);

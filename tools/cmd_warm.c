@@ -151,7 +151,8 @@ static void report_text(const struct warming *warming, struct stg_strbuf *out) {
                         report->kernels_compiled, report->kernels_disk, report->kernels_memory,
                         report->kernels_failed, report->graphs);
     } else {
-      stg_strbuf_str(out, "  kernels    none: the CPU has nothing to compile\n");
+      stg_strbuf_str(out, "  kernels    none: the CPU has nothing to compile; for GPUs that are "
+                          "elsewhere use 'steergraph build --arch'\n");
     }
     stg_strbuf_printf(out, "  time       %.1f ms\n", report->ms);
   }

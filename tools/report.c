@@ -54,6 +54,29 @@ void stg_report_clean(struct stg_strbuf *out, const char *text) {
 /* Whether a line stands on the terminal that has no end yet. Engines log from any thread. */
 static atomic_bool line_is_open;
 
+/* Ends the line, and then the process, by the same signal: its disposition is the default again. */
+static void end_line_and_process(int number) {
+  if (atomic_exchange(&line_is_open, false)) {
+    ssize_t written = write(STDERR_FILENO, "\n", 1);
+    (void)written;
+  }
+  raise(number);
+}
+
+/* What ends the process while a line is open must not leave the shell's prompt behind it. What was
+ * ignored when the process began stays so. */
+static void end_line_on_signals(void) {
+  static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+  for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+    struct sigaction now, action = {0};
+    action.sa_handler = end_line_and_process;
+    action.sa_flags = (int)SA_RESETHAND;
+    if (sigaction(numbers[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL) {
+      sigaction(numbers[i], &action, NULL);
+    }
+  }
+}
+
 void stg_report_live_end(void) {
   if (atomic_exchange(&line_is_open, false)) {
     fputc('\n', stderr);
@@ -128,10 +151,11 @@ void stg_report_live(const char *fmt, ...) {
   if (stg_report_is_live()) {
     struct stg_strbuf line = {0};
     stg_report_clean(&line, stg_strbuf_text(&message));
+    end_line_on_signals();
+    atomic_store(&line_is_open, true); /* before: a signal may come in the midst of it */
     fprintf(stderr, "\r%-*.*s", LIVE_COLUMNS, LIVE_COLUMNS, stg_strbuf_text(&line));
     fflush(stderr);
     stg_strbuf_finish(&line);
-    atomic_store(&line_is_open, true);
   } else {
     say("", stg_strbuf_text(&message), "");
   }

@@ -6,6 +6,7 @@
  */
 #include "tools/run_output.h"
 
+#include <string.h>
 #include <sys/stat.h>
 
 /* The output as it is before the run. */
@@ -36,13 +37,22 @@ static stg_status check_source(const struct output *output,
                                          : STG_OK;
 }
 
+stg_status stg_run_output_check_name(const char *option, const char *path, stg_error *reterr) {
+  return strcmp(path, "-") != 0
+             ? STG_OK
+             : stg_error_set(reterr, STG_E_INVALID,
+                             "%s '-': files are not written to standard output; './-' names a file",
+                             option);
+}
+
 stg_status stg_run_output_check(const struct stg_workload *workload, const char *option,
                                 const char *path, stg_error *reterr) {
   struct output output = {.reader = workload->file, .option = option, .path = path};
-  if (stat(path, &output.file) != 0) {
-    return STG_OK; /* a new file, or one that the write will say what is wrong with */
+  stg_status status = stg_run_output_check_name(option, path, reterr);
+  if (status != STG_OK || stat(path, &output.file) != 0) {
+    return status; /* a new file, or one that the write will say what is wrong with */
   }
-  stg_status status = check_input(&output, workload->file, "the workload itself", reterr);
+  status = check_input(&output, workload->file, "the workload itself", reterr);
   for (size_t i = 0; i < workload->n_ops && status == STG_OK; i++) {
     status = check_input(&output, workload->ops[i]->file, "ops", reterr);
   }
@@ -64,6 +74,8 @@ stg_status stg_run_output_check(const struct stg_workload *workload, const char 
 stg_status stg_run_output_check_file(const char *input, const char *option, const char *path,
                                      stg_error *reterr) {
   struct output output = {.reader = input, .option = option, .path = path};
-  return stat(path, &output.file) == 0 ? check_input(&output, input, "this file itself", reterr)
-                                       : STG_OK;
+  stg_status status = stg_run_output_check_name(option, path, reterr);
+  return status == STG_OK && stat(path, &output.file) == 0
+             ? check_input(&output, input, "this file itself", reterr)
+             : status;
 }

@@ -6,6 +6,9 @@
 
 #include "specs/workload.h"
 
+/** STG_E_INVALID for '-', which elsewhere means standard output. The checks below ask it too. */
+STG_NODISCARD stg_status stg_run_output_check_name(const char *option, const char *path,
+                                                   stg_error *reterr);
 /** STG_E_INVALID when `path` is the workload's file or one that it reads, by whatever name. */
 STG_NODISCARD stg_status stg_run_output_check(const struct stg_workload *workload,
                                               const char *option, const char *path,

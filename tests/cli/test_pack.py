@@ -4,7 +4,10 @@
 The layout is read here by its description in ARCHITECTURE.md and nothing of ours.
 """
 import pathlib
+import re
 import struct
+import subprocess
+import sys
 
 import tap
 from cli import FAILED, ROOT, Case, small_workload
@@ -203,6 +206,45 @@ class Built(Case):
             with self.subTest(path=path):
                 line = self.refuse(FAILED, "build", "--arch", "sm_80", "--pack", path, self.spec)
                 self.assertIn(f"--pack: cannot write '{path}'", line)
+
+
+class Tier0Specs(Case):
+    """tools/tier0_specs.py: what the pack of -Dtier0_pack holds."""
+
+    STATES = {
+        "hidden": "state=hidden | tile=decode epilogue=none ",
+        "residual": "state=hidden+residual | tile=decode epilogue=none ",
+        "norm": "state=hidden+residual | tile=decode epilogue=add_rmsnorm ",
+    }
+
+    def write_specs(self, *names):
+        words = [sys.executable, str(ROOT / "tools" / "tier0_specs.py"), *names]
+        return subprocess.run(words, cwd=self.folder, capture_output=True, text=True, timeout=60)
+
+    def test_each_state_is_the_kernel_of_a_table_that_declares_nothing_more(self):
+        for state, piece in self.STATES.items():
+            for dtype in ("bf16", "f16"):
+                with self.subTest(state=state, dtype=dtype):
+                    name = f"tier0_2560_{dtype}_{state}.json"
+                    self.assertEqual(self.write_specs(name).returncode, 0)
+                    report = self.succeed("explain", "--json", "--arch", "cpu", name).json()
+                    self.assertIn(f"hidden=2560 dtype={dtype} bank={dtype} {piece}", report["signature"])
+                    self.assertIn(" windows=0 counters=0 probes=0 ", report["signature"])
+                    ops = re.search(r"ops=(\S+)", report["signature"])[1].split(",")
+                    listed = self.succeed("ops", "--json").json()["ops"]
+                    built_in = [op["op"] for op in listed if op["output"] is None]
+                    self.assertEqual(sorted(ops), sorted(built_in))
+
+    def test_the_build_asks_for_every_state(self):
+        lists = re.findall(r"foreach state : \[(.*)\]", (ROOT / "tools" / "meson.build").read_text())
+        self.assertEqual(lists, [", ".join(f"'{state}'" for state in self.STATES)])
+
+    def test_a_name_that_says_nothing_is_refused(self):
+        for name in ("tier0_64_f32_hidden.json", "tier0_64_bf16_sum.json", "tier0_bf16_hidden.json", "x.json"):
+            outcome = self.write_specs(name)
+            self.assertEqual(outcome.returncode, 1)
+            self.assertIn(f"'{name}': the name must be tier0_SIZE_DTYPE_STATE.json", outcome.stderr)
+            self.assertFalse((self.folder / name).exists())
 
 
 if __name__ == "__main__":

@@ -2,8 +2,10 @@
 """Manifests: `run --save-traffic`, `warm`, and `build` of a manifest."""
 import json
 import os
+import pathlib
 import pty
 import re
+import signal
 
 import tap
 from cli import FAILED, ROOT, SPECS, WRONG, Case, small_workload
@@ -64,6 +66,26 @@ class Saved(Case):
         line = self.refuse(FAILED, "run", "--backend", "cpu", "--save-traffic", "no/t.json", spec)
         self.assertIn("no", line)
 
+    def test_a_dash_is_no_file_for_any_option(self):
+        spec = self.write("w.json", small_workload())
+        pack = self.folder / "small.sgp"
+        pack.write_bytes((ROOT / "tests" / "data" / "packs" / "small.sgp").read_bytes())
+        name = pathlib.Path(self.succeed("cache", "ls", "--json", "--cache", pack).json()["entries"][0]["path"]).name
+        for words in (
+            ("run", "--backend", "cpu", "--save-traffic", "-", spec),
+            ("run", "--backend", "cpu", "--output", "-", spec),
+            ("build", "--arch", "sm_90", "--pack", "-", spec),
+            ("bench", "show", "--plot", "-", ROOT / "tools" / "bench" / "results" / "h200.json"),
+            ("cache", "show", name[:8], "--cache", pack, "--cubin", "-"),
+        ):
+            with self.subTest(words=words):
+                line = self.refuse(FAILED, *words)
+                option = words[words.index("-") - 1]
+                self.assertIn(f"{option} '-': files are not written to standard output; './-' names a file", line)
+                self.assertFalse((self.folder / "-").exists())
+        self.succeed("run", "--backend", "cpu", "--save-traffic", "./-", spec)
+        self.assertTrue((self.folder / "-").is_file())
+
 
 class Warm(Case):
     def warm(self, *words):
@@ -81,7 +103,7 @@ class Warm(Case):
         self.assertEqual((report["backend"], report["ok"]), ("cpu", True))
         text = self.succeed("warm", "--backend", "cpu", path).out
         self.assertIn("m.json: 3 signatures: 3 ready, 0 failed, 0 left\n", text)
-        self.assertIn("none: the CPU has nothing to compile\n", text)
+        self.assertIn("none: the CPU has nothing to compile; for GPUs that are elsewhere use 'steergraph build --arch'\n", text)
 
     def test_progress_is_plain_lines_where_no_terminal_is(self):
         path = self.write("m.json", manifest(signature(), signature(rows=8)))
@@ -120,6 +142,27 @@ class Warm(Case):
         shown = [piece.rstrip("\n") for piece in pieces[1:]]
         self.assertEqual([text[:6] for text in shown], [f"[{k}/5] " for k in range(1, 6)])
         self.assertEqual({len(text) for text in shown}, {79})
+
+    def test_a_signal_ends_the_line_on_a_terminal_and_then_the_process(self):
+        path = self.write("m.json", manifest(*(signature(rows=k) for k in range(1, 5001))))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(signal=number):
+                ours, theirs = pty.openpty()
+                process = self.start("warm", "--backend", "cpu", path, stderr=theirs)
+                os.close(theirs)
+                seen = os.read(ours, 10)  # it is at work, and soon waits for room on the terminal
+                process.send_signal(number)
+                try:
+                    while piece := os.read(ours, 4096):
+                        seen += piece
+                except OSError:  # the other side has closed
+                    pass
+                os.close(ours)
+                process.communicate()
+                self.assertEqual(process.returncode, -number)
+                self.assertTrue(seen.endswith(b"\n"), seen[-100:])
+                self.assertEqual(seen.count(b"\n"), 1)
+                self.assertIn(b"/5000] ", seen)
 
     def test_several_manifests_are_warmed_one_after_the_other(self):
         paths = [self.write(f"{name}.json", manifest(signature(ops))) for name, ops in (("a", "add"), ("b", "swap"))]
@@ -214,6 +257,14 @@ class Packed(Case):
             line = self.refuse(FAILED, "build", "--arch", "sm_90", "--pack", pack, *files)
             self.assertIn(f"{pack}: --pack '{pack}' would replace a file that is read ({what}); name another file", line)
             self.assertEqual(pack.read_bytes(), before)
+
+
+    def test_manifests_without_signatures_are_refused(self):
+        empty, other = self.write("e.json", manifest()), self.write("o.json", manifest())
+        for words in (("--pack", "k.sgp", empty), ("--cache", "k", empty), ("--pack", "k.sgp", empty, other)):
+            line = self.refuse(FAILED, "build", "--arch", "sm_90", *words)
+            self.assertIn(f"{empty}: the manifest lists no signatures, so there is nothing to build", line)
+            self.assertFalse((self.folder / "k.sgp").exists() or (self.folder / "k").exists())
 
 
 class Built(Case):

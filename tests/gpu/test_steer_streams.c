@@ -13,6 +13,9 @@
 #define ROWS 256
 /* More steps than a frame has staging buffers. */
 #define AHEAD 12
+/* Work that a stream has ahead of what a test queues on it: about a millisecond. */
+#define BUSY_WORDS ((size_t)16 * 1024 * 1024)
+#define BUSY_FILLS 40
 
 static struct steer_bed *bed_of(void **state, uint32_t max_vectors) {
   const stg_steer_desc desc = {.hidden_size = HIDDEN,
@@ -144,6 +147,69 @@ static void frames_on_two_streams_run_side_by_side(void **state) {
   steer_bed_destroy(bed);
   stg_stream_destroy(stg_mem_device(env->engine), streams[0]);
   stg_stream_destroy(stg_mem_device(env->engine), streams[1]);
+}
+
+static uint64_t rows_touched(const struct steer_bed *bed, stg_stream stream) {
+  stg_slot_counters counters = {.struct_size = sizeof counters};
+  stg_error error = STG_ERROR_INIT;
+  check_ok(stg_steer_counters(bed->steer, 0, 0, stream, &counters, &error), &error);
+  return counters.rows_touched;
+}
+
+static void keep_busy(struct stg_device *device, uint64_t memory, stg_stream stream) {
+  stg_error error = STG_ERROR_INIT;
+  for (uint32_t k = 0; k < BUSY_FILLS; k++) {
+    check_ok(stg_fill_u32(device, memory, k, BUSY_WORDS, stream, &error), &error);
+  }
+}
+
+/* A slot that is cleared begins anew on the stream of the next step. That stream comes to it late,
+ * and rows of another stream wait for it. */
+static void a_late_reset_takes_no_counts_of_another_stream(void **state) {
+  struct steer_env *env = *state;
+  const stg_steer_desc desc = {.hidden_size = HIDDEN,
+                               .dtype = STG_BF16,
+                               .max_rows = ROWS,
+                               .max_slots = 4,
+                               .max_vectors = 8,
+                               .counters = true};
+  struct steer_bed *bed = steer_bed_create(env, &desc);
+  struct stg_device *device = stg_mem_device(bed->engine);
+  stg_frame *frames[2] = {bed->frame, NULL};
+  stg_stream streams[2];
+  struct steer_batch *batches[2];
+  uint64_t busy = 0;
+  stg_error error = STG_ERROR_INIT;
+  check_ok(stg_frame_create(bed->steer, &frames[1], &error), &error);
+  check_ok(stg_device_alloc(device, BUSY_WORDS * sizeof(uint32_t), &busy, &error), &error);
+  const stg_op_call call = steer_add(steer_bed_direction(bed, 25, 3), 1);
+  for (int i = 0; i < 2; i++) {
+    streams[i] = new_stream(bed);
+    batches[i] = steer_batch_create(bed, &(struct steer_layout){.rows = ROWS});
+    batches[i]->frame = frames[i];
+    batches[i]->stream = streams[i];
+    steer_batch_fill(batches[i], 26, 1);
+    steer_batch_map(batches[i], 0, ROWS, 0);
+    steer_batch_send(batches[i]);
+  }
+  for (int round = 0; round < (env->quick ? 3 : 20); round++) {
+    steer_bed_clear(bed, 0);
+    steer_bed_set(bed, 0, &call, 1);
+    keep_busy(device, busy, streams[0]);
+    steer_batch_step(batches[0]);
+    steer_batch_step(batches[1]);
+    steer_batch_apply(batches[1]);
+    assert_int_equal(ROWS, rows_touched(bed, streams[1]));
+    assert_int_equal(ROWS, rows_touched(bed, streams[0]));
+  }
+  for (int i = 0; i < 2; i++) {
+    steer_batch_destroy(batches[i]);
+  }
+  stg_frame_destroy(frames[1]);
+  steer_bed_destroy(bed);
+  stg_device_free(device, busy);
+  stg_stream_destroy(device, streams[0]);
+  stg_stream_destroy(device, streams[1]);
 }
 
 static void a_frame_may_move_to_another_stream(void **state) {
@@ -288,6 +354,7 @@ int main(void) {
       cmocka_unit_test(vectors_replaced_between_steps_never_tear_one_in_flight),
       cmocka_unit_test(row_maps_of_steps_issued_ahead_stay_apart),
       cmocka_unit_test(frames_on_two_streams_run_side_by_side),
+      cmocka_unit_test(a_late_reset_takes_no_counts_of_another_stream),
       cmocka_unit_test(a_frame_may_move_to_another_stream),
       cmocka_unit_test(one_shots_on_different_streams_follow_each_other),
       cmocka_unit_test(slots_set_by_another_thread_do_not_disturb_this_one),

@@ -81,6 +81,21 @@ NORM_LINES = [
     "| norm, 32 rows | 2.75 | 2.00 | 1.38 | 1.100 |  |",
     "| norm, 1 row | 1.00 | 1.00 | 1.00 |  |  |",
 ]
+# The same run with what tables declare: a table more, which NEW has no rows for.
+DECLARED = [
+    *NEW,
+    new_row("steer", "declares nothing more", "steergraph", 10.5, 10.0),
+    new_row("steer", "declares nothing more", "copy", 10.0, 10.0),
+    new_row("steer", "declares windows", "steergraph", 10.605, 10.0, without_x=1.01),
+    new_row("steer", "declares counters", "steergraph", 12.0, 10.0, without_x=12.0 / 10.5),
+]
+DECLARED_LINES = [
+    *NEW_LINES,
+    "| 1 op, 2048 rows, in a table that | steergraph, µs | floor, µs | ratio | over without |",
+    "| declares nothing more | 10.50 | 10.00 | 1.05 |  |",
+    "| declares windows | 10.61 | 10.00 | 1.06 | 1.010 |",
+    "| declares counters | 12.00 | 10.00 | 1.20 | 1.143 |",
+]
 # name, what a result file holds, what must be said
 REFUSED = [
     ("no JSON", "[", "tools/bench/results/a.json: Expecting value"),
@@ -208,6 +223,12 @@ def main() -> int:
         text = (root / "README.md").read_text()
         missing = [line for line in NORM_LINES if line not in text]
         report(status == 0 and not missing, "renders what is over unsteered", f"{missing} in {text}")
+        status, said = table(root, *words, text=json.dumps(DECLARED))
+        report("a table that" not in text, "has no table of what nobody measured", text)
+        table(root, "write")
+        text = (root / "README.md").read_text()
+        missing = [line for line in DECLARED_LINES if line not in text]
+        report(status == 0 and not missing, "renders what tables declare", f"{missing} in {text}")
         (root / "tools/bench/results/n.svg").write_text("<svg/>")
         report(table(root, "check")[0] == 1, "check fails when a plot was added", text)
         table(root, "write")

@@ -304,6 +304,7 @@ class Ops(unittest.TestCase):
         things["frame"].apply(0, np.ones((1, 4), np.float32))
         stats = things["engine"].stats()
         self.assertEqual((stats["steps"], stats["applies"], stats["vectors_live"]), (1, 1, 1))
+        self.assertEqual(stats["host_graphs_live"], 0)
         things["vector"].close()
         self.assertEqual(things["engine"].stats()["vectors_live"], 0)
         things["engine"].close()

@@ -30,6 +30,7 @@ struct work {
   uint32_t word;
   struct stg_event *event;
   uint64_t ticket; /* of the event: the record that is meant */
+  struct stream *recorded_on;
   struct stg_steer_args args;
 };
 
@@ -95,7 +96,7 @@ static void advance(struct stream *stream) {
   do {
     first = stream;
     while (!is_ready(&first->work[first->done])) {
-      first = first->work[first->done].event->stream;
+      first = first->work[first->done].recorded_on;
     }
     do_next(first);
   } while (first != stream);
@@ -331,7 +332,11 @@ stg_status stg_event_record(dev *device, struct stg_event *event, stg_stream_han
 stg_status stg_event_wait(dev *device, struct stg_event *event, stg_stream_handle stream,
                           stg_error *reterr) {
   calls.event_waits++;
-  return add(stream, &(struct work){.kind = WAIT, .event = event, .ticket = event->asked}, reterr);
+  return add(
+      stream,
+      &(struct work){
+          .kind = WAIT, .event = event, .ticket = event->asked, .recorded_on = event->stream},
+      reterr);
 }
 
 stg_status stg_event_query(dev *device, struct stg_event *event, bool *ret_done,

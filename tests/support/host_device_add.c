@@ -1,6 +1,7 @@
 /*
  * host_device_add.c: what the steer kernel does with chains of `add` over float32 rows, in place:
- * from the map by the records to the bank, all in device memory.
+ * from the map by the records to the bank, all in device memory. Where there are counters, rows are
+ * counted, without the largest update.
  */
 #include "codegen/steer.h"
 #include "tests/support/host_device.h"
@@ -27,8 +28,8 @@ static bool in_window(const uint32_t *record, const int32_t *map, int64_t row) {
          position < (to < 0 ? to + prompt_len : to);
 }
 
-/* The chain of a row, or NULL: not steered. */
-static const uint32_t *chain_of(const struct stg_steer_args *args, int64_t row) {
+/* The record of a row, or NULL: not steered. */
+static const uint32_t *record_of(const struct stg_steer_args *args, int64_t row) {
   const int32_t *map = at(args->row_map);
   int32_t entry = map[STG_MAP_HEADER_WORDS + row];
   if (map[0] == STG_MAP_OF_SLOTS && entry >= 0) {
@@ -41,8 +42,20 @@ static const uint32_t *chain_of(const struct stg_steer_args *args, int64_t row) 
   if (has_windows && !in_window(record, map, row)) {
     return NULL;
   }
-  return record + (has_windows ? STG_RECORD_HEAD_WORDS : 0) +
-         (size_t)args->layer * args->chain_words;
+  return record;
+}
+
+static bool has_head(const struct stg_steer_args *args) {
+  return has_windows || args->counts != 0;
+}
+
+static void count(const struct stg_steer_args *args, const uint32_t *record, bool changed) {
+  const uint32_t slot = record[3];
+  if (args->counts != 0 && slot < args->slots) {
+    struct stg_steer_counts *counts = (struct stg_steer_counts *)(uintptr_t)args->counts;
+    counts[(size_t)slot * args->layers + args->layer].touched++;
+    counts[(size_t)slot * args->layers + args->layer].changed += changed;
+  }
 }
 
 static float as_float(uint32_t bits) {
@@ -56,10 +69,13 @@ static float as_float(uint32_t bits) {
 void host_device_add_chains(const struct stg_steer_args *args) {
   const int64_t n = args->row_stride; /* the tests' rows have no gaps, and are whole chunks */
   for (int64_t row = 0; row < args->rows; row++) {
-    const uint32_t *chain = chain_of(args, row);
-    if (chain == NULL) {
+    const uint32_t *record = record_of(args, row);
+    if (record == NULL) {
       continue; /* there may be no tensor */
     }
+    const uint32_t *chain = record + (has_head(args) ? STG_RECORD_HEAD_WORDS : 0) +
+                            (size_t)args->layer * args->chain_words;
+    bool changed = false;
     float *h = (float *)(uintptr_t)args->hidden + row * n;
     const uint32_t n_ops = chain[0] & 0xffu;
     for (uint32_t k = 0; k < n_ops; k++) {
@@ -68,8 +84,12 @@ void host_device_add_chains(const struct stg_steer_args *args) {
       const float *v = (const float *)at(args->bank) +
                        (size_t)chain[STG_RECORD_HEADER_WORDS + op[1]] * (size_t)n;
       for (int64_t j = 0; j < n; j++) {
+        changed = changed || scale * v[j] != 0;
         h[j] += scale * v[j];
       }
+    }
+    if (n_ops > 0) {
+      count(args, record, changed);
     }
   }
 }

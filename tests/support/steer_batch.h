@@ -49,6 +49,10 @@ struct steer_batch {
 struct steer_batch *steer_batch_create(struct steer_bed *bed, const struct steer_layout *layout);
 void steer_batch_destroy(struct steer_batch *batch);
 
+/** Bytes of the weight's image, and of the cells with what nobody owns around them. */
+size_t steer_batch_weight_bytes(const struct steer_batch *batch);
+size_t steer_batch_probe_bytes(const struct steer_batch *batch);
+
 /** Fill the rows of the step with normal values times `scale`. */
 void steer_batch_fill(struct steer_batch *batch, uint64_t seed, float scale);
 /** Row r of one of the images. */

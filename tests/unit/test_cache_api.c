@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "engine/offline.h"
 #include "runtime/base/alloc.h"
 #include "runtime/disk_cache.h"
 #include "tests/support/pack_fixture.h"
@@ -245,6 +246,33 @@ static void inspects_a_folder_that_an_engine_would_refuse(void **state) {
   stg_cache_close(cache);
 }
 
+static void looks_like_an_engine_into_a_pack_below_the_folders(void **state) {
+  struct stg_kernel_request request = fixture_request();
+  const char *folder = temp_path(state, "c");
+  const char *pack = temp_path(state, "installed.sgp");
+  stg_cache *cache = NULL;
+  stg_cache_entry entry;
+  fill(folder, "// 1\n", "nvrtc-13.0.88");
+  pack_of_one(pack, &request, "nvrtc-12.8.93");
+  assert_int_equal(stg_cache_open_as_engine(folder, pack, false, &cache, NULL), STG_OK);
+  assert_int_equal(stg_cache_count(cache), 2);
+  assert_int_equal(stg_cache_get(cache, 1, &entry, NULL), STG_OK);
+  assert_true(entry.ok);
+  assert_string_equal(entry.compiler, "nvrtc-12.8.93");
+  assert_non_null(strstr(entry.path, "/installed.sgp/"));
+  stg_cache_close(cache);
+  assert_int_equal(stg_cache_open_as_engine("", pack, false, &cache, NULL), STG_OK);
+  assert_int_equal(stg_cache_count(cache), 1);
+  stg_cache_close(cache);
+  for (int nothing = 0; nothing < 2; nothing++) {
+    const char *none = nothing == 0 ? NULL : "";
+    assert_int_equal(stg_cache_open_as_engine(folder, none, false, &cache, NULL), STG_OK);
+    assert_int_equal(stg_cache_count(cache), 1);
+    stg_cache_close(cache);
+    assert_int_equal(stg_cache_open_as_engine("", none, false, &cache, NULL), STG_E_INVALID);
+  }
+}
+
 static void gives_no_memory_when_any_allocation_fails(void **state) {
   const char *folder = temp_path(state, "c");
   fill(folder, "// 1\n", "nvrtc-13.0.88");
@@ -279,6 +307,7 @@ int main(void) {
       IN_FOLDER(refuses_keys_that_are_short_unknown_or_ambiguous),
       IN_FOLDER(checks_its_arguments),
       IN_FOLDER(inspects_a_folder_that_an_engine_would_refuse),
+      IN_FOLDER(looks_like_an_engine_into_a_pack_below_the_folders),
       IN_FOLDER(gives_no_memory_when_any_allocation_fails),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

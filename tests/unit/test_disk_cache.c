@@ -181,6 +181,28 @@ static stg_status remember(void *user, const struct stg_disk_item *item, stg_err
                                 : stg_error_set(reterr, seen->answer, "stop at %zu", seen->count);
 }
 
+static void says_that_a_folder_has_the_name_of_an_entry(void **state) {
+  const char *root = temp_path(state, "c");
+  struct stg_kernel_request request = fixture_request();
+  struct stg_kernel_image image = fixture_image("cuda13_sm_90", "nvrtc-13.0.88");
+  struct stg_key key = {0};
+  stg_error error = STG_ERROR_INIT;
+  assert_int_equal(stg_kernel_request_key(&request, &key, NULL), STG_OK);
+  char *name = stg_disk_file_name(key, "nvrtc-13.0.88");
+  char path[1024], message[1400];
+  snprintf(path, sizeof path, "%s/v1/%.2s/%s", root, name, name);
+  assert_int_equal(stg_mkdir_all(path, 0700, NULL), STG_OK);
+  struct stg_disk_cache *cache = disk_open(root, STG_DISK_READ_WRITE, NULL);
+  assert_int_equal(stg_disk_cache_store(cache, &request, &image, &error), STG_E_IO);
+  snprintf(message, sizeof message,
+           "cannot write '%s': a folder has the name of this cache entry; remove it", path);
+  assert_string_equal(error.message, message);
+  assert_int_equal(rmdir(path), 0);
+  assert_int_equal(disk_store(cache, &request, "nvrtc-13.0.88"), STG_OK);
+  stg_disk_cache_close(cache);
+  stg_free(name);
+}
+
 static void walks_every_entry_of_every_layer_in_path_order(void **state) {
   char list[512];
   struct seen seen = {0};
@@ -245,6 +267,7 @@ int main(void) {
       IN_FOLDER(hits_when_read_only_and_misses_when_off_or_refreshing),
       IN_FOLDER(refuses_to_store_a_cubin_of_another_architecture),
       IN_FOLDER(refuses_a_compiler_that_would_leave_the_folder),
+      IN_FOLDER(says_that_a_folder_has_the_name_of_an_entry),
       IN_FOLDER(walks_every_entry_of_every_layer_in_path_order),
       IN_FOLDER(gives_no_memory_and_no_leak_when_any_allocation_fails),
   };

@@ -96,6 +96,9 @@ static void the_text_is_json_with_every_counter(void **state) {
       "compiles_running",
       "compiles_refused",
       "compile_threads",
+      "traffic_shapes",
+      "traffic_dropped",
+      "host_graphs_live",
   };
   struct steer_env *env = *state;
   char text[4096];

@@ -104,6 +104,7 @@ static void a_table_and_its_engine_are_busy_while_graphs_live(void **state) {
   ok(try_apply(&bed, frames[1], &error), &error);
   host_device_end_capture();
   const uint64_t second = capture(&bed, frames[0], 1);
+  assert_int_equal(2, stats_of(&bed).host_graphs_live);
   expect(STG_E_BUSY, "a frame of the table is alive", stg_steer_destroy(steer, &error), &error);
   stg_frame_destroy(frames[0]);
   stg_frame_destroy(frames[1]);
@@ -111,10 +112,36 @@ static void a_table_and_its_engine_are_busy_while_graphs_live(void **state) {
   expect(STG_E_BUSY, "1 steer tables are alive", stg_engine_destroy(bed.engine, &error), &error);
   expect_replay(&bed, first, 2); /* refusing took nothing away */
   assert_int_equal(2, host_device_drop_graph(first));
+  assert_int_equal(1, stats_of(&bed).host_graphs_live);
   expect(STG_E_BUSY, "stg_steer_destroy: 1 " GRAPHS_BUSY, stg_steer_destroy(steer, &error), &error);
   expect_replay(&bed, second, 1);
   assert_int_equal(1, host_device_drop_graph(second));
+  assert_int_equal(0, stats_of(&bed).host_graphs_live);
   close_table(steer);
+  close_bed(&bed);
+}
+
+static void stats_count_the_graphs_of_all_tables(void **state) {
+  (void)state;
+  struct bed bed;
+  open_blocking(&bed);
+  stg_steer *steers[3];
+  stg_frame *frames[3];
+  uint64_t graphs[3];
+  for (int i = 0; i < 3; i++) {
+    steers[i] = open_table(&bed, NULL, 0);
+    frames[i] = open_stepped(&bed, steers[i]);
+    graphs[i] = capture(&bed, frames[i], 2); /* two layers are one graph */
+    assert_int_equal(i + 1, stats_of(&bed).host_graphs_live);
+  }
+  for (int i = 0; i < 3; i++) {
+    const int k = (i + 1) % 3; /* the one in the middle of the list first */
+    stg_frame_destroy(frames[k]);
+    assert_int_equal(3 - i, stats_of(&bed).host_graphs_live); /* a frame's end changes nothing */
+    host_device_drop_graph(graphs[k]);
+    close_table(steers[k]);
+    assert_int_equal(2 - i, stats_of(&bed).host_graphs_live);
+  }
   close_bed(&bed);
 }
 
@@ -310,6 +337,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_replay_after_the_frame_is_destroyed_is_right),
       cmocka_unit_test(a_table_and_its_engine_are_busy_while_graphs_live),
+      cmocka_unit_test(stats_count_the_graphs_of_all_tables),
       cmocka_unit_test(all_applies_of_a_capture_share_a_pin),
       cmocka_unit_test(a_capture_without_a_spare_pin_is_refused_and_stays_valid),
       cmocka_unit_test(eviction_takes_nothing_from_a_graph),

@@ -28,6 +28,14 @@ enum stg_bench_state {
   STG_BENCH_NORM   /* the same, and the epilogue add_rmsnorm */
 };
 
+/* What a table declares besides, and each row then uses. */
+enum stg_bench_declared {
+  STG_BENCH_NO_EXTRA,
+  STG_BENCH_WINDOWS,  /* every slot has a window, and every row is within it */
+  STG_BENCH_COUNTERS, /* every row that is steered is counted */
+  STG_BENCH_PROBE     /* every chain ends with a probe of its first op's vector */
+};
+
 #define STG_BENCH_ROW_DEVIATION 8.0f
 #define STG_BENCH_EPSILON 1e-6f /* of the epilogue */
 #define STG_BENCH_MAX_OPS 8
@@ -43,6 +51,7 @@ struct stg_bench_mix {
   uint32_t n_distinct;     /* chains: request r has chain r % n_distinct */
   enum stg_bench_kind kind;
   enum stg_bench_state state;
+  enum stg_bench_declared extra;
   bool unsteered; /* the chains are there, and no row has one */
 };
 

@@ -15,12 +15,14 @@ struct stg_bench_bed {
   stg_engine *engine;
   stg_steer *steer;
   stg_frame *frame;
-  void *weight; /* of a norm, in the engine's memory; NULL otherwise */
+  /* in the engine's memory, or NULL: of a norm; what a probe gives out, float32 [rows, 1] */
+  void *weight, *probes;
 };
 
 /**
  * Create the table, set a slot per request, step. `every_op` declares all built-in ops, otherwise
- * the three that batches use. Finish before the engine is closed.
+ * the three that batches use, and a probe where the mix has one. Finish before the engine is
+ * closed.
  */
 STG_NODISCARD stg_status stg_bench_bed_init(stg_engine *engine, const struct stg_bench_batch *batch,
                                             bool every_op, struct stg_bench_bed *ret,

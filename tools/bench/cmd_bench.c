@@ -24,8 +24,8 @@ struct suite {
 
 /* In the order in which `all` runs them. */
 static const struct suite suites[] = {
-    {"steer", "mixtures, lengths, pair; with SPEC... those workloads", stg_bench_suite_steer, true,
-     true},
+    {"steer", "mixtures, lengths, pair, what tables declare; with SPEC... those workloads",
+     stg_bench_suite_steer, true, true},
     {"decode", "one row per request, cold and with the rows in the L2", stg_bench_suite_decode,
      true, false},
     /* it looks for the GPU itself: asking the driver would spoil what its processes measure */

@@ -8,12 +8,14 @@
 
 #include "tools/bench/batch.h"
 
-/* At most STG_BENCH_MAX_OPS ops on vectors that are bf16 [.., length]. */
+/* 1 to STG_BENCH_MAX_OPS ops on vectors that are bf16 [.., length]. */
 struct stg_bench_chain {
   const struct stg_bench_op *ops;
   uint32_t n_ops;
   const uint16_t *vectors;
   size_t length;
+  bool probed;              /* a probe of the first op's vector, column 0, behind the ops */
+  const stg_window *window; /* of the slot; NULL: none */
 };
 
 /** Set the slot's chain of layer 0: interns the vectors that it names and leaves them to the slot.

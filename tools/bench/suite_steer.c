@@ -1,6 +1,6 @@
 /*
  * suite_steer.c: prefill shapes: numbers of ops, distinct vectors, kinds, lengths, pairs, the
- * epilogue, and what the host pays for a call.
+ * epilogue, what a table declares besides, and what the host pays for a call.
  *
  * The standard configuration is 32 requests of 64 rows, hidden size 4096, bf16, one op each. Names
  * say what differs from it.
@@ -72,6 +72,14 @@ static const struct stg_bench_mix norms[] = {
     {.name = "norm, 32 rows", .rows_each = 1},
 };
 
+/* Of the standard configuration, each beside the first, which has no extra. */
+static const struct stg_bench_mix declared[] = {
+    {.name = "declares nothing more"},
+    {.name = "declares windows", .extra = STG_BENCH_WINDOWS},
+    {.name = "declares counters", .extra = STG_BENCH_COUNTERS},
+    {.name = "declares a probe", .extra = STG_BENCH_PROBE},
+};
+
 static uint32_t or_else(uint32_t value, uint32_t standard) {
   return value != 0 ? value : standard;
 }
@@ -101,6 +109,15 @@ static stg_status bench_norm(const struct stg_bench_lab *lab, const struct stg_b
   steered.unsteered = name;
   stg_status status = stg_bench_trial_run(lab, &unsteered, report, reterr);
   return status == STG_OK ? stg_bench_trial_run(lab, &steered, report, reterr) : status;
+}
+
+static stg_status bench_declared(const struct stg_bench_lab *lab, const struct stg_bench_mix *mix,
+                                 struct stg_bench_report *report, stg_error *reterr) {
+  struct stg_bench_trial trial = trial_of(mix);
+  trial.mix.kind = STG_BENCH_MIXED;
+  trial.baselines = false; /* of the first it is the row "1 op" that they are beside */
+  trial.without = mix->extra != STG_BENCH_NO_EXTRA ? declared[0].name : NULL;
+  return stg_bench_trial_run(lab, &trial, report, reterr);
 }
 
 /* CPU time of an apply in one launch mode, on rows that cost the device little. */
@@ -170,6 +187,9 @@ static stg_status bench_mixes(const struct stg_bench_options *options,
   }
   for (size_t i = 0; status == STG_OK && i < sizeof norms / sizeof norms[0]; i++) {
     status = bench_norm(&lab, &norms[i], report, reterr);
+  }
+  for (size_t i = 0; status == STG_OK && i < sizeof declared / sizeof declared[0]; i++) {
+    status = bench_declared(&lab, &declared[i], report, reterr);
   }
   stg_bench_lab_close(&lab);
   return status;

@@ -10,8 +10,8 @@ an object with that array in "rows", and the "commit" and the "date" of the run.
 SPEC...` by older versions, which had a "kernel" and no "series", keep their own table.
 
 Of a run the README shows, per workload of the suites steer and decode, our time, the floor, how many
-times ours each PyTorch peer takes, and how many times that of the same batch unsteered ours is, where
-that was measured; what a batch takes whose vectors come by RPC; what is said of warming up, and of
+times ours each PyTorch peer takes, and how many times that of the same batch ours is, unsteered or in a
+table that declares nothing more, where that was measured; what a batch takes whose vectors come by RPC; what is said of warming up, and of
 calls beside compiles; and tokens per second of a whole model, whose rows peers/llama.py writes into a
 file for --add. All else stays in the file. Under them it shows the run's plot, which `steergraph bench
 show` draws into a file of the same name, NAME.svg.
@@ -48,8 +48,10 @@ GROUPS = {
     "steer": "prefill",
     "hidden": "single ops, hidden 2048",
     "norm": "add + RMSNorm",
+    "declares": "1 op, 2048 rows, in a table that",
     "decode": "decode",
 }
+OVER = {"unsteered_x": "over unsteered", "without_x": "over without"}
 LLAMA_REFERENCE = "torch reference loop"
 RPC_OURS = "steergraph in one call"
 RPC_OTHERS = ("SHA-256, adaptive", "SHA-256, eager launches")
@@ -219,27 +221,27 @@ def group_of(row: dict) -> str | None:
     if row["series"] != OURS or row["ratio"] is None or row["name"].endswith(", warm"):
         return None
     if row["suite"] == "steer":
-        return next((name for name in ("hidden", "norm") if row["name"].startswith(name)), "steer")
+        return next((name for name in ("hidden", "norm", "declares") if row["name"].startswith(name)), "steer")
     return row["suite"] if row["suite"] == "decode" else None
 
 
 def workload_lines(rows: list[dict], group: str) -> list[str]:
-    """Per workload: our time, the floor, the ratio, over unsteered, and each peer's time over ours."""
+    """Per workload: our time, the floor, the ratio, over others of ours, and each peer's time over ours."""
     times = {(row["suite"], row["name"], row["series"]): row["median_us"] for row in rows}
     ours = [row for row in rows if group_of(row) == group]
     keys = [(row["suite"], row["name"]) for row in ours]
     peers = [peer for peer in PEERS if any(times.get((*key, peer)) for key in keys)]
-    over = ["over unsteered"] if any("unsteered_x" in row for row in ours) else []
+    over = [extra for extra in OVER if any(extra in row for row in ours)]
     table = []
     for row, key in zip(ours, keys):
         line = [row["name"], f"{row['median_us']:.2f}", f"{row['floor_us']:.2f}"]
         line.append(f"{row['ratio']:.2f}")
-        line += [factor_text(row.get("unsteered_x")) for _ in over]
+        line += [factor_text(row.get(extra)) for extra in over]
         for peer in peers:
             time = times.get((*key, peer))
             line.append(times_text(time / row["median_us"]) if time else "")
         table.append(line)
-    head = [GROUPS[group], "steergraph, µs", "floor, µs", "ratio", *over]
+    head = [GROUPS[group], "steergraph, µs", "floor, µs", "ratio", *(OVER[extra] for extra in over)]
     return lines_of(head + [PEERS[peer] for peer in peers], table, (0,)) if table else []
 
 

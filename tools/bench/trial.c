@@ -55,14 +55,15 @@ static stg_status check_baselines(struct bench *b, stg_error *reterr) {
   return status;
 }
 
-/* The time over that of the same batch without steering. */
-static void compare_unsteered(const struct bench *b, struct stg_bench_row *row) {
-  const struct stg_bench_row *unsteered = NULL;
-  if (b->trial->unsteered != NULL) {
-    unsteered = stg_bench_report_find(b->report, row->suite, b->trial->unsteered, STG_BENCH_OURS);
+/* The time over that of another row of ours, of the same batch. */
+static void compare(const struct bench *b, const char *other, const char *extra,
+                    struct stg_bench_row *row) {
+  const struct stg_bench_row *found = NULL;
+  if (other != NULL) {
+    found = stg_bench_report_find(b->report, row->suite, other, STG_BENCH_OURS);
   }
-  if (unsteered != NULL) {
-    stg_bench_row_extra(row, "unsteered_x", row->device.median_us / unsteered->device.median_us);
+  if (found != NULL) {
+    stg_bench_row_extra(row, extra, row->device.median_us / found->device.median_us);
   }
 }
 
@@ -84,7 +85,8 @@ static stg_status time_ours(struct bench *b, struct stg_bench_bed *bed,
   stg_bench_row_extra(row, "rows", b->batch.rows);
   stg_bench_row_extra(row, "rows_changed", stg_bench_rows_changed(&b->batch, b->ours));
   stg_bench_row_extra(row, "eager_us", eager.median_us);
-  compare_unsteered(b, row);
+  compare(b, b->trial->unsteered, "unsteered_x", row);
+  compare(b, b->trial->without, "without_x", row);
   return status == STG_OK ? stg_bench_bed_plan(bed->frame, row, reterr) : status;
 }
 

@@ -10,10 +10,11 @@
 struct stg_bench_trial {
   const char *suite;
   struct stg_bench_mix mix;
-  bool baselines;        /* time those that can serve the batch */
-  bool every_op;         /* also with a table that declares every built-in op */
-  bool warm;             /* also on buffers that are in the L2, as rows named "NAME, warm" */
-  const char *unsteered; /* a trial before of the same batch unsteered: its row, or NULL */
+  bool baselines; /* time those that can serve the batch */
+  bool every_op;  /* also with a table that declares every built-in op */
+  bool warm;      /* also on buffers that are in the L2, as rows named "NAME, warm" */
+  /* a trial before of the same batch, or NULL: with no row steered; in a table without the extra */
+  const char *unsteered, *without;
 };
 
 /** Add the trial's rows. STG_E_CORRUPT when a baseline disagrees. */

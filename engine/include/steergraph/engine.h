@@ -190,6 +190,10 @@ typedef struct stg_stats {
   uint64_t kernel_swaps, compiles_queued, compiles_running, compiles_refused, compile_threads;
   /* Signatures that steps were counted by (stg_traffic_save), and steps of others beyond 65536. */
   uint64_t traffic_shapes, traffic_dropped;
+  /* Captures of the host's of which a graph is alive that uses a frame, so that its table cannot be
+   * destroyed; one that uses two tables counts twice. CUDA says late that a graph is gone. 0 on the
+   * CPU. */
+  uint64_t host_graphs_live;
 } stg_stats;
 /** Fills nothing when struct_size is not that of this version: the caller's struct is another. */
 STG_API void stg_engine_stats(const stg_engine *engine, stg_stats *stats);

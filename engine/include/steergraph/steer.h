@@ -323,9 +323,10 @@ typedef struct stg_slot_counters {
  * done: so that a request which is silently not steered shows. Behind an epilogue a row counts as
  * changed where its residual is not the rounded sum of hidden and residual, and the update is the
  * difference to that. One-shot calls are not counted. Setting a slot again goes on counting;
- * clearing it begins anew with the next step of any frame, on that step's stream: what other
- * streams still do for the old chains then goes to the slot's next ones, and what they do for those
- * before that stream comes to it is lost. With one stream, or streams in order, counts are exact.
+ * clearing it begins anew with the next step of any frame, on that step's stream. Steps after that
+ * one wait for it on the device, once each frame, as this call does, so that no row of the slot's
+ * next chains is lost; what other streams still do for the old chains may go to the next ones. With
+ * one stream, or streams in order, counts are exact.
  * @return STG_E_NOT_DECLARED in a table without counters; STG_E_CAPACITY for a slot outside the
  * table, STG_E_INVALID for a layer outside; STG_E_CAPTURING, STG_E_CUDA, STG_E_DEVICE_LOST,
  * STG_E_FORKED. Any thread. Synchronises `stream`.

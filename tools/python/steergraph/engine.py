@@ -239,7 +239,9 @@ class Engine(Held):
             warming.save(address, path)
 
     def stats(self):
-        """Counters since the engine was created, as a dict."""
+        """What stg_stats in <steergraph/engine.h> has, as a dict: counters since the engine was
+        created, and what there is now, such as plans_live, graphs_live (the library's own),
+        host_graphs_live (captures, also of torch, that still use a frame) and the bytes held."""
         with self.handle as address:
             ask = _abi.library().stg_engine_stats_json
             room = ctypes.create_string_buffer(ask(address, None, 0) + 256)
