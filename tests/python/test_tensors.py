@@ -163,6 +163,10 @@ class Tensors(unittest.TestCase):
         rows.flags.writeable = False
         self.refuses("hidden is read-only", rows)
         self.refuses("hidden is f16, the table takes f32", self.rows().astype(np.float16))
+        self.refuses(
+            "hidden is int32; give float32, float16, or bf16 as uint16",
+            self.rows().astype(np.int32),
+        )
         self.refuses("hidden: rows of 4 elements are -4 apart", self.rows()[::-1])
         self.refuses("out has 7 rows, hidden has 6", self.rows(), out=self.rows(7, HIDDEN))
         self.frame.step([0] * (ROWS + 1))

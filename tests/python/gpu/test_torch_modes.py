@@ -191,6 +191,7 @@ class Modes(unittest.TestCase):
         self.assertEqual(text, "hidden is a negated view of its memory: use resolve_neg()")
         for other, said in (
             (self.zeros().half(), "hidden is f16, the table takes f32"),
+            (self.zeros().int(), "hidden is torch.int32; give bfloat16, float16 or float32"),
             (self.zeros()[:3], "hidden has 3 rows, the frame's step has 4"),
         ):
             for _ in range(2):
