@@ -331,7 +331,8 @@ print(any(name in sys.modules for name in ("numpy", "torch")))
         done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
         said, imported = done.stdout.splitlines()
         self.assertIn("/nowhere/libsteergraph.so: cannot open shared object file", said)
-        self.assertIn("steergraph.load(", said)
+        self.assertIn("in LD_LIBRARY_PATH when Python starts", said)
+        self.assertIn("steergraph.load('/path/to/libsteergraph.so')", said)
         self.assertEqual(imported, "False")
 
 

@@ -1,8 +1,12 @@
 """Tensors that an apply takes, and those that it refuses: nothing is copied, nothing converted."""
+import sys
+import types
 import unittest
+from unittest import mock
 
 import support  # noqa: F401
 import tap
+from steergraph import _apply, tensors
 from support import np, refusal, steergraph, stored
 
 HIDDEN, ROWS = 4, 6
@@ -152,6 +156,73 @@ class Tensors(unittest.TestCase):
             self.rows(), residual=residual, weight=np.ones(HIDDEN, np.float32),
         )
 
+    def test_layouts_that_were_taken_before_are_still_told_apart(self):
+        for _ in range(2):
+            rows = self.frame.apply(0, self.rows())
+            self.assertTrue(self.steered(rows).all())
+        rows.flags.writeable = False
+        self.refuses("hidden is read-only", rows)
+        self.refuses("hidden is f16, the table takes f32", self.rows().astype(np.float16))
+        self.refuses(
+            "hidden is int32; give float32, float16, or bf16 as uint16",
+            self.rows().astype(np.int32),
+        )
+        self.refuses("hidden: rows of 4 elements are -4 apart", self.rows()[::-1])
+        self.refuses("out has 7 rows, hidden has 6", self.rows(), out=self.rows(7, HIDDEN))
+        self.frame.step([0] * (ROWS + 1))
+        self.refuses("hidden has 6 rows, the frame's step has 7", self.rows())
+        other = steergraph.Steering(self.engine, HIDDEN + 1, dtype="f32").frame()
+        other.step([])
+        found = refusal(other.apply, 0, self.rows())  # of another table
+        self.assertEqual(
+            found[1], "hidden has rows of 4 elements, the table's hidden_size is 5"
+        )
+
+    def test_probes_of_a_layout_follow_the_rows_of_hidden(self):
+        table, self.frame = self.made("f32", probes=2)
+        table.set(0, {0: [("probe", np.float32([0, 1, 0, 0]), 1)]})
+        self.frame.step([0])
+        cells = np.zeros((2, 2), np.float32)
+        for _ in range(2):
+            self.frame.apply(0, self.rows(2, HIDDEN) + 3, probes=cells)
+            self.assertEqual(cells.tolist(), [[0, 3], [0, 0]])
+            text = "probes is f32 [2, 2], the apply takes f32 [1, 2]"
+            self.refuses(text, self.rows(1, HIDDEN), probes=cells)
+        cells.flags.writeable = False
+        self.refuses("probes is read-only", self.rows(2, HIDDEN), probes=cells)
+
+    def test_more_layouts_than_a_table_remembers(self):
+        self.frame.step([0])
+        for turn in range(2):
+            for rows in range(1, _apply.MOST_LAYOUTS + 20):
+                found = self.frame.apply(0, self.rows(rows, HIDDEN))
+                self.assertEqual(self.steered(found).sum(), 1)
+        self.assertLessEqual(len(self.table.layouts._states), _apply.MOST_LAYOUTS)
+
+    def test_the_members_of_an_apply_do_not_outlive_it(self):
+        table, self.frame = self.made("f32", state="hidden+residual")
+        out = self.rows()
+        given = self.rows()
+        self.frame.apply(0, given, residual=self.rows(), out=out)
+        self.assertTrue(self.steered(out).all() and not self.steered(given).any())
+        kind, text = refusal(self.frame.apply, 0, given)
+        self.assertIn("residual", text)
+        out[...] = 0
+        self.frame.apply(0, given, residual=self.rows())
+        self.assertTrue(self.steered(given).all() and not self.steered(out).any())
+
+    def test_layers_are_integers_that_fit(self):
+        for layer in (-1, 2**32, 2**70):
+            kind, text = refusal(self.frame.apply, layer, self.rows())
+            self.assertIs(kind, steergraph.CapacityError)
+            self.assertEqual(text, f"a slot or layer is {layer}, not in 0..{2**32 - 1}")
+        self.assertEqual(
+            refusal(self.frame.apply, 0.0, self.rows()),
+            (TypeError, "a slot or layer is 0.0, not an integer"),
+        )
+        for layer in (False, np.int64(0)):
+            self.assertTrue(self.steered(self.frame.apply(layer, self.rows())).all())
+
     def test_row_maps(self):
         for entries in ([0, -1, -2], (0, -1, -2), np.int32([0, -1, -2])):
             self.frame.step(entries)
@@ -179,6 +250,52 @@ class Tensors(unittest.TestCase):
         kind, text = refusal(steergraph.Steering, self.engine, 4, dtype="int8")
         self.assertEqual(kind, steergraph.InvalidError)
         self.assertIn("'int8'", text)
+
+
+class Streams(unittest.TestCase):
+    """Which stream a call goes on, with a torch that has no more than this."""
+
+    def torch_of(self, **raw):
+        asked = []
+
+        def current_stream(device):
+            asked.append(device)
+            return types.SimpleNamespace(cuda_stream=700)
+
+        return asked, types.SimpleNamespace(
+            _C=types.SimpleNamespace(**raw),
+            cuda=types.SimpleNamespace(current_stream=current_stream),
+            device=lambda text: text,
+        )
+
+    def test_the_address_of_torchs_current_stream(self):
+        asked, torch = self.torch_of(_cuda_getCurrentRawStream=lambda index: 1000 + index)
+        with mock.patch.dict(sys.modules, torch=torch):
+            self.assertEqual(tensors.stream_of("cuda:0", None), 1000)
+            self.assertEqual(tensors.stream_of("cuda:3", None), 1003)
+        self.assertEqual(asked, [])
+
+    def test_a_torch_without_addresses_has_objects(self):
+        asked, torch = self.torch_of()
+        with mock.patch.dict(sys.modules, torch=torch):
+            self.assertEqual(tensors.stream_of("cuda:3", None), 700)
+        self.assertEqual(asked, ["cuda:3"])
+
+    def test_a_stream_that_is_given(self):
+        asked, torch = self.torch_of()
+        with mock.patch.dict(sys.modules, torch=torch):
+            self.assertEqual(tensors.stream_of("cuda:0", 5), 5)
+            given = types.SimpleNamespace(cuda_stream=6)
+            self.assertEqual(tensors.stream_of("cuda:0", given), 6)
+            kind, text = refusal(tensors.stream_of, "cuda:0", -1)
+            self.assertEqual(text, f"stream is -1, not in 0..{2**64 - 1}")
+            self.assertIsNone(tensors.stream_of("cpu", None))
+        self.assertEqual(asked, [])
+
+    def test_no_torch_is_the_default_stream(self):
+        with mock.patch.dict(sys.modules):
+            sys.modules.pop("torch", None)
+            self.assertIsNone(tensors.stream_of("cuda:0", None))
 
 
 tap.main()

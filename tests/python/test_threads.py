@@ -72,6 +72,22 @@ class Threads(unittest.TestCase):
 
         at_once([apply] * THREADS)
 
+    def test_applies_of_threads_that_share_a_frame_do_not_mix(self):
+        """The frame's structs serve one call at a time: neither tensors nor errors get mixed up."""
+        table = steergraph.Steering(self.engine, HIDDEN, layers=THREADS, dtype="f32")
+        table.set(0, {k: [("add", axis(k), k + 1)] for k in range(THREADS)})
+        frame = table.frame()
+        frame.step([0, -1])
+
+        def apply(k):
+            for _ in range(ROUNDS):
+                rows = frame.apply(k, np.zeros((2, HIDDEN), np.float32))
+                assert rows[0, k] == k + 1 and rows.sum() == k + 1, rows
+                kind, text = refusal(frame.apply, 100 + k, rows)
+                assert kind is steergraph.InvalidError and f" {100 + k}" in text, text
+
+        at_once([lambda k=k: apply(k) for k in range(THREADS)])
+
     def test_one_shot_calls_from_all_threads(self):
         def once(k):
             for turn in range(ROUNDS):

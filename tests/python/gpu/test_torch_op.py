@@ -116,7 +116,7 @@ class Ops(unittest.TestCase):
         rows = rows_of(4, HIDDEN, dtype=torch.bfloat16)
         arguments = (rows, None, frame.number, 0)
         torch.library.opcheck(torch.ops.steergraph.apply_, arguments)
-        torch.library.opcheck(torch.ops.steergraph.apply, arguments)
+        torch.library.opcheck(torch.ops.steergraph.apply.default, arguments)
 
     def test_refuse_gradients_in_place(self):
         _, frame = self.table(torch.float32)
@@ -126,7 +126,7 @@ class Ops(unittest.TestCase):
         self.assertEqual(text, "steering has no gradient: use torch.no_grad()")
         self.assertIs(refusal(frame.apply, 0, rows)[0], steergraph.InvalidError)
         kind, text = refusal(torch_op.apply(frame, 0, rows).sum().backward)
-        self.assertIn("no autograd formula", text)
+        self.assertEqual(text, "steering has no gradient: use torch.no_grad()")
 
     def test_refuse_other_tensors_and_closed_frames(self):
         table, frame = self.table(torch.bfloat16)

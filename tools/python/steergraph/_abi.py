@@ -350,7 +350,12 @@ def call(name, *arguments):
     error = Error()
     status = getattr(library(), name)(*arguments, ctypes.byref(error))
     if status != 0:
-        raise _errors.of_status(status, error.message.decode(errors="replace"))
+        raise failure(status, error)
+
+
+def failure(status, error):
+    """The exception for a status that is not 0, and the error that came with it."""
+    return _errors.of_status(status, error.message.decode(errors="replace"))
 
 
 def new(struct, **fields):
@@ -443,7 +448,8 @@ def _open(path):
         except OSError as error:
             refusals.append(str(error))
     raise LibraryError(
-        f"libsteergraph cannot be loaded: {refusals[0]}; install it, or name it: "
+        f"libsteergraph cannot be loaded: {refusals[0]}; install it, have its folder in "
+        "LD_LIBRARY_PATH when Python starts, or name it: "
         "steergraph.load('/path/to/libsteergraph.so')"
     )
 

@@ -85,6 +85,10 @@ class Handle:
         return self.pointer
 
     def __exit__(self, *_):
+        with _lock:
+            if self._users > 1:
+                self._users -= 1
+                return
         try:
             self._drop()
         except _errors.SteergraphError:

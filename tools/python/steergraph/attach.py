@@ -4,6 +4,7 @@ The hook is one op (torch_op.py), so it works under torch.compile and inside tor
 does no step: the host calls frame.step before each forward, with one entry per row of
 [batch, sequence] in that order.
 """
+import functools
 import operator
 
 from . import _errors, torch_op
@@ -32,13 +33,16 @@ class Attachment:
         self.detach()
 
 
-def attach(model, frame, layers=None, *, in_place=True):
+def attach(model, frame, layers=None, *, in_place=True, probes=None):
     """Steer the outputs of layers of `model` through `frame`; returns an Attachment.
 
     model     a model of transformers, or a sequence of modules
     layers    which: {index in the model: layer of the table}, or indices that both share. None:
               all, where the table declares as many. A stage of a pipeline names its own.
     in_place  False: each hook hands on a new tensor
+    probes    for tables that declare some: float32 [layers of the table, rows, probes] on the
+              engine's device, rows as many as the largest forward has. A hook writes what ops such
+              as `probe` give out at its layer, in the rows of the forward; other cells stay
 
     A layer returns a tensor, or a tuple that begins with it. For a table of the state
     "hidden+residual" it returns a tuple that begins with (hidden, residual): ops see the sum, and
@@ -59,10 +63,12 @@ def attach(model, frame, layers=None, *, in_place=True):
             raise _errors.InvalidError(f"layer {at} is not one of the model's {len(modules)}")
         if not 0 <= layer < table.layers:
             raise _errors.InvalidError(f"layer {layer} is not one of the table's {table.layers}")
+    _check_probes(table, probes)
     make = _pair_hook if table.state == "hidden+residual" else _hook
     hooks = []
     for at, layer in pairs:
-        hooks.append(modules[at].register_forward_hook(make(frame, layer, in_place)))
+        act = _act_of(frame, layer, in_place, probes)
+        hooks.append(modules[at].register_forward_hook(make(layer, act)))
     return Attachment(frame, hooks)
 
 
@@ -80,26 +86,50 @@ def _layers_of(model):
         ) from None
 
 
-def _hook(frame, layer, in_place):
-    act = torch_op.apply_ if in_place else torch_op.apply
+def _check_probes(table, probes):
+    """Refuse here what would be refused in the middle of a forward."""
+    wanted = f"float32 [{table.layers}, rows, {table.probes}]"
+    if probes is None and table.probes > 0:
+        raise _errors.InvalidError(f"the table declares {table.probes} probes; give {wanted}")
+    if probes is None:
+        return
+    if table.probes == 0:
+        raise _errors.InvalidError(
+            "probes is given, but the table declares none; set probes when it is created"
+        )
+    shape = tuple(probes.shape)
+    if len(shape) != 3 or (shape[0], shape[2]) != (table.layers, table.probes):
+        raise _errors.InvalidError(f"probes has shape {shape}; give {wanted}")
 
+
+def _act_of(frame, layer, in_place, probes):
+    """The op of a layer, as a function of (hidden, residual)."""
+    act = functools.partial(torch_op.apply_ if in_place else torch_op.apply, frame, layer)
+    if probes is None:
+        return act
+
+    def with_probes(hidden, residual=None):
+        return act(hidden, residual, torch_op.cells_of(probes[layer], hidden))
+
+    return with_probes
+
+
+def _hook(layer, act):
     def steer(module, arguments, output):
         if isinstance(output, tuple):
-            return (act(frame, layer, output[0]), *output[1:])
-        return act(frame, layer, output)
+            return (act(output[0]), *output[1:])
+        return act(output)
 
     return steer
 
 
-def _pair_hook(frame, layer, in_place):
-    act = torch_op.apply_ if in_place else torch_op.apply
-
+def _pair_hook(layer, act):
     def steer(module, arguments, output):
         if not isinstance(output, tuple) or len(output) < 2:
             raise _errors.InvalidError(
                 f"layer {layer} returns {type(output).__name__}; the table's state is "
                 "hidden+residual, which takes (hidden, residual)"
             )
-        return (act(frame, layer, output[0], output[1]), *output[1:])
+        return (act(output[0], output[1]), *output[1:])
 
     return steer

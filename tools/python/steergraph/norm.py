@@ -8,12 +8,24 @@ import ctypes
 import torch
 
 from . import _errors
-from .torch_op import add_rmsnorm_
+from .torch_op import add_rmsnorm_, cells_of
 
 
 def _check_table(frame):
     if frame.steering.epilogue != "add_rmsnorm":
         raise _errors.InvalidError("a norm needs a table with epilogue 'add_rmsnorm'")
+
+
+def _check_probes(table, probes):
+    if (probes is None) != (table.probes == 0):
+        raise _errors.InvalidError(
+            f"the table declares {table.probes} probes, probes is "
+            f"{'None' if probes is None else 'given'}"
+        )
+    if probes is not None and (probes.dim() != 2 or probes.shape[1] != table.probes):
+        raise _errors.InvalidError(
+            f"probes has shape {tuple(probes.shape)}; give float32 [rows, {table.probes}]"
+        )
 
 
 class SteeredRMSNorm(torch.nn.Module):
@@ -22,11 +34,16 @@ class SteeredRMSNorm(torch.nn.Module):
     norm(hidden, residual) -> (normed, residual), both in place, as serving engines call it.
     norm(hidden) -> normed, as models of transformers call it: `hidden`, which the model goes on to
     add to, becomes the steered state. Rows past the frame's step are zeros in `normed`.
+
+    probes: for tables that declare some, float32 [rows, probes] on the engine's device, rows as
+    many as the largest forward has; what ops such as `probe` give out at the layer is written there.
+    Set the attribute `probes` to have the next forwards write elsewhere.
     """
 
-    def __init__(self, weight, frame, layer):
+    def __init__(self, weight, frame, layer, probes=None):
         super().__init__()
         _check_table(frame)
+        _check_probes(frame.steering, probes)
         if tuple(weight.shape) != (frame.steering.hidden_size,):
             raise _errors.InvalidError(
                 f"the norm's weight has shape {tuple(weight.shape)}, the table's hidden_size is "
@@ -35,9 +52,10 @@ class SteeredRMSNorm(torch.nn.Module):
         self.weight = weight
         self.frame = frame
         self.layer = layer
+        self.probes = probes
 
     @classmethod
-    def from_module(cls, norm, frame, layer):
+    def from_module(cls, norm, frame, layer, probes=None):
         """Take over the weight of a norm whose epsilon is the table's."""
         _check_table(frame)
         epsilon = next(
@@ -49,14 +67,15 @@ class SteeredRMSNorm(torch.nn.Module):
             raise _errors.InvalidError(
                 f"the norm's epsilon is {epsilon}, the table's is {declared}"
             )
-        return cls(norm.weight, frame, layer)
+        return cls(norm.weight, frame, layer, probes)
 
     def forward(self, hidden, residual=None):
         weight = self.weight.detach()
+        cells = None if self.probes is None else cells_of(self.probes, hidden)
         if residual is not None:
-            return add_rmsnorm_(self.frame, self.layer, hidden, residual, weight)
+            return add_rmsnorm_(self.frame, self.layer, hidden, residual, weight, cells)
         normed = torch.zeros_like(hidden)
-        add_rmsnorm_(self.frame, self.layer, normed, hidden, weight)
+        add_rmsnorm_(self.frame, self.layer, normed, hidden, weight, cells)
         return normed
 
     def extra_repr(self):

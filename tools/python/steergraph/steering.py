@@ -9,13 +9,15 @@ import weakref
 from typing import NamedTuple, Optional
 
 from . import _abi, _errors, _locks, chains, tensors
+from ._apply import Applier, Layouts, describe, slot_of
 from ._handle import Handle, Held, close_busy
 
 UNSTEERED = _abi.ROW_UNSTEERED
 PADDING = _abi.ROW_PADDING
 
-# Frames by number, for ops of torch, which take no objects.
-frames = weakref.WeakValueDictionary()
+# References to frames by number, for ops of torch, which take no objects. A dict of its own: a
+# WeakValueDictionary takes its time in every apply.
+_frames = {}
 _next_frame = iter(range(1, 2**62)).__next__
 
 
@@ -114,6 +116,7 @@ class Steering(Held):
         self.probes = _abi.uint32(probes, "probes")
         self.epilogue = epilogue
         self.epsilon = epsilon
+        self.layouts = Layouts(self.dtype, self.hidden_size, self.probes, engine.device)
         desc = _abi.new(
             _abi.SteerDesc,
             hidden_size=self.hidden_size,
@@ -176,7 +179,7 @@ class Steering(Held):
                 _abi.call(
                     "stg_steer_slot_set_windowed",
                     address,
-                    _slot(slot),
+                    slot_of(slot),
                     built.array,
                     built.count,
                     where,
@@ -188,7 +191,7 @@ class Steering(Held):
         A frame holds what its last step named: that is free once the frame has stepped again.
         """
         with self.handle as address:
-            _abi.call("stg_steer_slot_clear", address, _slot(slot))
+            _abi.call("stg_steer_slot_clear", address, slot_of(slot))
 
     def set_params(self, slot, layer, op_index, params):
         """Change parameters of one op of a slot, given in the op's order; None keeps a value."""
@@ -196,7 +199,7 @@ class Steering(Held):
             params = list(params)
         values, given = chains.params_of(self.engine, str(op_index), params)
         array = (ctypes.c_float * _abi.MAX_CALL_PARAMS)(*values)
-        slot, layer = _slot(slot), _slot(layer)
+        slot, layer = slot_of(slot), slot_of(layer)
         op_index = _abi.uint32(op_index, "op_index")
         with self.handle as address:
             _abi.call(
@@ -207,14 +210,14 @@ class Steering(Held):
         """16 bytes that say what the slot does: part of the key of a host's prefix cache."""
         digest = (ctypes.c_ubyte * 16)()
         with self.handle as address:
-            _abi.call("stg_steer_digest", address, _slot(slot), digest)
+            _abi.call("stg_steer_digest", address, slot_of(slot), digest)
         return bytes(digest)
 
     def counters(self, slot, layer, stream=None):
         """SlotCounters, by all that the stream has done: waits for it. For tables with counters."""
         counters = _abi.new(_abi.SlotCounters)
         where = tensors.stream_of(self.engine.device, stream)
-        slot, layer = _slot(slot), _slot(layer)
+        slot, layer = slot_of(slot), slot_of(layer)
         with self.handle as address:
             _abi.call("stg_steer_counters", address, slot, layer, where, ctypes.byref(counters))
         return SlotCounters(counters.rows_touched, counters.rows_changed, counters.max_update)
@@ -241,7 +244,7 @@ class Steering(Held):
         Rows of requests lie one after the other; rows past their sum are padding. Returns what was
         written: `out`, or `hidden`. Tensors are as those of Frame.apply.
         """
-        rows, apply = self.describe(layer, hidden, residual, out, weight, probes)
+        rows, members = describe(self, layer, hidden, residual, out, weight, probes)
         lengths, count = _abi.int64_array(lengths, "a length")
         ops_of = [() if ops is None else ops for ops in chains_of_requests]
         if len(ops_of) != count:
@@ -251,7 +254,7 @@ class Steering(Held):
                 built.add(layer, ops)
             once = _abi.new(
                 _abi.Once,
-                apply=apply,
+                apply=_abi.Apply(ctypes.sizeof(_abi.Apply), *members),
                 rows=rows,
                 n_requests=count,
                 lengths=lengths,
@@ -269,63 +272,6 @@ class Steering(Held):
         with self.handle as address:
             _abi.call("stg_device_status", address, where, ctypes.byref(report))
         return DeviceReport(report.bad_slot_rows, report.bad_slot, report.non_finite_rows)
-
-    def describe(self, layer, hidden, residual, out, weight, probes):
-        """(rows, stg_apply) of tensors that have been checked. Addresses only: the caller keeps
-        the tensors."""
-        own = {"dtype": self.dtype, "width": self.hidden_size, "device": self.engine.device}
-        first = tensors.rows_of(hidden, "hidden")
-        tensors.check(first, "hidden", **own)
-        apply = _abi.new(
-            _abi.Apply, layer=_slot(layer), hidden=first.pointer, row_stride=first.row_stride
-        )
-        if out is None:
-            tensors.check_written(first, "hidden")
-        for what, tensor in (("out", out), ("residual", residual)):
-            if tensor is None:
-                continue
-            other = tensors.rows_of(tensor, what)
-            tensors.check(other, what, **own)
-            if other.rows != first.rows:
-                raise _errors.InvalidError(
-                    f"{what} has {other.rows} rows, hidden has {first.rows}"
-                )
-            if other.row_stride != first.row_stride and first.rows > 1:
-                raise _errors.InvalidError(
-                    f"rows of {what} are {other.row_stride} elements apart, those of hidden "
-                    f"{first.row_stride}"
-                )
-            if what == "out" or self.epilogue:
-                tensors.check_written(other, what)
-            setattr(apply, what, other.pointer)
-        if weight is not None:
-            row = tensors.rows_of(weight, "weight")
-            tensors.check(row, "weight", **own)
-            if row.rows != 1:
-                raise _errors.InvalidError(f"weight has {row.rows} rows; give one")
-            apply.weight = row.pointer
-        if probes is not None:
-            cells = self._cells_of(probes, first.rows)
-            apply.probes, apply.probe_stride = cells.pointer, cells.row_stride
-        return first.rows, apply
-
-    def _cells_of(self, probes, rows):
-        if self.probes == 0:
-            raise _errors.InvalidError(
-                "probes is given, but the table declares none; set probes when it is created"
-            )
-        cells = tensors.rows_of(probes, "probes")
-        if (cells.dtype, cells.rows, cells.width) != ("f32", rows, self.probes):
-            raise _errors.InvalidError(
-                f"probes is {cells.dtype} [{cells.rows}, {cells.width}], the apply takes f32 "
-                f"[{rows}, {self.probes}]"
-            )
-        if cells.device != self.engine.device:
-            raise _errors.InvalidError(
-                f"probes is on {cells.device}, the engine runs on {self.engine.device}"
-            )
-        tensors.check_written(cells, "probes")
-        return cells
 
     def __repr__(self):
         state = "closed" if self.closed else self.state
@@ -371,8 +317,10 @@ class Frame(Held):
         self.steering = steering
         self.rows = 0  # of the last step
         self.number = _next_frame()
+        self._apply = Applier()
         _locks.own(self, "_lock", threading.Lock)
-        frames[self.number] = self
+        number = self.number
+        _frames[number] = weakref.ref(self, lambda _: _frames.pop(number, None))
 
     def close(self):
         """Close the frame; waits for the stream of its last step. A second time does nothing."""
@@ -451,14 +399,15 @@ class Frame(Held):
         probes, what ops such as `probe` give out is written to `probes`, float32 [rows, probes of
         the table], and its other cells stay.
         """
-        rows, apply = self.steering.describe(layer, hidden, residual, out, weight, probes)
-        stream = tensors.stream_of(self.steering.engine.device, stream)
+        table = self.steering
+        rows, members = describe(table, layer, hidden, residual, out, weight, probes)
+        stream = tensors.stream_of(table.engine.device, stream)
         with self.handle as address, self._lock:
             if rows < self.rows:
                 raise _errors.InvalidError(
                     f"hidden has {rows} rows, the frame's step has {self.rows}"
                 )
-            _abi.call("stg_steer_apply", address, ctypes.byref(apply), stream)
+            self._apply(address, members, stream)
         return hidden if out is None else out
 
     def plan(self):
@@ -476,12 +425,8 @@ class Frame(Held):
 
 def frame_of(number):
     """The frame of a number, as ops of torch name it."""
-    frame = frames.get(number)
+    reference = _frames.get(number)
+    frame = None if reference is None else reference()
     if frame is None:
         raise _errors.ClosedError(f"there is no frame {number}: it has been collected")
     return frame
-
-
-def _slot(number):
-    """A slot or a layer, as C takes it: one that does not fit is in no table either."""
-    return _abi.integer(number, "a slot or layer", 0, 2**32 - 1, _errors.CapacityError)

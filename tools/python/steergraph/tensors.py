@@ -7,7 +7,7 @@ import ctypes
 import functools
 import operator
 import sys
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from . import _abi, _errors
 
@@ -26,8 +26,6 @@ class Rows(NamedTuple):
     width: int
     row_stride: int
     device: str  # "cpu", "cuda:0"
-    writable: bool
-    tensor: Any  # keeps the memory alive
 
 
 def is_torch(tensor):
@@ -43,9 +41,9 @@ def is_numpy(tensor):
 def rows_of(tensor, what):
     """Any tensor of one dimension or more as rows; leading dimensions must be one run of rows."""
     if is_torch(tensor):
-        pointer, dtype, strides, device, writable = _of_torch(tensor, what)
+        pointer, dtype, strides, device = _of_torch(tensor, what)
     elif is_numpy(tensor):
-        pointer, dtype, strides, device, writable = _of_numpy(tensor, what)
+        pointer, dtype, strides, device = _of_numpy(tensor, what)
     else:
         raise TypeError(f"{what} is {type(tensor).__name__}, not {_WANTED}")
     shape = tuple(tensor.shape)
@@ -53,13 +51,13 @@ def rows_of(tensor, what):
         raise _errors.InvalidError(f"{what} has no dimension; give [rows, hidden_size]")
     width = shape[-1]
     if 0 in shape[:-1]:
-        return Rows(pointer, dtype, 0, width, width, device, writable, tensor)
+        return Rows(pointer, dtype, 0, width, width, device)
     if width > 1 and strides[-1] != 1:
         raise _errors.InvalidError(
             f"{what} is not contiguous: elements of a row are {strides[-1]} apart"
         )
     rows, row_stride = _run_of_rows(shape, strides, what)
-    return Rows(pointer, dtype, rows, width, row_stride, device, writable, tensor)
+    return Rows(pointer, dtype, rows, width, row_stride, device)
 
 
 def _run_of_rows(shape, strides, what):
@@ -97,7 +95,7 @@ def _of_torch(tensor, what):
         raise _errors.InvalidError(
             f"{what} is on {tensor.device}; give memory of the CPU or of CUDA"
         )
-    return tensor.data_ptr(), dtype, tensor.stride(), device, True
+    return tensor.data_ptr(), dtype, tensor.stride(), device
 
 
 @functools.lru_cache(maxsize=64)
@@ -119,7 +117,7 @@ def _of_numpy(tensor, what):
     if any(stride % tensor.itemsize for stride in strides):
         raise _errors.InvalidError(f"{what}: strides {strides} are no multiples of an element")
     strides = tuple(stride // tensor.itemsize for stride in strides)
-    return tensor.ctypes.data, dtype, strides, "cpu", tensor.flags.writeable
+    return tensor.ctypes.data, dtype, strides, "cpu"
 
 
 def check(rows, what, *, dtype, width, device):
@@ -134,17 +132,32 @@ def check(rows, what, *, dtype, width, device):
         raise _errors.InvalidError(f"{what} is on {rows.device}, the engine runs on {device}")
 
 
-def check_written(rows, what):
-    """Refuse what may not be written, or what autograd would not see written."""
-    if not rows.writable:
-        raise _errors.InvalidError(f"{what} is read-only")
-    if is_torch(rows.tensor):
-        import torch
-
-        if rows.tensor.requires_grad and torch.is_grad_enabled():
+def check_written(tensor, what):
+    """Refuse what may not be written, or what autograd would not see written. One that rows_of took."""
+    if is_torch(tensor):
+        if tensor.requires_grad and sys.modules["torch"].is_grad_enabled():
             raise _errors.InvalidError(
                 f"{what} requires grad, and steering has none: use torch.no_grad()"
             )
+    elif not tensor.flags.writeable:
+        raise _errors.InvalidError(f"{what} is read-only")
+
+
+def look(tensor):
+    """(layout, address, whether it may be written) without a check: None three times for what
+    rows_of and check_written have to be asked about each time.
+
+    A layout is a key for all that rows_of finds but the address.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(tensor, torch.Tensor):
+        if tensor.layout is torch.strided and not tensor.is_neg():
+            layout = tensor.shape, tensor.stride(), tensor.dtype, tensor.device
+            return layout, tensor.data_ptr(), not tensor.requires_grad
+    elif is_numpy(tensor):
+        layout = tensor.shape, tensor.strides, tensor.dtype
+        return layout, tensor.ctypes.data, tensor.flags.writeable
+    return None, None, None
 
 
 def vector_of(data, dtype=None):
@@ -215,6 +228,17 @@ def stream_of(device, stream):
         torch = sys.modules.get("torch")
         if torch is None:
             return None
+        # The address alone: torch's object takes as long as an apply. torch does not document this
+        # name; the code that torch.compile generates calls it. If it goes, the object does.
+        raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+        if raw is not None:
+            return raw(_index_of(device))
         stream = torch.cuda.current_stream(torch.device(device))
     stream = getattr(stream, "cuda_stream", stream)
     return _abi.uint64(stream, "stream") if isinstance(stream, int) else stream
+
+
+@functools.lru_cache(maxsize=64)
+def _index_of(device):
+    """7 of "cuda:7"."""
+    return int(device.partition(":")[2] or 0)

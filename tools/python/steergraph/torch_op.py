@@ -1,36 +1,61 @@
 """Applies as ops of torch, so that compiled and captured models keep their graphs.
 
-    torch.ops.steergraph.apply_(hidden, residual, frame, layer)          in place
-    torch.ops.steergraph.apply(hidden, residual, frame, layer) -> Tensor out of place
-    torch.ops.steergraph.add_rmsnorm_(hidden, residual, weight, frame, layer)
+    torch.ops.steergraph.apply_(hidden, residual, frame, layer, probes)          in place
+    torch.ops.steergraph.apply(hidden, residual, frame, layer) -> Tensor         out of place
+    torch.ops.steergraph.apply.probes(hidden, residual, frame, layer, probes) -> Tensor
+    torch.ops.steergraph.add_rmsnorm_(hidden, residual, weight, frame, layer, probes)
 
 An op takes no objects, so `frame` is Frame.number; the functions below take the Frame. An op reads
 what the frame's last step says when it runs: in a CUDA graph, when it is replayed. It has no
 gradient. torch sees no frame: a step is never part of a compiled function.
+
+The schemas say what is written, and the one kernel of each op counts it as written. The decorator
+torch.library.custom_op would say the same, at five times the cost of a call.
 """
 from typing import Optional
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import increment_version
 
 from . import _errors
 from .steering import Frame, frame_of
 
-
-@torch.library.custom_op("steergraph::apply_", mutates_args=("hidden",))
-def _apply_(hidden: Tensor, residual: Optional[Tensor], frame: int, layer: int) -> None:
-    frame_of(frame).apply(layer, hidden, residual=residual)
-
-
-@_apply_.register_fake
-def _(hidden, residual, frame, layer):
-    return None
+# Compiled code hands on rows as far apart as the model made them.
+_TAGS = (
+    torch.Tag.pt2_compliant_tag,
+    getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order),
+)
+_NO_GRADIENT = "steering has no gradient: use torch.no_grad()"
 
 
-@torch.library.custom_op("steergraph::apply", mutates_args=())
-def _apply(hidden: Tensor, residual: Optional[Tensor], frame: int, layer: int) -> Tensor:
+def _wants_grad(*tensors: Optional[Tensor]) -> bool:
+    if torch.is_grad_enabled():
+        for tensor in tensors:
+            if tensor is not None and tensor.requires_grad:
+                return True
+    return False
+
+
+def _refuse_grad(*tensors: Optional[Tensor]) -> None:
+    """torch would let gradients pass an op in place as if it did nothing."""
+    if _wants_grad(*tensors):
+        raise _errors.InvalidError(_NO_GRADIENT)
+
+
+def _apply_(hidden, residual, frame, layer, probes=None):
+    frame_of(frame).apply(layer, hidden, residual=residual, probes=probes)
+    increment_version(hidden)
+    if probes is not None:
+        increment_version(probes)
+
+
+def _apply(hidden, residual, frame, layer, probes=None):
+    _refuse_grad(hidden, residual)
     out = hidden.new_empty_strided(hidden.size(), hidden.stride())
-    frame_of(frame).apply(layer, hidden, residual=residual, out=out)
+    frame_of(frame).apply(layer, hidden, residual=residual, out=out, probes=probes)
+    if probes is not None:
+        increment_version(probes)
     if hidden.is_cuda:
         # memory of other streams is not given away before this stream has read it
         stream = torch.cuda.current_stream(hidden.device)
@@ -40,47 +65,140 @@ def _apply(hidden: Tensor, residual: Optional[Tensor], frame: int, layer: int) -
     return out
 
 
-@_apply.register_fake
-def _(hidden, residual, frame, layer):
+def _add_rmsnorm_(hidden, residual, weight, frame, layer, probes=None):
+    frame_of(frame).apply(layer, hidden, residual=residual, weight=weight, probes=probes)
+    increment_version(hidden)
+    increment_version(residual)
+    if probes is not None:
+        increment_version(probes)
+
+
+# What tensors that hold nothing get, as compilers trace with them.
+
+
+def _fake_apply_(hidden, residual, frame, layer, probes=None):
+    _refuse_grad(hidden, residual, probes)
+
+
+def _fake_apply(hidden, residual, frame, layer, probes=None):
+    _refuse_grad(hidden, residual, probes)
     return hidden.new_empty_strided(hidden.size(), hidden.stride())
 
 
-@torch.library.custom_op("steergraph::add_rmsnorm_", mutates_args=("hidden", "residual"))
-def _add_rmsnorm_(
-    hidden: Tensor, residual: Tensor, weight: Tensor, frame: int, layer: int
-) -> None:
-    frame_of(frame).apply(layer, hidden, residual=residual, weight=weight)
+def _fake_add_rmsnorm_(hidden, residual, weight, frame, layer, probes=None):
+    _refuse_grad(hidden, residual, probes)
 
 
-@_add_rmsnorm_.register_fake
-def _(hidden, residual, weight, frame, layer):
-    return None
+_OPS = (
+    (
+        "apply_",
+        "(Tensor(a!) hidden, Tensor? residual, SymInt frame, SymInt layer, "
+        "Tensor(b!)? probes=None) -> ()",
+        _apply_,
+        _fake_apply_,
+    ),
+    # Two, as compilers take no tensor that is written or None beside one that is returned.
+    (
+        "apply",
+        "(Tensor hidden, Tensor? residual, SymInt frame, SymInt layer) -> Tensor",
+        _apply,
+        _fake_apply,
+    ),
+    (
+        "apply.probes",
+        "(Tensor hidden, Tensor? residual, SymInt frame, SymInt layer, Tensor(a!) probes) -> Tensor",
+        _apply,
+        _fake_apply,
+    ),
+    (
+        "add_rmsnorm_",
+        "(Tensor(a!) hidden, Tensor(b!) residual, Tensor weight, SymInt frame, SymInt layer, "
+        "Tensor(c!)? probes=None) -> ()",
+        _add_rmsnorm_,
+        _fake_add_rmsnorm_,
+    ),
+)
+_library = torch.library.Library("steergraph", "FRAGMENT")
+for _name, _schema, _kernel, _fake in _OPS:
+    _library.define(_name + _schema, tags=_TAGS)
+    _library.impl(_name, _kernel, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"steergraph::{_name}", _fake, lib=_library)
+
+_op_apply_ = torch.ops.steergraph.apply_.default
+_op_apply = torch.ops.steergraph.apply.default
+_op_apply_probes = torch.ops.steergraph.apply.probes
+_op_add_rmsnorm_ = torch.ops.steergraph.add_rmsnorm_.default
 
 
-def _refuse_grad(written: Tensor) -> None:
-    """torch would let gradients pass an op in place as if it did nothing."""
-    if torch.is_grad_enabled() and written.requires_grad:
-        raise _errors.InvalidError("steering has no gradient: use torch.no_grad()")
+def _out_of_place(hidden, residual, frame, layer, probes):
+    if probes is None:
+        return _op_apply(hidden, residual, frame, layer)
+    return _op_apply_probes(hidden, residual, frame, layer, probes)
 
 
-def apply_(frame: Frame, layer: int, hidden: Tensor, residual: Optional[Tensor] = None) -> Tensor:
-    """Steer in place; returns `hidden`."""
-    _refuse_grad(hidden)
-    torch.ops.steergraph.apply_(hidden, residual, frame.number, layer)
+class _Forward(torch.autograd.Function):
+    """Out of place for tensors that ask for a gradient: refuses when one is asked for."""
+
+    @staticmethod
+    def forward(ctx, hidden, residual, frame, layer, probes):
+        return _out_of_place(hidden, residual, frame, layer, probes)
+
+    @staticmethod
+    def backward(ctx, *_):
+        raise _errors.InvalidError(_NO_GRADIENT)
+
+
+def cells_of(probes: Tensor, hidden: Tensor) -> Tensor:
+    """The first cells of [rows, probes]: as many rows as `hidden` has."""
+    rows = hidden.numel() // hidden.shape[-1]
+    if rows > probes.shape[0]:
+        raise _errors.InvalidError(f"hidden has {rows} rows, probes has {probes.shape[0]}")
+    return probes[:rows]
+
+
+def apply_(
+    frame: Frame,
+    layer: int,
+    hidden: Tensor,
+    residual: Optional[Tensor] = None,
+    probes: Optional[Tensor] = None,
+) -> Tensor:
+    """Steer in place; returns `hidden`.
+
+    probes: for tables that declare some, float32 [rows of hidden, probes of the table]; what ops
+    such as `probe` give out is written there.
+    """
+    _refuse_grad(hidden, probes)
+    _op_apply_(hidden, residual, frame.number, layer, probes)
     return hidden
 
 
-def apply(frame: Frame, layer: int, hidden: Tensor, residual: Optional[Tensor] = None) -> Tensor:
+def apply(
+    frame: Frame,
+    layer: int,
+    hidden: Tensor,
+    residual: Optional[Tensor] = None,
+    probes: Optional[Tensor] = None,
+) -> Tensor:
     """Steer into a new tensor. Its rows of padding, and past the last step, hold anything."""
-    return torch.ops.steergraph.apply(hidden, residual, frame.number, layer)
+    _refuse_grad(probes)
+    if _wants_grad(hidden, residual):
+        return _Forward.apply(hidden, residual, frame.number, layer, probes)
+    return _out_of_place(hidden, residual, frame.number, layer, probes)
 
 
-def add_rmsnorm_(frame: Frame, layer: int, hidden: Tensor, residual: Tensor, weight: Tensor):
+def add_rmsnorm_(
+    frame: Frame,
+    layer: int,
+    hidden: Tensor,
+    residual: Tensor,
+    weight: Tensor,
+    probes: Optional[Tensor] = None,
+):
     """Add, steer and norm in place: residual becomes the steered sum, hidden its norm.
 
     The frame's table has the epilogue "add_rmsnorm". Returns (hidden, residual).
     """
-    _refuse_grad(hidden)
-    _refuse_grad(residual)
-    torch.ops.steergraph.add_rmsnorm_(hidden, residual, weight, frame.number, layer)
+    _refuse_grad(hidden, residual, probes)
+    _op_add_rmsnorm_(hidden, residual, weight, frame.number, layer, probes)
     return hidden, residual
