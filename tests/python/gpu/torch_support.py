@@ -36,7 +36,8 @@ SMALLEST = {torch.bfloat16: 2.0**-133, torch.float16: 2.0**-24, torch.float32: 2
 
 
 def engine():
-    return steergraph.Engine("cpu" if ON_CPU else "cuda", 0)
+    # captures need both tiles at once
+    return steergraph.Engine("cpu" if ON_CPU else "cuda", 0, compile="block")
 
 
 def unit_vectors(count, hidden, dtype, seed=3):
