@@ -199,6 +199,10 @@ stg_status stg_kernel_start(struct stg_kernel *kernel, stg_error *reterr) {
              : status;
 }
 
+/* What a table begins with. Either tile serves any rows; this one takes less time to compile, and
+ * is what a host captures as it starts. */
+#define FIRST_TILE STG_TILE_DECODE
+
 /* The first kernel of a tier is alone on the compiler, and waited for. */
 static stg_status compile_first(struct stg_kernel *kernel, stg_error *reterr) {
   stg_status status = stg_kernel_start(kernel, reterr);
@@ -230,7 +234,7 @@ static stg_status bring_in_background(struct stg_kernel_set *set, stg_error *ret
   }
   if (stg_kernels_of_tile(set, STG_TILE_DECODE) == NULL &&
       stg_kernels_of_tile(set, STG_TILE_PREFILL) == NULL) {
-    status = compile_first(&general[STG_TILE_PREFILL], reterr);
+    status = compile_first(&general[FIRST_TILE], reterr);
     if (status != STG_OK) {
       return status;
     }

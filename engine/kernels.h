@@ -77,7 +77,7 @@ void stg_kernel_table_finish(struct stg_kernel_table *table);
  * The set of a declaration, with one more owner, and what the engine's compile mode promises of it:
  *   block       both declared kernels are there, compiled if need be, side by side
  *   background  those that a cache has; where it has none, one general kernel, compiled by a thread
- *               of the engine and waited for: that of the prefill tile, which serves any rows. All
+ *               of the engine and waited for: that of the decode tile, which serves any rows. All
  *               others are on their way then
  *   never       those that a cache has, else, without user ops, general ones that a cache has
  * STG_E_NOT_WARM, STG_E_COMPILE, STG_E_CUDA, ... Any thread.

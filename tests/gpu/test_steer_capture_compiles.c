@@ -4,7 +4,6 @@
  */
 #include <pthread.h>
 #include <stdatomic.h>
-#include <time.h>
 
 #include "runtime/clock.h"
 #include "tests/gpu/gpu_test.h"
@@ -85,16 +84,6 @@ static struct steer_batch *batch_on(struct steer_bed *bed, stg_stream stream) {
   return batch;
 }
 
-/* Until the decode tile is there, which captures keep. */
-static void wait_for_rest(const stg_engine *engine) {
-  const struct timespec pause = {.tv_nsec = 1000000};
-  stg_stats stats = steer_engine_stats(engine);
-  while (stats.compiles_queued + stats.compiles_running > 0) {
-    nanosleep(&pause, NULL);
-    stats = steer_engine_stats(engine);
-  }
-}
-
 static struct stg_graph *captured(struct stg_device *device, struct steer_batch *batch) {
   struct stg_graph *graph = NULL;
   size_t nodes = 99;
@@ -132,7 +121,6 @@ static void captures_stay_valid_while_fifty_signatures_compile(void **state) {
   struct steer_bed *bed = steer_bed_on(env, engine, &all);
   check_ok(stg_stream_create(device, &stream, &error), &error);
   struct steer_batch *batch = batch_on(bed, stream);
-  wait_for_rest(engine);
   struct stg_graph *first = captured(device, batch);
   maker = (struct maker){.engine = engine, .wanted = env->quick ? 4 : TABLES};
   maker.error = (stg_error)STG_ERROR_INIT;

@@ -86,8 +86,8 @@ STG_API STG_NODISCARD stg_status stg_steer_bytes(stg_engine *engine, const stg_s
 /**
  * Allocate all tables and see to the kernels (decode and prefill tile) of the declared ops, as
  * stg_options.compile says: waits for compiles, up to some hundred milliseconds, when no cache has
- * what must be there at once. In background mode that is one kernel, of the prefill tile, which
- * steps of any rows can do with; the decode tile follows. Tables that declare the same share
+ * what must be there at once. In background mode that is one kernel, of the decode tile, which
+ * steps of any rows can do with; the prefill tile follows. Tables that declare the same share
  * kernels. The compile of a user op begins here, when a table first declares it.
  * @return STG_E_INVALID names the field and the value; STG_E_NOT_WARM with compile=never;
  * STG_E_COMPILE; STG_E_NO_DEVICE without an NVRTC to compile with; STG_E_NO_MEMORY, STG_E_CUDA,
@@ -283,8 +283,8 @@ typedef struct stg_apply {
  * this one writes, or writes what it reads.
  * @return STG_E_INVALID for a layer, stride, pointer or overlap that cannot be, with the values,
  * and before the first step; STG_E_NOT_WARM in a capture while the kernel that its graph is to keep
- * is being compiled: in background mode that of the decode tile, which buckets of up to 256 rows
- * take, or of a declared user op; STG_E_COMPILE where it was refused, both naming it. It is there
+ * is being compiled: in background mode that of the prefill tile, which buckets of more than 256
+ * rows take, or of a declared user op; STG_E_COMPILE where it was refused, both naming it. It is there
  * when stg_stats counts no compile as queued or running; no other step is needed, but one that found
  * the queue full is asked for again by a step. STG_E_NOT_WARM also while 256 graphs live
  * that were captured since the table's last step, each counted for every frame that it uses.

@@ -97,7 +97,7 @@ class Ours:
     """Hooks of the package behind every layer; chains at the first `steered`."""
 
     def __init__(self, llama, vectors, steered, steergraph, attach):
-        self.engine = steergraph.Engine("cuda", 0, compile="block")  # captures need both tiles
+        self.engine = steergraph.Engine("cuda", 0)
         table = steergraph.Steering(self.engine, HIDDEN, layers=LAYERS, dtype=llama.torch.bfloat16)
         kinds = (("add", {"scale": 4.0}), ("projection_cap", {"min": -0.5, "max": 0.5}),
                  ("ablation", {"scale": 0.0}))  # fmt: skip
