@@ -88,6 +88,7 @@ static void a_declared_kernel_of_the_other_tile_serves_too(void **state) {
   stg_frame *frame = open_frame_with_add(&bed, steer);
   wait_for_swaps(&bed, 1);
   expect_served(&bed, frame, FIRST, 1);
+  host_device_wait_for_compiles(2);
   host_device_set_compiler(&(struct host_compiler){.missing = ALL, .held = SUBSET});
   while (stats_of(&bed).compiles_running > 1) {
     pause_a_bit();
