@@ -238,8 +238,8 @@ typedef struct stg_step {
  * Fill the frame: translate slots to records, resolve the plan for this signature; on cuda, send
  * what slots brought since the last step of any frame, on the engine's own stream, which `stream`
  * then waits for. Compiles nothing; a kernel that came from the background meanwhile serves from
- * now on, and until then one of the other tile or tier, with the same bits. Rows past `rows` act as padding. A
- * frame's steps and applies go on one stream, or the host orders the streams.
+ * now on, and until then one of the other tile or tier, with the same bits. Rows past `rows` act as
+ * padding. A frame's steps and applies go on one stream, or the host orders the streams.
  * @return STG_E_BAD_SLOT with the row and the value when a host row map names a slot outside the
  * table; STG_E_INVALID for positions that are missing, not declared, or on the host out of range,
  * with the row and the value; STG_E_CAPACITY for more rows than max_rows or than the largest
@@ -284,9 +284,9 @@ typedef struct stg_apply {
  * @return STG_E_INVALID for a layer, stride, pointer or overlap that cannot be, with the values,
  * and before the first step; STG_E_NOT_WARM in a capture while the kernel that its graph is to keep
  * is being compiled: in background mode that of the prefill tile, which buckets of more than 256
- * rows take, or of a declared user op; STG_E_COMPILE where it was refused, both naming it. It is there
- * when stg_stats counts no compile as queued or running; no other step is needed, but one that found
- * the queue full is asked for again by a step. STG_E_NOT_WARM also while 256 graphs live
+ * rows take, or of a declared user op; STG_E_COMPILE where it was refused. Both name it. It is there
+ * when stg_stats counts no compile as queued or running; no other step is needed then, but for one
+ * that found the queue full, which steps ask for again. STG_E_NOT_WARM also while 256 graphs live
  * that were captured since the table's last step, each counted for every frame that it uses.
  * Nothing is written then, and a capture stays valid. Does not synchronise.
  */
