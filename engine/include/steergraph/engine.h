@@ -43,9 +43,9 @@ typedef enum stg_compile_mode {
   /*
    * Threads of the engine compile, not the caller's, unless none can be started. stg_steer_create
    * waits for one general kernel, which runs all built-in ops over any rows, unless a cache has one
-   * that serves. The others, for prefill and of the declared ops, follow, and serve from a later step
-   * on, with the same bits. Until then slots with user ops are STG_E_PENDING, and a capture of more
-   * than 256 rows is STG_E_NOT_WARM.
+   * that serves. The others, for prefill and of the declared ops, follow, and serve from a later
+   * step on, with the same bits. Until then slots with user ops are STG_E_PENDING, and a capture of
+   * more than 256 rows is STG_E_NOT_WARM.
    */
   STG_COMPILE_BACKGROUND = 3
 } stg_compile_mode;

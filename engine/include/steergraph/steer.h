@@ -284,11 +284,11 @@ typedef struct stg_apply {
  * @return STG_E_INVALID for a layer, stride, pointer or overlap that cannot be, with the values,
  * and before the first step; STG_E_NOT_WARM in a capture while the kernel that its graph is to keep
  * is being compiled: in background mode that of the prefill tile, which buckets of more than 256
- * rows take, or of a declared user op; STG_E_COMPILE where it was refused. Both name it. It is there
- * when stg_stats counts no compile as queued or running; no other step is needed then, but for one
- * that found the queue full, which steps ask for again. STG_E_NOT_WARM also while 256 graphs live
- * that were captured since the table's last step, each counted for every frame that it uses.
- * Nothing is written then, and a capture stays valid. Does not synchronise.
+ * rows take, or of a declared user op; STG_E_COMPILE where it was refused. Both name it. It is
+ * there when stg_stats counts no compile as queued or running; no other step is needed then, but
+ * for one that found the queue full, which steps ask for again. STG_E_NOT_WARM also while 256
+ * graphs live that were captured since the table's last step, each counted for every frame that it
+ * uses. Nothing is written then, and a capture stays valid. Does not synchronise.
  */
 STG_API STG_NODISCARD stg_status stg_steer_apply(stg_frame *frame, const stg_apply *apply,
                                                  stg_stream stream, stg_error *reterr);
@@ -357,8 +357,8 @@ STG_API STG_NODISCARD stg_status stg_device_status(stg_steer *steer, stg_stream 
 /* The plan that serves the frame since its last step. Text is borrowed until the next step. */
 typedef struct stg_plan_info {
   size_t struct_size;
-  const char *signature; /* "steer v1 | ... | sm_90 | batch<=32 seq<=64 rows<=2048"; `tile=` says
-                            which tile serves, the shape's own or, until that is compiled, the other */
+  const char *signature; /* "steer v1 | ... | sm_90 | batch<=32 seq<=64 rows<=2048", of the tile
+                            that serves: the shape's or, until that is compiled, the other */
   char kernel_key[33];
   char graph_key[33];
   const char *source; /* "memory", "disk", "compiled", "cpu": where the kernel came from at first */
