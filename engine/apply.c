@@ -47,25 +47,30 @@ static void fill_args(const stg_frame *frame, const stg_apply *apply, int64_t st
 }
 
 /* In a capture the row bucket alone picks the tile: replays of any mixture use one kernel, which
- * runs all that was declared. */
+ * runs all that was declared. No other tile stands in: the graph would keep it. */
 static stg_status capture_kernel(const stg_frame *frame, const struct stg_kernel **ret_kernel,
                                  stg_error *reterr) {
   const struct stg_kernel_set *set = frame->steer->kernels;
   const enum stg_tile tile = stg_steer_capture_tile(frame->plan->shape.rows);
-  const struct stg_kernel *declared = &set->kernels[STG_TIER_DECLARED][tile];
+  const struct stg_kernel *awaited = stg_kernels_awaited(set, tile);
+  const bool failed = stg_kernel_state(awaited) == STG_KERNEL_FAILED;
   *ret_kernel = stg_kernels_for_capture(set, tile);
   if (*ret_kernel != NULL) {
     return STG_OK;
   }
-  if (stg_kernel_state(declared) == STG_KERNEL_FAILED) {
+  if (failed) {
     return stg_error_set(reterr, STG_E_COMPILE,
-                         "kernel '%s' could not be made, as slot_set and the log say: without it "
-                         "nothing can be captured with this table",
-                         declared->signature);
+                         "kernel '%s' could not be made, as %s: without it nothing can be "
+                         "captured in a bucket of %lld rows",
+                         awaited->signature,
+                         set->user_ops ? "slot_set and the log say" : "the log says",
+                         (long long)frame->plan->shape.rows);
   }
-  return stg_error_set(reterr, STG_E_NOT_WARM,
-                       "kernel '%s' is not there yet: capture when no slot_set is pending",
-                       declared->signature);
+  return stg_error_set(
+      reterr, STG_E_NOT_WARM, "kernel '%s' is not there yet: %s", awaited->signature,
+      set->user_ops ? "capture when no slot_set is pending"
+                    : "capture when stg_engine_stats counts no compile as queued or running, or "
+                      "create the engine with compile=block");
 }
 
 /* The host's graph keeps the frame and its table, with one pin for all layers. */

@@ -80,10 +80,12 @@ static void tell_settled(struct stg_kernel_table *table) {
 
 /* Whether general kernels serve, or are about to, where this one will. */
 static bool has_stand_in(const struct stg_kernel *kernel) {
-  const struct stg_kernel_set *set = kernel->set;
-  const ptrdiff_t tile = kernel - set->kernels[kernel->tier];
-  return kernel->tier == STG_TIER_DECLARED && !set->all_builtins &&
-         stg_kernel_state(&set->kernels[STG_TIER_GENERAL][tile]) != STG_KERNEL_ABSENT;
+  const struct stg_kernel *general = kernel->set->kernels[STG_TIER_GENERAL];
+  bool has = false;
+  for (int tile = 0; tile < STG_TILE_COUNT; tile++) {
+    has = has || stg_kernel_state(&general[tile]) != STG_KERNEL_ABSENT;
+  }
+  return kernel->tier == STG_TIER_DECLARED && !kernel->set->all_builtins && has;
 }
 
 static void done(struct stg_job *job) {
@@ -197,46 +199,56 @@ stg_status stg_kernel_start(struct stg_kernel *kernel, stg_error *reterr) {
              : status;
 }
 
-/* Let the engine's threads compile what a tier lacks; where there are none, this one. */
-static stg_status ask_for_tier(struct stg_kernel_set *set, enum stg_tier tier, bool urgent,
-                               stg_error *reterr) {
-  stg_status status = STG_OK;
-  for (int tile = 0; tile < STG_TILE_COUNT && status == STG_OK; tile++) {
-    struct stg_kernel *kernel = &set->kernels[tier][tile];
-    status =
-        urgent ? stg_kernel_start(kernel, reterr) : stg_kernel_ask(kernel, false, true, reterr);
-  }
-  return status;
+/* What a table begins with. Either tile serves any rows; this one takes less time to compile, and
+ * is what a host captures as it starts. */
+#define FIRST_TILE STG_TILE_DECODE
+
+/* The first kernel of a tier is alone on the compiler, and waited for. */
+static stg_status compile_first(struct stg_kernel *kernel, stg_error *reterr) {
+  stg_status status = stg_kernel_start(kernel, reterr);
+  return status == STG_OK ? wait_for(kernel, reterr) : status;
 }
 
-static stg_status wait_for_tier(struct stg_kernel_set *set, enum stg_tier tier, stg_error *reterr) {
-  stg_status status = STG_OK;
-  for (int tile = 0; tile < STG_TILE_COUNT && status == STG_OK; tile++) {
-    status = wait_for(&set->kernels[tier][tile], reterr);
+/* A kernel that nobody waits for, and that another stands in for. What finds no room in the queue
+ * is asked for again by a step. */
+static void let_follow(struct stg_kernel *kernel) {
+  stg_error error = STG_ERROR_INIT;
+  stg_status status = stg_kernel_ask(kernel, false, true, &error);
+  if (status == STG_E_NO_MEMORY && load(kernel, true, &error) != STG_OK) {
+    /* no thread can be started, and a capture may need it */
+    stg_log_printf(&kernel->set->engine->log, STG_LOG_WARN, "kernel '%s' could not be made: %s",
+                   kernel->signature, error.message);
   }
-  return status;
 }
 
 static stg_status bring_in_background(struct stg_kernel_set *set, stg_error *reterr) {
-  if (set->all_builtins) {
-    stg_status status = ask_for_tier(set, STG_TIER_DECLARED, true, reterr);
-    return status == STG_OK ? wait_for_tier(set, STG_TIER_DECLARED, reterr) : status;
-  }
+  struct stg_kernel *general =
+      set->kernels[set->all_builtins ? STG_TIER_DECLARED : STG_TIER_GENERAL];
   stg_error error = STG_ERROR_INIT;
-  stg_status status = load_cached(set, STG_TIER_GENERAL, &error);
+  stg_status status = STG_OK;
+  if (!set->all_builtins) {
+    status = load_cached(set, STG_TIER_GENERAL, &error);
+  }
   if (status != STG_OK && status != STG_E_NOT_WARM) {
     return stg_error_set(reterr, status, "%s", error.message);
   }
-  if (status == STG_E_NOT_WARM) {
-    status = ask_for_tier(set, STG_TIER_GENERAL, true, reterr);
+  if (stg_kernels_of_tile(set, STG_TILE_DECODE) == NULL &&
+      stg_kernels_of_tile(set, STG_TILE_PREFILL) == NULL) {
+    status = compile_first(&general[FIRST_TILE], reterr);
+    if (status != STG_OK) {
+      return status;
+    }
   }
-  if (status != STG_OK) {
-    return status;
+  for (int tile = 0; tile < STG_TILE_COUNT; tile++) {
+    if (stg_kernels_of_tile(set, (enum stg_tile)tile) == NULL) {
+      let_follow(&general[tile]);
+    }
   }
-  /* behind it; what finds no room in the queue is asked for again when it is missed */
-  stg_status asked = ask_for_tier(set, STG_TIER_DECLARED, false, NULL);
-  (void)asked;
-  return wait_for_tier(set, STG_TIER_GENERAL, reterr);
+  for (int tile = 0; tile < STG_TILE_COUNT && !set->all_builtins; tile++) {
+    stg_status asked = stg_kernel_ask(&set->kernels[STG_TIER_DECLARED][tile], false, true, NULL);
+    (void)asked; /* a full queue has room later */
+  }
+  return STG_OK;
 }
 
 /* General kernels do where the declared ones may not be compiled. */

@@ -69,6 +69,7 @@ static stg_status init_kernel(struct stg_kernel_set *set, enum stg_tier tier, en
   struct stg_kernel *kernel = &set->kernels[tier][tile];
   kernel->set = set;
   kernel->tier = tier;
+  kernel->tile = tile;
   stg_status status =
       stg_steer_kernel_init(decl, tile, engine->arch, engine->nvrtc_options, &kernel->text, reterr);
   if (status != STG_OK) {
@@ -259,23 +260,55 @@ void stg_kernels_wait_settled(struct stg_kernel_table *table, uint64_t seen, uin
   pthread_mutex_unlock(&table->lock);
 }
 
-const struct stg_kernel *stg_kernels_serving(struct stg_kernel_set *set, enum stg_tile tile) {
-  struct stg_kernel *declared = &set->kernels[STG_TIER_DECLARED][tile];
-  const enum stg_kernel_state state = stg_kernel_state(declared);
-  if (state == STG_KERNEL_ABSENT && set->engine->compile == STG_COMPILE_BACKGROUND) {
-    stg_status status = stg_kernel_ask(declared, false, false, NULL);
-    (void)status; /* the general kernel goes on serving */
+const struct stg_kernel *stg_kernels_of_tile(const struct stg_kernel_set *set, enum stg_tile tile) {
+  for (int tier = STG_TIER_COUNT - 1; tier >= 0; tier--) {
+    if (stg_kernel_state(&set->kernels[tier][tile]) == STG_KERNEL_READY) {
+      return &set->kernels[tier][tile];
+    }
   }
-  return state == STG_KERNEL_READY ? declared : &set->kernels[STG_TIER_GENERAL][tile];
+  return NULL;
+}
+
+/* What no job makes, though it would serve. Of both tiles: a capture chooses by other rules than a
+ * step. */
+static void ask_again(struct stg_kernel_set *set) {
+  for (int tile = 0; tile < STG_TILE_COUNT; tile++) {
+    struct stg_kernel *declared = &set->kernels[STG_TIER_DECLARED][tile];
+    struct stg_kernel *general = &set->kernels[STG_TIER_GENERAL][tile];
+    const enum stg_kernel_state state = stg_kernel_state(declared);
+    stg_status status = STG_OK;
+    if (state != STG_KERNEL_READY && general->signature != NULL &&
+        stg_kernel_state(general) == STG_KERNEL_ABSENT) {
+      status = stg_kernel_ask(general, false, false, NULL);
+    }
+    if (state == STG_KERNEL_ABSENT) {
+      status = stg_kernel_ask(declared, false, false, NULL);
+    }
+    (void)status; /* what is there goes on serving */
+  }
+}
+
+const struct stg_kernel *stg_kernels_serving(struct stg_kernel_set *set, enum stg_tile tile) {
+  if (set->engine->compile == STG_COMPILE_BACKGROUND && stg_engine_is_cuda(set->engine)) {
+    ask_again(set);
+  }
+  const struct stg_kernel *kernel = stg_kernels_of_tile(set, tile);
+  return kernel != NULL ? kernel
+                        : stg_kernels_of_tile(set, tile == STG_TILE_DECODE ? STG_TILE_PREFILL
+                                                                           : STG_TILE_DECODE);
 }
 
 const struct stg_kernel *stg_kernels_for_capture(const struct stg_kernel_set *set,
                                                  enum stg_tile tile) {
+  const struct stg_kernel *kernel = stg_kernels_of_tile(set, tile);
+  return kernel != NULL && kernel->tier == STG_TIER_GENERAL && set->user_ops ? NULL : kernel;
+}
+
+const struct stg_kernel *stg_kernels_awaited(const struct stg_kernel_set *set, enum stg_tile tile) {
   const struct stg_kernel *declared = &set->kernels[STG_TIER_DECLARED][tile];
-  if (stg_kernel_state(declared) == STG_KERNEL_READY) {
-    return declared;
-  }
-  return set->user_ops ? NULL : &set->kernels[STG_TIER_GENERAL][tile];
+  const struct stg_kernel *general = &set->kernels[STG_TIER_GENERAL][tile];
+  const bool may_be_general = general->signature != NULL && !set->user_ops;
+  return may_be_general && stg_kernel_state(general) != STG_KERNEL_FAILED ? general : declared;
 }
 
 int stg_kernel_tier(const struct stg_kernel *kernel) {

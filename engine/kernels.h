@@ -35,6 +35,7 @@ struct stg_kernel {
   struct stg_job job;
   struct stg_kernel_set *set;
   enum stg_tier tier;
+  enum stg_tile tile;
   struct stg_steer_kernel text; /* what to compile; empty once it is there */
   unsigned loading;             /* threads that read `text`; under the set's lock */
   char *signature;              /* kernel text with architecture; NULL: there is no such kernel */
@@ -75,8 +76,9 @@ void stg_kernel_table_finish(struct stg_kernel_table *table);
 /**
  * The set of a declaration, with one more owner, and what the engine's compile mode promises of it:
  *   block       both declared kernels are there, compiled if need be, side by side
- *   background  those that a cache has; for others the general ones, compiled by the engine's
- *               threads and waited for, and the declared ones on their way
+ *   background  those that a cache has; where it has none, one general kernel, compiled by a thread
+ *               of the engine and waited for: that of the decode tile, which serves any rows. All
+ *               others are on their way then
  *   never       those that a cache has, else, without user ops, general ones that a cache has
  * STG_E_NOT_WARM, STG_E_COMPILE, STG_E_CUDA, ... Any thread.
  */
@@ -91,15 +93,19 @@ STG_NODISCARD stg_status stg_kernels_share(struct stg_engine *engine,
  */
 void stg_kernels_close(struct stg_kernel_set *set);
 
+/** The kernel of a tile that is there, declared before general; NULL: none is. Any thread. */
+const struct stg_kernel *stg_kernels_of_tile(const struct stg_kernel_set *set, enum stg_tile tile);
 /**
- * The kernel that serves a tile from now on: the declared one where it is ready. Asks for it again
- * where the queue was full before. Any thread.
+ * The kernel that serves a tile from now on: one of that tile, else of the other. Asks again for
+ * what found the queue full before. Any thread.
  */
 const struct stg_kernel *stg_kernels_serving(struct stg_kernel_set *set, enum stg_tile tile);
-/** The kernel that a capture records: one that runs all that was declared; NULL while there is
- * none. */
+/** The kernel that a capture records: one of that tile that runs all that was declared; NULL while
+ * there is none. */
 const struct stg_kernel *stg_kernels_for_capture(const struct stg_kernel_set *set,
                                                  enum stg_tile tile);
+/** Which one a capture waits for then: the first to come, or one that failed where all have. */
+const struct stg_kernel *stg_kernels_awaited(const struct stg_kernel_set *set, enum stg_tile tile);
 /**
  * Whether all that was declared can run: what a chain with the user op `name` asks.
  * @return STG_E_PENDING while a kernel is being compiled; what was wrong with one that failed.

@@ -20,23 +20,32 @@ bool stg_plan_is(const struct stg_plan *plan, const struct stg_kernel_set *set,
          plan->shape.seq == shape->seq && plan->shape.rows == shape->rows;
 }
 
+static stg_status make_text(struct stg_plan *plan, const struct stg_kernel *kernel,
+                            stg_error *reterr) {
+  struct stg_strbuf text = {0};
+  if (kernel->signature == NULL) {
+    return STG_OK;
+  }
+  stg_strbuf_str(&text, kernel->signature);
+  stg_graph_shape_print(&plan->shape, &text);
+  plan->bytes += text.len + 1;
+  char *signature = stg_strbuf_take(&text);
+  plan->signatures[kernel->tier][kernel->tile] = signature;
+  plan->graph_keys[kernel->tier][kernel->tile] = stg_graph_key(kernel->key, &plan->shape);
+  return signature != NULL ? STG_OK : stg_error_memory(reterr, "a plan", sizeof *plan);
+}
+
+/* A kernel that is there stays, so one of the plan's own tile serves from then on. */
 static stg_status make_texts(struct stg_plan *plan, stg_error *reterr) {
-  for (int tier = 0; tier < STG_TIER_COUNT; tier++) {
-    const struct stg_kernel *kernel = &plan->set->kernels[tier][plan->tile];
-    struct stg_strbuf text = {0};
-    if (kernel->signature == NULL) {
-      continue;
-    }
-    stg_strbuf_str(&text, kernel->signature);
-    stg_graph_shape_print(&plan->shape, &text);
-    plan->bytes += text.len + 1;
-    plan->signatures[tier] = stg_strbuf_take(&text);
-    plan->graph_keys[tier] = stg_graph_key(kernel->key, &plan->shape);
-    if (plan->signatures[tier] == NULL) {
-      return stg_error_memory(reterr, "a plan", sizeof *plan);
+  const bool own_alone = stg_kernels_of_tile(plan->set, plan->tile) != NULL;
+  stg_status status = STG_OK;
+  for (int i = 0; i < STG_TIER_COUNT * STG_TILE_COUNT && status == STG_OK; i++) {
+    const struct stg_kernel *kernel = &plan->set->kernels[i / STG_TILE_COUNT][i % STG_TILE_COUNT];
+    if (kernel->tile == plan->tile || !own_alone) {
+      status = make_text(plan, kernel, reterr);
     }
   }
-  return STG_OK;
+  return status;
 }
 
 static stg_status make_plan(const struct stg_kernel_set *set, const struct stg_graph_shape *shape,

@@ -36,9 +36,10 @@ struct stg_plan {
   struct stg_exec *execs;
   size_t bytes;
   _Atomic(struct stg_traffic_count *) traffic; /* of its signature; NULL before its first step */
-  /* of each tier that the set has: kernel text | graph shape */
-  char *signatures[STG_TIER_COUNT];
-  struct stg_key graph_keys[STG_TIER_COUNT];
+  /* kernel text | graph shape, of each kernel that may serve: those of the plan's tile, and the
+   * other tile's where none of its own was there when it was made */
+  char *signatures[STG_TIER_COUNT][STG_TILE_COUNT];
+  struct stg_key graph_keys[STG_TIER_COUNT][STG_TILE_COUNT];
 };
 
 /** `limit`: plans, and likewise execs, that are kept. The engine is borrowed. */

@@ -81,6 +81,7 @@ static void the_thread_that_serves_never_compiles(void **state) {
   apply(&bed, frame, "");
   assert_int_equal(1, plan_of(frame).tier);
   assert_string_equal("compiled", plan_of(frame).source);
+  wait_for_rest(&bed);
   assert_int_equal(4, calls_elsewhere()); /* two tiers of two tiles */
   assert_int_equal(4, stats_of(&bed).kernel_compiles);
   assert_int_equal(4, stats_of(&bed).kernels_live);
@@ -124,6 +125,7 @@ static void a_user_op_becomes_ready(void **state) {
   step(frame);
   apply(&bed, frame, "");
   assert_int_equal(1, plan_of(frame).tier);
+  wait_for_rest(&bed);
   assert_int_equal(4, calls_elsewhere());
   stg_frame_destroy(frame);
   close_table(steer);

@@ -142,6 +142,15 @@ static inline void apply(struct bed *bed, stg_frame *frame, const char *part) {
   assert_non_null(strstr(host_device_launched(), part));
 }
 
+/* An apply in a stream that captures. */
+static inline stg_status try_capture(struct bed *bed, stg_frame *frame, stg_error *reterr) {
+  const stg_apply args = {.struct_size = sizeof args, .hidden = bed->hidden};
+  host_device_say_capturing(true);
+  stg_status status = stg_steer_apply(frame, &args, NULL, reterr);
+  host_device_say_capturing(false);
+  return status;
+}
+
 static inline stg_plan_info plan_of(const stg_frame *frame) {
   stg_plan_info info = {.struct_size = sizeof info};
   stg_error error = STG_ERROR_INIT;

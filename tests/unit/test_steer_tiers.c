@@ -88,10 +88,11 @@ static void background_compiles_on_no_thread_of_the_host(void **state) {
   host_device_set_compiler(&(struct host_compiler){.missing = ALL});
   open_bed(&bed, STG_COMPILE_DEFAULT, 0, 0);
   stg_steer *all = open_table(&bed, NULL, 0);
-  assert_int_equal(2, host_device_compiles()); /* waited for: they are all that it will have */
+  assert_in_range(host_device_compiles(), 1, 2); /* one is waited for */
   stg_steer *subset = open_table(&bed, only_add, 1);
   stg_steer *user = open_table(&bed, with_lean, 2);
   wait_for_swaps(&bed, 4);
+  wait_for_rest(&bed);
   assert_int_equal(6, host_device_compiles()); /* the general ones once, for all of them */
   assert_int_equal(0, host_device_compiles_here());
   close_table(all);
@@ -156,15 +157,6 @@ static void general_kernels_serve_until_a_step_swaps(void **state) {
   stg_frame_destroy(frame);
   close_table(steer);
   close_bed(&bed);
-}
-
-/* An apply in a stream that captures. */
-static stg_status try_capture(struct bed *bed, stg_frame *frame, stg_error *reterr) {
-  const stg_apply args = {.struct_size = sizeof args, .hidden = bed->hidden};
-  host_device_say_capturing(true);
-  stg_status status = stg_steer_apply(frame, &args, NULL, reterr);
-  host_device_say_capturing(false);
-  return status;
 }
 
 static void a_user_op_is_pending_until_its_kernels_are_there(void **state) {
@@ -274,6 +266,7 @@ static void tables_of_one_declaration_compile_once(void **state) {
   }
   host_device_set_compiler(&(struct host_compiler){.missing = ALL});
   wait_for_swaps(&bed, 2);
+  wait_for_rest(&bed);
   assert_int_equal(4, host_device_compiles());
   close_table(open_table(&bed, only_add, 1));
   assert_true(stats_of(&bed).kernel_memory_hits >= 2);
@@ -327,8 +320,8 @@ static void closing_stops_what_compiles_and_calls_off_what_waits(void **state) {
   host_device_set_compiler(&(struct host_compiler){.missing = ALL, .held = "ops=add"});
   open_bed(&bed, STG_COMPILE_BACKGROUND, 1, 0);
   stg_steer *first = open_table(&bed, only_add, 1);
+  host_device_wait_for_compiles(1); /* of the declared ones: the general ones are there */
   stg_steer *second = open_table(&bed, with_lean, 2);
-  host_device_wait_for_compiles(1);
   assert_int_equal(3, stats_of(&bed).compiles_queued);
   close_table(first);
   close_table(second);

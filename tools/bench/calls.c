@@ -102,3 +102,9 @@ stg_status stg_bench_engine_open(stg_backend backend, stg_compile_mode compile,
   options.log = stg_report_log;
   return stg_engine_create(&options, ret_engine, reterr);
 }
+
+bool stg_bench_engine_compiles(const stg_engine *engine) {
+  stg_stats stats = {.struct_size = sizeof stats};
+  stg_engine_stats(engine, &stats);
+  return stats.compiles_queued + stats.compiles_running > 0;
+}

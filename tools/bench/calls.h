@@ -49,5 +49,7 @@ stg_steer_desc stg_bench_calls_desc(void);
  */
 STG_NODISCARD stg_status stg_bench_engine_open(stg_backend backend, stg_compile_mode compile,
                                                stg_engine **ret_engine, stg_error *reterr);
+/** Whether a compile of the engine is queued or runs. */
+bool stg_bench_engine_compiles(const stg_engine *engine);
 
 #endif

@@ -199,7 +199,7 @@ static stg_status report_found(const struct warmup *warmup, const struct kind *k
   return stg_bench_report_add(report, &row, reterr);
 }
 
-/* The general kernels give the first result; the declared ones follow. */
+/* A general kernel gives the first result, and the row says which; the declared ones follow. */
 static stg_status report_tiers(const struct warmup *warmup, struct stg_bench_report *report,
                                stg_error *reterr) {
   struct stg_bench_row row =
@@ -213,6 +213,8 @@ static stg_status report_tiers(const struct warmup *warmup, struct stg_bench_rep
   ADD(tiers, after_context_ms);
   ADD(tiers, since_exec_ms);
   ADD(tiers, kernels);
+  ADD(tiers, first_tier);
+  ADD(tiers, first_prefill);
   stg_status status = stg_bench_report_add(report, &row, reterr);
   if (status != STG_OK) {
     return status;

@@ -16,7 +16,7 @@
 #define STG_WARMUP_PACK "pack"
 #define STG_WARMUP_TIERS "tiers"
 
-/* Members of the row that the child prints; ms but for the last five. */
+/* Members of the row that the child prints; ms but for the last seven. */
 #define STG_WARMUP_FACTS(X)                                                                        \
   X(context_ms)       /* the engine: driver, context, streams */                                   \
   X(nvrtc_load_ms)    /* cold: finding and opening NVRTC */                                        \
@@ -32,6 +32,8 @@
   X(later_us)         /* step, apply, synchronise: median */                                       \
   X(apply_us)         /* apply, synchronise: median */                                             \
   X(kernels)          /* compiled */                                                               \
+  X(first_tier)       /* of the kernel that gave the first result: 0 general, 1 declared */        \
+  X(first_prefill)    /* 1: it has the prefill tile */                                             \
   X(sm)               /* of the device: 90 for sm_90 */
 
 struct stg_warmup_facts {

@@ -122,9 +122,7 @@ static stg_status appear(void *user, size_t call, stg_error *reterr) {
 /* Until all that was declared is there, so that calls see the swaps too; or was given up. */
 static bool is_compiling(void *user) {
   const struct appearing *all = user;
-  stg_stats stats = {.struct_size = sizeof stats};
-  stg_engine_stats(all->pace->calls.engine, &stats);
-  return stats.compiles_queued + stats.compiles_running > 0;
+  return stg_bench_engine_compiles(all->pace->calls.engine);
 }
 
 static stg_status report_appear(struct appearing *all, size_t count, const stg_stats *before,

@@ -89,6 +89,17 @@ static stg_steer_desc describe_table(const struct child *child) {
   return desc;
 }
 
+/* What gave the first result. */
+static stg_status note_kernel(struct child *child, stg_error *reterr) {
+  stg_plan_info plan = {.struct_size = sizeof plan};
+  stg_status status = stg_frame_plan(child->calls.frame, &plan, reterr);
+  if (status == STG_OK) {
+    child->facts.first_tier = plan.tier;
+    child->facts.first_prefill = strstr(plan.signature, "tile=prefill") != NULL ? 1 : 0;
+  }
+  return status;
+}
+
 /* From nothing to steered rows: the table, the mixture, a frame, one call. */
 static stg_status reach_result(struct child *child, double *ret_create_ms, double *ret_call_ms,
                                stg_error *reterr) {
@@ -143,7 +154,8 @@ static stg_status time_in_memory(struct child *child, stg_error *reterr) {
   return status;
 }
 
-/* Calls go on until both tiles of the declared kernels are there, and the next step takes one. */
+/* Calls go on until the declared kernel of their tile is there and a step takes it; and then until
+ * nothing compiles beside what is timed next. */
 static stg_status wait_for_swap(struct child *child, uint64_t from_ns, stg_error *reterr) {
   stg_plan_info plan = {.struct_size = sizeof plan};
   stg_status status = stg_frame_plan(child->calls.frame, &plan, reterr);
@@ -160,6 +172,9 @@ static stg_status wait_for_swap(struct child *child, uint64_t from_ns, stg_error
     }
   }
   child->facts.swap_ms = ms_since(from_ns);
+  while (status == STG_OK && stg_bench_engine_compiles(child->calls.engine)) {
+    status = stg_bench_call(&child->calls, false, &us, reterr);
+  }
   return status;
 }
 
@@ -209,7 +224,8 @@ static stg_status measure(struct child *child, const struct stg_bench_options *o
   facts->since_exec_ms = ms_since(spawn_ns);
   facts->after_context_ms = facts->nvrtc_load_ms + facts->create_ms + facts->first_call_ms;
   facts->total_ms = facts->context_ms + facts->after_context_ms;
-  if (child->kind->compile == STG_COMPILE_BACKGROUND) {
+  status = note_kernel(child, reterr);
+  if (status == STG_OK && child->kind->compile == STG_COMPILE_BACKGROUND) {
     status = wait_for_swap(child, from_ns, reterr);
   }
   if (status == STG_OK) {

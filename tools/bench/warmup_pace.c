@@ -96,8 +96,14 @@ static void close_table(struct stg_pace *pace) {
   stg_bench_calls_let_go(calls);
 }
 
+static bool is_compiling(void *user) {
+  const struct stg_pace *pace = user;
+  return stg_bench_engine_compiles(pace->calls.engine);
+}
+
+/* With the kernels that all calls will have. */
 stg_status stg_pace_open(struct stg_pace *pace, stg_compile_mode compile, stg_error *reterr) {
-  const struct stg_pace_beside nothing = {.user = NULL};
+  const struct stg_pace_beside until_still = {.goes_on = is_compiling, .user = pace};
   *pace = (struct stg_pace){.us = stg_calloc(STG_PACE_MOST_CALLS, sizeof(double))};
   if (pace->us == NULL) {
     return stg_error_memory(reterr, "the times of calls", STG_PACE_MOST_CALLS * sizeof(double));
@@ -108,7 +114,7 @@ stg_status stg_pace_open(struct stg_pace *pace, stg_compile_mode compile, stg_er
   }
   if (status == STG_OK) {
     size_t count;
-    status = stg_pace_run(pace, STG_BENCH_WARMUP, &nothing, &count, reterr);
+    status = stg_pace_run(pace, STG_BENCH_WARMUP, &until_still, &count, reterr);
   }
   if (status != STG_OK) {
     stg_pace_close(pace);

@@ -42,9 +42,10 @@ typedef enum stg_compile_mode {
                               declared kernels, or general ones that will do */
   /*
    * Threads of the engine compile, not the caller's, unless none can be started. stg_steer_create
-   * waits for general kernels, which run all built-in ops, unless a cache has the declared ones;
-   * these follow, and serve from a later step on, with the same bits. Slots with user ops are
-   * STG_E_PENDING until then.
+   * waits for one general kernel, which runs all built-in ops over any rows, unless a cache has one
+   * that serves. The others, for prefill and of the declared ops, follow, and serve from a later
+   * step on, with the same bits. Until then slots with user ops are STG_E_PENDING, and a capture of
+   * more than 256 rows is STG_E_NOT_WARM.
    */
   STG_COMPILE_BACKGROUND = 3
 } stg_compile_mode;

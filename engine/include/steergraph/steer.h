@@ -86,8 +86,9 @@ STG_API STG_NODISCARD stg_status stg_steer_bytes(stg_engine *engine, const stg_s
 /**
  * Allocate all tables and see to the kernels (decode and prefill tile) of the declared ops, as
  * stg_options.compile says: waits for compiles, up to some hundred milliseconds, when no cache has
- * what must be there at once. Tables that declare the same share kernels. The compile of a user op
- * begins here, when a table first declares it.
+ * what must be there at once. In background mode that is one kernel, of the decode tile, which
+ * steps of any rows can do with; the prefill tile follows. Tables that declare the same share
+ * kernels. The compile of a user op begins here, when a table first declares it.
  * @return STG_E_INVALID names the field and the value; STG_E_NOT_WARM with compile=never;
  * STG_E_COMPILE; STG_E_NO_DEVICE without an NVRTC to compile with; STG_E_NO_MEMORY, STG_E_CUDA,
  * STG_E_DEVICE_LOST, STG_E_FORKED.
@@ -237,8 +238,8 @@ typedef struct stg_step {
  * Fill the frame: translate slots to records, resolve the plan for this signature; on cuda, send
  * what slots brought since the last step of any frame, on the engine's own stream, which `stream`
  * then waits for. Compiles nothing; a kernel that came from the background meanwhile serves from
- * now on. Rows past `rows` act as padding. A
- * frame's steps and applies go on one stream, or the host orders the streams.
+ * now on, and until then one of the other tile or tier, with the same bits. Rows past `rows` act as
+ * padding. A frame's steps and applies go on one stream, or the host orders the streams.
  * @return STG_E_BAD_SLOT with the row and the value when a host row map names a slot outside the
  * table; STG_E_INVALID for positions that are missing, not declared, or on the host out of range,
  * with the row and the value; STG_E_CAPACITY for more rows than max_rows or than the largest
@@ -281,10 +282,13 @@ typedef struct stg_apply {
  * serialization): such a kernel of the host must wait (griddepcontrol.wait) before it reads what
  * this one writes, or writes what it reads.
  * @return STG_E_INVALID for a layer, stride, pointer or overlap that cannot be, with the values,
- * and before the first step; STG_E_NOT_WARM in a capture while the kernel of a declared user op is
- * being compiled, STG_E_COMPILE where it was refused; STG_E_NOT_WARM also while 256 graphs live
- * that were captured since the table's last step, each counted for every frame that it uses.
- * Nothing is written then, and a capture stays valid. Does not synchronise.
+ * and before the first step; STG_E_NOT_WARM in a capture while the kernel that its graph is to keep
+ * is being compiled: in background mode that of the prefill tile, which buckets of more than 256
+ * rows take, or of a declared user op; STG_E_COMPILE where it was refused. Both name it. It is
+ * there when stg_stats counts no compile as queued or running; no other step is needed then, but
+ * for one that found the queue full, which steps ask for again. STG_E_NOT_WARM also while 256
+ * graphs live that were captured since the table's last step, each counted for every frame that it
+ * uses. Nothing is written then, and a capture stays valid. Does not synchronise.
  */
 STG_API STG_NODISCARD stg_status stg_steer_apply(stg_frame *frame, const stg_apply *apply,
                                                  stg_stream stream, stg_error *reterr);
@@ -354,7 +358,8 @@ STG_API STG_NODISCARD stg_status stg_device_status(stg_steer *steer, stg_stream 
 /* The plan that serves the frame since its last step. Text is borrowed until the next step. */
 typedef struct stg_plan_info {
   size_t struct_size;
-  const char *signature; /* "steer v1 | ... | sm_90 | batch<=32 seq<=64 rows<=2048" */
+  const char *signature; /* "steer v1 | ... | sm_90 | batch<=32 seq<=64 rows<=2048", of the tile
+                            that serves: the shape's or, until that is compiled, the other */
   char kernel_key[33];
   char graph_key[33];
   const char *source; /* "memory", "disk", "compiled", "cpu": where the kernel came from at first */
