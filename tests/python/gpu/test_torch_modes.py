@@ -1,5 +1,7 @@
 """What torch does around an op: autograd, version counters, inference, modes that watch, trace or
 only pretend, and compilers that meet gradients."""
+import gc
+import importlib
 import unittest
 
 import torch_support as support  # first: it finds torch, and the folders of the others
@@ -196,6 +198,14 @@ class Modes(unittest.TestCase):
         ):
             for _ in range(2):
                 self.assertEqual(refusal(self.frame.apply, 0, other)[1], said)
+
+    def test_a_reload_keeps_the_ops(self):
+        importlib.reload(torch_op)
+        gc.collect()
+        self.assertTrue(self.steered(torch_op.apply_(self.frame, 0, self.zeros())))
+        self.assertTrue(self.steered(torch_op.apply(self.frame, 0, self.zeros())))
+        with FakeTensorMode():
+            self.assertEqual(torch_op.apply(self.frame, 0, self.zeros()).shape, (ROWS, HIDDEN))
 
     @unittest.skipIf(support.ON_CPU, "needs streams")
     def test_applies_go_on_the_current_stream(self):

@@ -77,7 +77,7 @@ def _add_rmsnorm_(hidden, residual, weight, frame, layer, probes=None):
 
 
 def _fake_apply_(hidden, residual, frame, layer, probes=None):
-    _refuse_grad(hidden, residual, probes)
+    _refuse_grad(hidden, probes)
 
 
 def _fake_apply(hidden, residual, frame, layer, probes=None):
@@ -118,11 +118,20 @@ _OPS = (
         _fake_add_rmsnorm_,
     ),
 )
-_library = torch.library.Library("steergraph", "FRAGMENT")
-for _name, _schema, _kernel, _fake in _OPS:
-    _library.define(_name + _schema, tags=_TAGS)
-    _library.impl(_name, _kernel, "CompositeExplicitAutograd")
-    torch.library.register_fake(f"steergraph::{_name}", _fake, lib=_library)
+
+
+def _defined():
+    library = torch.library.Library("steergraph", "FRAGMENT")
+    for name, schema, kernel, fake in _OPS:
+        library.define(name + schema, tags=_TAGS)
+        library.impl(name, kernel, "CompositeExplicitAutograd")
+        torch.library.register_fake(f"steergraph::{name}", fake, lib=library)
+    return library
+
+
+# Ops go with their Library. One that is replaced would take them from torch when it is collected:
+# a reload of this module keeps the first, whose kernels find what the module now has.
+_library = globals().get("_library") or _defined()
 
 _op_apply_ = torch.ops.steergraph.apply_.default
 _op_apply = torch.ops.steergraph.apply.default
