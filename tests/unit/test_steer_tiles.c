@@ -3,6 +3,7 @@
  * capture says, and what becomes of the other. On a device of the host, whose compiler does what a
  * test says.
  */
+#define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier): pthread_setattr_default_np */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -302,7 +303,6 @@ static void both_tiles_of_a_cache_are_there_at_once(void **state) {
   close_bed(&bed);
 }
 
-/* Either will do. */
 static void one_tile_of_a_cache_is_enough_to_begin(void **state) {
   static const char *const tiles[] = {SECOND, FIRST};
   (void)state;
@@ -357,6 +357,30 @@ static void a_step_asks_again_for_a_tile(void **state) {
   close_bed(&bed);
 }
 
+/* Then both tiles are made here, as there is no later. */
+static void without_a_thread_both_tiles_are_made_at_once(void **state) {
+  (void)state;
+  struct bed bed;
+  pthread_attr_t usual, huge;
+  assert_int_equal(0, pthread_getattr_default_np(&usual));
+  assert_int_equal(0, pthread_attr_init(&huge));
+  assert_int_equal(0, pthread_attr_setstacksize(&huge, (size_t)1 << 46)); /* nobody has so much */
+  host_device_set_compiler(&(struct host_compiler){.missing = ALL});
+  open_bed(&bed, STG_COMPILE_BACKGROUND, 1, 0);
+  assert_int_equal(0, pthread_setattr_default_np(&huge));
+  stg_steer *steer = open_table(&bed, NULL, 0);
+  assert_int_equal(0, pthread_setattr_default_np(&usual));
+  assert_int_equal(2, host_device_compiles_here());
+  assert_int_equal(0, stats_of(&bed).compile_threads);
+  stg_frame *frame = open_frame_with_add(&bed, steer);
+  expect_served(&bed, frame, SECOND, 0);
+  stg_frame_destroy(frame);
+  close_table(steer);
+  close_bed(&bed);
+  pthread_attr_destroy(&usual);
+  pthread_attr_destroy(&huge);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(create_waits_for_one_tile_and_a_step_takes_the_other),
@@ -370,6 +394,7 @@ int main(void) {
       cmocka_unit_test(both_tiles_of_a_cache_are_there_at_once),
       cmocka_unit_test(one_tile_of_a_cache_is_enough_to_begin),
       cmocka_unit_test(a_step_asks_again_for_a_tile),
+      cmocka_unit_test(without_a_thread_both_tiles_are_made_at_once),
   };
   return cmocka_run_group_tests_name("steer tiles", tests, NULL, NULL);
 }
