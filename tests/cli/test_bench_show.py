@@ -101,7 +101,7 @@ class Refusals(Case):
             (row(floor_us=None), "[1].ratio: expected median_us over floor_us"),
             (row(rows=None), "[1].rows: expected a number, found null"),
             (row(rows="many"), "[1].rows: expected a number, found \"many\""),
-            (row(**{f"extra_{i}": i for i in range(16)}), "[1].extra_15: too many members"),
+            (row(**{f"extra_{i}": i for i in range(20)}), "[1].extra_19: too many members"),
             (7, "[1]: expected an object, found 7"),
         ]
         for bad, expected in cases:
