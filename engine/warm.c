@@ -32,7 +32,7 @@ void stg_warm_sets_finish(struct stg_warm_sets *kept) {
 /* One declaration. */
 struct warm_set {
   struct stg_kernel_set *set; /* owned, until kept */
-  bool begun[STG_TILE_COUNT], settled[STG_TILE_COUNT];
+  bool settled[STG_TILE_COUNT];
   bool failed;
 };
 
@@ -44,7 +44,7 @@ struct warm {
   struct warm_set *sets;  /* of replay->descs */
   size_t next, in_flight; /* kernels that are to begin, counted over all sets; that are made */
   size_t threads;
-  size_t settled; /* kernels; of 2 * n_descs */
+  size_t settled; /* kernels, of STG_TILE_COUNT for each of replay->descs */
   uint64_t start_ns, until_ns;
   struct stg_no_rows no_rows;
   bool stopped;
@@ -99,12 +99,26 @@ static stg_status open_sets(struct warm *warm, struct stg_op_table *ops, stg_err
 static void close_sets(struct warm *warm) {
   for (size_t i = 0; warm->sets != NULL && i < warm->replay->n_descs; i++) {
     struct warm_set *set = &warm->sets[i];
-    const bool useful = set->set != NULL && !set->failed && set->begun[0];
+    const bool begun = i * STG_TILE_COUNT < warm->next;
+    const bool useful = set->set != NULL && !set->failed && begun;
     if (!useful || !keep(&warm->engine->warmed, set->set)) {
       stg_kernels_close(set->set);
     }
   }
   stg_free(warm->sets);
+}
+
+/* Nothing of the kernel is waited for any more. */
+static struct warm_set *mark_settled(struct warm *warm, size_t index) {
+  struct warm_set *set = &warm->sets[index / STG_TILE_COUNT];
+  set->settled[index % STG_TILE_COUNT] = true;
+  warm->settled++;
+  return set;
+}
+
+static void mark_failed(struct warm *warm, struct warm_set *set) {
+  set->failed = true;
+  warm->report.kernels_failed++;
 }
 
 static void count_ready(struct warm *warm, const struct stg_kernel *kernel) {
@@ -116,10 +130,8 @@ static void count_ready(struct warm *warm, const struct stg_kernel *kernel) {
 /* A kernel that a job has done with: there, or not to be had. */
 static stg_status settle(struct warm *warm, size_t index, stg_error *reterr) {
   struct stg_kernel *kernel = kernel_at(warm, index);
-  struct warm_set *set = &warm->sets[index / STG_TILE_COUNT];
+  struct warm_set *set = mark_settled(warm, index);
   stg_status status = STG_OK;
-  set->settled[index % STG_TILE_COUNT] = true;
-  warm->settled++;
   if (stg_kernel_state(kernel) == STG_KERNEL_READY) {
     count_ready(warm, kernel);
     return STG_OK;
@@ -129,8 +141,7 @@ static stg_status settle(struct warm *warm, size_t index, stg_error *reterr) {
     status = stg_error_set(reterr, kernel->made, "%s", kernel->error.message);
   }
   pthread_mutex_unlock(&kernel->set->lock);
-  set->failed = true;
-  warm->report.kernels_failed++;
+  mark_failed(warm, set);
   return status;
 }
 
@@ -155,7 +166,6 @@ static bool is_late(const struct warm *warm) {
  * have been faster. Then no job ends that a wait would see. */
 static stg_status start(struct warm *warm, size_t index, stg_error *reterr) {
   struct stg_kernel *kernel = kernel_at(warm, index);
-  struct warm_set *set = &warm->sets[index / STG_TILE_COUNT];
   stg_error error = STG_ERROR_INIT;
   stg_status status = stg_kernel_start(kernel, &error);
   if (status == STG_E_FORKED || status == STG_E_DEVICE_LOST) {
@@ -164,9 +174,7 @@ static stg_status start(struct warm *warm, size_t index, stg_error *reterr) {
   if (status != STG_OK) {
     stg_log_printf(&warm->engine->log, STG_LOG_WARN, "kernel '%s' could not be made: %s",
                    kernel->signature, error.message);
-    set->settled[index % STG_TILE_COUNT] = set->failed = true;
-    warm->settled++;
-    warm->report.kernels_failed++;
+    mark_failed(warm, mark_settled(warm, index));
   } else if (stg_kernel_state(kernel) == STG_KERNEL_ASKED) {
     warm->in_flight++;
   } else {
@@ -181,11 +189,8 @@ static stg_status begin_more(struct warm *warm, stg_error *reterr) {
   stg_status status = STG_OK;
   while (status == STG_OK && warm->next < n && warm->in_flight < warm->threads && !is_late(warm)) {
     const size_t index = warm->next++;
-    struct warm_set *set = &warm->sets[index / STG_TILE_COUNT];
-    set->begun[index % STG_TILE_COUNT] = true;
     if (stg_kernel_state(kernel_at(warm, index)) == STG_KERNEL_READY) {
-      set->settled[index % STG_TILE_COUNT] = true;
-      warm->settled++;
+      (void)mark_settled(warm, index);
       warm->report.kernels_memory += stg_engine_is_cuda(warm->engine) ? 1 : 0;
     } else {
       status = start(warm, index, reterr);
