@@ -199,6 +199,26 @@ __device__ __forceinline__ void stg_copy_wait() {
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
+// From this thread's first chunk to its chunk i, in pieces of 16 bytes.
+template <class G, class Raw> __device__ __forceinline__ int stg_step(int i) {
+  return (stg_chunk<G>(i) - stg_chunk<G>(0)) * (int)(sizeof(Raw) / sizeof(uint4));
+}
+
+// Begin to copy all of this thread's chunks. `to` and `from` are those of its first one.
+template <class G, class Raw>
+__device__ __forceinline__ void stg_copy_chunks_async(uint4 *to, const uint4 *from) {
+  constexpr int pieces = sizeof(Raw) / sizeof(uint4);
+#pragma unroll
+  for (int i = 0; i < G::chunks_per_thread; i++) {
+    if (stg_has_chunk<G>(i)) {
+#pragma unroll
+      for (int p = 0; p < pieces; p++) {
+        stg_copy_async(to + stg_step<G, Raw>(i) + p, from + stg_step<G, Raw>(i) + p);
+      }
+    }
+  }
+}
+
 // ---- programmatic dependent launch: a launch may begin before the one ahead of it has ended ----
 
 // From here on the memory that earlier launches wrote may be read, and any memory written.

@@ -15,16 +15,8 @@ template <class G> struct stg_norm {
   static __device__ __forceinline__ void bring_weight(const stg_row<G> &row, uint4 *stage) {
     if constexpr (G::weight_staged) {
       if (row.held) {
-#pragma unroll
-        for (int i = 0; i < G::chunks_per_thread; i++) {
-          if (stg_has_chunk<G>(i)) {
-            const int at = stg_chunk<G>(i) * pieces;
-#pragma unroll
-            for (int p = 0; p < pieces; p++) {
-              stg_copy_async(stage + at + p, (const uint4 *)row.a.weight + at + p);
-            }
-          }
-        }
+        const int first = stg_chunk<G>(0) * pieces;
+        stg_copy_chunks_async<G, raw>(stage + first, (const uint4 *)row.a.weight + first);
       }
     }
   }

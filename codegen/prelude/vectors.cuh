@@ -7,7 +7,6 @@ template <class G> struct stg_vectors {
   typedef typename G::bank bank;
   typedef typename bank::raw raw;
   typedef typename bank::element element;
-  static constexpr int pieces = sizeof(raw) / sizeof(uint4);
 
   const stg_steer_args &a;
   uint4 *const stage;          // [staged_vectors, padded]
@@ -33,12 +32,9 @@ template <class G> struct stg_vectors {
     return (element *)stage + v * G::padded;
   }
 
-  // This thread's first chunk of a vector, and from there to its chunk i.
+  // This thread's first chunk of a vector.
   static __device__ __forceinline__ const uint4 *first_chunk(const element *vector) {
     return (const uint4 *)(vector + stg_chunk<G>(0) * 8);
-  }
-  static __device__ __forceinline__ int step(int i) {
-    return (stg_chunk<G>(i) - stg_chunk<G>(0)) * pieces;
   }
 
   // Begin to bring the first vectors to the stage, and find the places of all.
@@ -48,16 +44,7 @@ template <class G> struct stg_vectors {
 #pragma unroll 1
     for (int v = 0; v < staged; v++) {
       const uint4 *from = first_chunk(in_bank(word(4 + v)));
-      uint4 *to = (uint4 *)first_chunk(in_stage(v));
-#pragma unroll
-      for (int i = 0; i < G::chunks_per_thread; i++) {
-        if (stg_has_chunk<G>(i)) {
-#pragma unroll
-          for (int p = 0; p < pieces; p++) {
-            stg_copy_async(to + step(i) + p, from + step(i) + p);
-          }
-        }
-      }
+      stg_copy_chunks_async<G, raw>((uint4 *)first_chunk(in_stage(v)), from);
     }
     const int lane = threadIdx.x % STG_LANES;
     place = in_stage(lane);
@@ -95,6 +82,6 @@ template <class G> struct stg_vector {
   }
 
   __device__ __forceinline__ void load(int i, typename all::raw &r) const {
-    stg_load_wide(from + all::step(i), r);
+    stg_load_wide(from + stg_step<G, typename all::raw>(i), r);
   }
 };
