@@ -182,6 +182,13 @@ void steer_batch_map(struct steer_batch *batch, int64_t from, int64_t to, int32_
   }
 }
 
+struct steer_batch *steer_batch_of(struct steer_bed *bed, int64_t rows, int32_t slot) {
+  struct steer_batch *batch = steer_batch_create(bed, &(struct steer_layout){.rows = rows});
+  steer_batch_fill(batch, 21, 1);
+  steer_batch_map(batch, 0, rows, slot);
+  return batch;
+}
+
 void steer_batch_place(struct steer_batch *batch, int64_t from, int64_t to, int32_t position,
                        int32_t prompt_len) {
   for (int64_t r = from; r < to; r++) {

@@ -47,6 +47,8 @@ struct steer_batch {
 };
 
 struct steer_batch *steer_batch_create(struct steer_bed *bed, const struct steer_layout *layout);
+/** Rows without gaps, filled, that all have the slot. */
+struct steer_batch *steer_batch_of(struct steer_bed *bed, int64_t rows, int32_t slot);
 void steer_batch_destroy(struct steer_batch *batch);
 
 /** Bytes of the weight's image, and of the cells with what nobody owns around them. */

@@ -25,13 +25,6 @@ static struct steer_bed *bed_of(void **state) {
   return steer_bed_create(*state, &desc);
 }
 
-static struct steer_batch *rows_of(struct steer_bed *bed, int64_t rows, int32_t slot) {
-  struct steer_batch *batch = steer_batch_create(bed, &(struct steer_layout){.rows = rows});
-  steer_batch_fill(batch, 21, 1);
-  steer_batch_map(batch, 0, rows, slot);
-  return batch;
-}
-
 static stg_slot_counters counters_of(const struct steer_batch *batch, uint32_t slot) {
   stg_slot_counters counters = {.struct_size = sizeof counters};
   stg_error error = STG_ERROR_INIT;
@@ -159,7 +152,7 @@ static void a_request_that_is_silently_not_steered_shows(void **state) {
   const stg_op_call call = steer_add(steer_bed_direction(bed, 11, 1), 8);
   const stg_window window = {.phase = STG_PHASE_GENERATION};
   steer_bed_set_window(bed, 0, &call, 1, &window);
-  struct steer_batch *batch = rows_of(bed, 8, 0);
+  struct steer_batch *batch = steer_batch_of(bed, 8, 0);
   steer_batch_place(batch, 0, 8, 0, 8);
   steer_batch_expect_ok(batch);
   expect_counters(batch, 0, 0, 0, 0);
@@ -178,7 +171,7 @@ static void updates_that_are_no_numbers_do_not_count(void **state) {
   float values[HIDDEN] = {4, 2, 1};
   const stg_op_call call = steer_add(steer_bed_vector(bed, values), 1);
   steer_bed_set(bed, 0, &call, 1);
-  struct steer_batch *batch = rows_of(bed, 2, 0);
+  struct steer_batch *batch = steer_batch_of(bed, 2, 0);
   for (int64_t r = 0; r < 2; r++) {
     for (int64_t j = 0; j < HIDDEN; j++) {
       steer_batch_put(batch, batch->hidden, r, j, 0);
@@ -199,7 +192,7 @@ static void layers_and_slots_count_for_themselves(void **state) {
                               {.layer = 1, .ops = &call, .n_ops = 1}};
   steer_bed_set_layers(bed, 1, chains, 2);
   steer_bed_set_layers(bed, 2, &chains[1], 1);
-  struct steer_batch *batch = rows_of(bed, 5, 1);
+  struct steer_batch *batch = steer_batch_of(bed, 5, 1);
   batch->row_map[4] = 2;
   steer_batch_run(batch);
   assert_int_equal(4, counters_of(batch, 1).rows_touched);
@@ -218,7 +211,7 @@ static void layers_and_slots_count_for_themselves(void **state) {
 static void clearing_a_slot_begins_anew_and_setting_it_goes_on(void **state) {
   struct steer_bed *bed = bed_of(state);
   const stg_op_call call = steer_add(steer_bed_direction(bed, 11, 1), 8);
-  struct steer_batch *batch = rows_of(bed, 5, 3);
+  struct steer_batch *batch = steer_batch_of(bed, 5, 3);
   batch->row_map[4] = 4;
   steer_bed_set(bed, 3, &call, 1);
   steer_bed_set(bed, 4, &call, 1);
@@ -243,7 +236,7 @@ static void one_shot_calls_are_not_counted(void **state) {
   const stg_op_call call = steer_add(steer_bed_direction(bed, 11, 1), 8);
   const stg_chain chain = {.ops = &call, .n_ops = 1};
   const int64_t length = 8;
-  struct steer_batch *batch = rows_of(bed, 8, STG_ROW_UNSTEERED);
+  struct steer_batch *batch = steer_batch_of(bed, 8, STG_ROW_UNSTEERED);
   stg_error error = STG_ERROR_INIT;
   steer_batch_send(batch);
   const stg_once once = {.struct_size = sizeof once,

@@ -28,13 +28,6 @@ static struct steer_bed *bed_of(void **state) {
   return steer_bed_create(*state, &desc);
 }
 
-static struct steer_batch *rows_of(struct steer_bed *bed, int64_t rows, int32_t slot) {
-  struct steer_batch *batch = steer_batch_create(bed, &(struct steer_layout){.rows = rows});
-  steer_batch_fill(batch, 21, 1);
-  steer_batch_map(batch, 0, rows, slot);
-  return batch;
-}
-
 static void expect_near(double expected, float cell) {
   if (!(fabs(expected - (double)cell) <= 1e-3 * (1 + fabs(expected)))) {
     fail_msg("%g instead of %g", (double)cell, expected);
@@ -52,7 +45,7 @@ static void a_probe_reads_the_row_where_it_stands_in_its_chain(void **state) {
   const stg_op_call calls[] = {steer_probe(v, 0),  steer_add(w, 8),   steer_probe(v, 1),
                                steer_ablate(v, 0), steer_probe(v, 2), steer_probe(w, 3)};
   steer_bed_set(bed, 0, calls, 6);
-  struct steer_batch *batch = rows_of(bed, 5, 0);
+  struct steer_batch *batch = steer_batch_of(bed, 5, 0);
   steer_batch_expect_ok(batch);
   for (int64_t r = 0; r < 5; r++) {
     const double h0 = steer_batch_get(batch, batch->hidden, r, 0);
@@ -98,7 +91,7 @@ static void cells_that_no_probe_reaches_are_not_written(void **state) {
   const stg_op_call add = steer_add(steer_bed_direction(bed, 12, 1), 3);
   steer_bed_set_window(bed, 0, &probe, 1, &(stg_window){.phase = STG_PHASE_PROMPT});
   steer_bed_set(bed, 1, &add, 1);
-  struct steer_batch *batch = rows_of(bed, 20, STG_ROW_UNSTEERED);
+  struct steer_batch *batch = steer_batch_of(bed, 20, STG_ROW_UNSTEERED);
   steer_batch_map(batch, 4, 12, 0);
   steer_batch_map(batch, 12, 15, 1);
   steer_batch_map(batch, 15, 17, STG_ROW_PADDING);
@@ -120,7 +113,7 @@ static void the_last_probe_of_a_column_has_it(void **state) {
   const stg_op_call calls[] = {steer_probe(v, 1), steer_add(v, 16), steer_probe(v, 1)};
   steer_bed_set(bed, 0, calls, 3);
   steer_bed_set(bed, 1, calls, 1);
-  struct steer_batch *batch = rows_of(bed, 2, 0);
+  struct steer_batch *batch = steer_batch_of(bed, 2, 0);
   memcpy(steer_batch_row(batch, batch->hidden, 1), steer_batch_row(batch, batch->hidden, 0),
          batch->row_bytes);
   batch->row_map[1] = 1;
@@ -140,7 +133,7 @@ static void the_tile_and_the_batch_do_not_change_a_cell(void **state) {
                                steer_probe(w, 3)};
   steer_bed_set(bed, 0, calls, 4);
   steer_bed_set(bed, 1, calls, 2);
-  struct steer_batch *alone = rows_of(bed, 1, 0), *batch = rows_of(bed, 70, 1);
+  struct steer_batch *alone = steer_batch_of(bed, 1, 0), *batch = steer_batch_of(bed, 70, 1);
   steer_batch_expect_ok(alone);
   memcpy(steer_batch_row(batch, batch->hidden, 66), steer_batch_row(alone, alone->hidden, 0),
          alone->row_bytes);
@@ -188,7 +181,7 @@ static void cells_of_every_kind_of_table_meet_their_bound(void **state) {
     desc.epsilon = k >= 8 ? 1e-5F : 0;
     struct steer_bed *bed = steer_bed_create(env, &desc);
     set_random_chains(&draws, bed);
-    struct steer_batch *batch = rows_of(bed, 48, 0);
+    struct steer_batch *batch = steer_batch_of(bed, 48, 0);
     for (int64_t r = 0; r < 48; r++) {
       batch->row_map[r] = (int32_t)steer_draw_below(&draws, SLOTS + 2) - 2;
     }
@@ -221,7 +214,7 @@ static void users_write_ops_that_give_something_out(void **state) {
       steer_probe(v, 0),
       {.op = "cosine_out", .vectors = {v}, .params = {2, 1}, .params_given = 3}};
   steer_bed_set(bed, 0, calls, 3);
-  struct steer_batch *batch = rows_of(bed, 6, 0);
+  struct steer_batch *batch = steer_batch_of(bed, 6, 0);
   steer_batch_expect_ok(batch);
   for (int64_t r = 0; r < 6; r++) {
     assert_true(steer_batch_cell(batch, r, 1) > 1.5F && steer_batch_cell(batch, r, 1) < 2.0F);
@@ -234,7 +227,7 @@ static void a_column_is_a_parameter_like_others(void **state) {
   struct steer_bed *bed = bed_of(state);
   const stg_op_call call = steer_probe(steer_bed_direction(bed, 11, 1), 0);
   steer_bed_set(bed, 0, &call, 1);
-  struct steer_batch *batch = rows_of(bed, 2, 0);
+  struct steer_batch *batch = steer_batch_of(bed, 2, 0);
   steer_bed_params(bed, 0, 0, 0, (const float[]){3}, 1);
   steer_batch_expect_ok(batch);
   assert_true(steer_batch_cell_untouched(batch, 0, 0));
@@ -265,7 +258,7 @@ static void cells_that_cannot_be_are_refused(void **state) {
   stg_steer_desc desc = desc_of();
   desc.probes = 0;
   struct steer_bed *without = steer_bed_create(*state, &desc);
-  struct steer_batch *batch = rows_of(bed, 4, 0), *other = rows_of(without, 4, 0);
+  struct steer_batch *batch = steer_batch_of(bed, 4, 0), *other = steer_batch_of(without, 4, 0);
   const stg_op_call call = steer_probe(steer_bed_direction(without, 11, 1), 0);
   const stg_chain chain = {.ops = &call, .n_ops = 1};
   stg_error error = STG_ERROR_INIT;

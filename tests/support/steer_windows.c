@@ -42,13 +42,6 @@ static void set_add(struct steer_bed *bed, uint32_t slot, const stg_window *wind
   steer_bed_set_window(bed, slot, &call, 1, window);
 }
 
-static struct steer_batch *rows_of(struct steer_bed *bed, int64_t rows, int32_t slot) {
-  struct steer_batch *batch = steer_batch_create(bed, &(struct steer_layout){.rows = rows});
-  steer_batch_fill(batch, 21, 1);
-  steer_batch_map(batch, 0, rows, slot);
-  return batch;
-}
-
 /* Run, check against the oracle, and hold the steered rows against one character a row: '+' is
  * steered, '.' is not. */
 static void expect_rows(struct steer_batch *batch, const char *rows) {
@@ -67,7 +60,7 @@ static void rows_outside_of_the_phase_are_not_steered(void **state) {
   set_add(bed, 0, &in_prompt);
   set_add(bed, 1, &in_generation);
   set_add(bed, 2, &both);
-  struct steer_batch *batch = rows_of(bed, 8, 0);
+  struct steer_batch *batch = steer_batch_of(bed, 8, 0);
   steer_batch_place(batch, 0, 8, 4, 7);
   expect_rows(batch, "+++.....");
   steer_batch_map(batch, 0, 8, 1);
@@ -89,7 +82,7 @@ static void bounds_are_positions_or_count_from_the_end_of_the_prompt(void **stat
       {-100, -6, "++.........."}, {7, 8, ".......+...."},    {INT32_MIN, INT32_MAX, "++++++++++++"},
   };
   struct steer_bed *bed = bed_of(state);
-  struct steer_batch *batch = rows_of(bed, 12, 0);
+  struct steer_batch *batch = steer_batch_of(bed, 12, 0);
   steer_batch_place(batch, 0, 12, 0, 8);
   for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
     const stg_window window = window_of(cases[k].from, cases[k].to);
@@ -111,7 +104,7 @@ static void every_row_goes_by_its_own_prompt(void **state) {
   struct steer_bed *bed = bed_of(state);
   const stg_window last_three = {.phase = STG_PHASE_PROMPT, .from = -3, .has_from = true};
   set_add(bed, 0, &last_three);
-  struct steer_batch *batch = rows_of(bed, 16, 0);
+  struct steer_batch *batch = steer_batch_of(bed, 16, 0);
   steer_batch_place(batch, 0, 8, 0, 8);
   steer_batch_place(batch, 8, 10, 0, 2);
   steer_batch_place(batch, 10, 13, 98, 100);
@@ -145,12 +138,12 @@ static void a_prompt_in_chunks_is_steered_as_a_whole_one(void **state) {
   static const int64_t cuts[] = {63, 1, 32, 10};
   for (size_t k = 0; k < sizeof windows / sizeof windows[0]; k++) {
     set_add(bed, 0, &windows[k]);
-    struct steer_batch *whole = rows_of(bed, PROMPT, 0);
+    struct steer_batch *whole = steer_batch_of(bed, PROMPT, 0);
     steer_batch_place(whole, 0, PROMPT, 0, PROMPT);
     steer_batch_expect_ok(whole);
     for (size_t c = 0; c < sizeof cuts / sizeof cuts[0]; c++) {
-      struct steer_batch *head = rows_of(bed, cuts[c], 0);
-      struct steer_batch *tail = rows_of(bed, PROMPT - cuts[c], 0);
+      struct steer_batch *head = steer_batch_of(bed, cuts[c], 0);
+      struct steer_batch *tail = steer_batch_of(bed, PROMPT - cuts[c], 0);
       run_chunk(head, whole, 0, cuts[c]);
       run_chunk(tail, whole, cuts[c], PROMPT);
       steer_batch_destroy(head);
@@ -165,7 +158,7 @@ static void a_prompt_chunk_of_one_row_is_not_generation(void **state) {
   struct steer_bed *bed = bed_of(state);
   set_add(bed, 0, &in_generation);
   set_add(bed, 1, &in_prompt);
-  struct steer_batch *batch = rows_of(bed, 1, 0);
+  struct steer_batch *batch = steer_batch_of(bed, 1, 0);
   steer_batch_place(batch, 0, 1, PROMPT - 1, PROMPT);
   expect_rows(batch, ".");
   steer_batch_place(batch, 0, 1, PROMPT, PROMPT);
@@ -185,7 +178,7 @@ static void speculative_rows_meet_the_edge_of_a_window(void **state) {
   for (uint32_t slot = 0; slot < 3; slot++) {
     set_add(bed, slot, &windows[slot]);
   }
-  struct steer_batch *batch = rows_of(bed, 12, 0);
+  struct steer_batch *batch = steer_batch_of(bed, 12, 0);
   for (int32_t request = 0; request < 3; request++) {
     steer_batch_map(batch, (int64_t)request * 4, (int64_t)request * 4 + 4, request);
   }
@@ -245,8 +238,8 @@ static void excluded_rows_are_normalised_as_if_nothing_were_steered(void **state
   desc.epsilon = 1e-6F;
   struct steer_bed *bed = steer_bed_create(*state, &desc);
   set_add(bed, 0, &in_prompt);
-  struct steer_batch *plain = rows_of(bed, 12, STG_ROW_UNSTEERED);
-  struct steer_batch *batch = rows_of(bed, 12, 0);
+  struct steer_batch *plain = steer_batch_of(bed, 12, STG_ROW_UNSTEERED);
+  struct steer_batch *batch = steer_batch_of(bed, 12, 0);
   steer_batch_place(batch, 0, 12, 0, 7);
   steer_batch_expect_ok(plain);
   steer_batch_expect_ok(batch);
@@ -262,7 +255,7 @@ static void a_window_stays_with_its_slot(void **state) {
   struct steer_bed *bed = bed_of(state);
   const stg_op_call call = steer_add(steer_bed_direction(bed, 41, 1), 40);
   set_add(bed, 0, &in_prompt);
-  struct steer_batch *batch = rows_of(bed, 8, 0);
+  struct steer_batch *batch = steer_batch_of(bed, 8, 0);
   steer_batch_place(batch, 0, 8, 4, 7);
   steer_bed_params(bed, 0, 0, 0, (const float[]){-30}, 1);
   expect_rows(batch, "+++.....");
@@ -289,7 +282,7 @@ static void all_layers_of_a_slot_share_its_window(void **state) {
                 &error);
   bed->window[0] = window;
   for (uint32_t layer = 0; layer < 2; layer++) {
-    struct steer_batch *batch = rows_of(bed, 8, 0);
+    struct steer_batch *batch = steer_batch_of(bed, 8, 0);
     batch->layer = layer;
     steer_batch_place(batch, 0, 8, 0, 8);
     expect_rows(batch, "..+++...");
@@ -305,7 +298,7 @@ static void fewer_rows_follow_the_positions_of_their_own_step(void **state) {
   const stg_window window = {.from = -40, .has_from = true};
   set_add(bed, 0, &window);
   for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
-    struct steer_batch *batch = rows_of(bed, sizes[k], 0);
+    struct steer_batch *batch = steer_batch_of(bed, sizes[k], 0);
     steer_batch_place(batch, 0, sizes[k], (int32_t)k * 7, 100 + (int32_t)k);
     steer_batch_expect_ok(batch);
     for (int64_t r = 0; r < sizes[k]; r++) {
@@ -382,7 +375,7 @@ static void one_shot_calls_have_no_window(void **state) {
   const stg_op_call call = steer_add(steer_bed_direction(bed, 61, 1), 40);
   const stg_chain chain = {.ops = &call, .n_ops = 1};
   const int64_t length = 8;
-  struct steer_batch *batch = rows_of(bed, 8, STG_ROW_UNSTEERED);
+  struct steer_batch *batch = steer_batch_of(bed, 8, STG_ROW_UNSTEERED);
   stg_error error = STG_ERROR_INIT;
   steer_batch_send(batch);
   const stg_once once = {.struct_size = sizeof once,
