@@ -47,7 +47,7 @@ static stg_status verify(stg_cache *cache, void *user, bool *ret_good, struct st
   struct stg_cache_repair repaired = {0};
   stg_status status = stg_cache_read_all(cache, &entries, &count, reterr);
   for (size_t i = 0; i < count && status == STG_OK; i++) {
-    if (!entries[i].ok) {
+    if (!entries[i].ok && !entries[i].other_format) {
       status = options->repair ? repair(cache, entries[i].path, &repaired, reterr) : STG_OK;
       n_bad++;
     }

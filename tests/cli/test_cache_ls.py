@@ -63,7 +63,7 @@ class Lists(Built):
         self.damage(entry["path"], self.flip(0.5))
         bad = [e for e in self.entries() if not e["ok"]]
         self.assertEqual([e["path"] for e in bad], [entry["path"]])
-        self.assertEqual(list(bad[0]), ["path", "ok", "size_bytes", "problem"])
+        self.assertEqual(list(bad[0]), ["path", "ok", "size_bytes", "other_format", "problem"])
         self.refuse(FAILED, "cache", "show", entry["key"], "--cache", self.cache)
 
 

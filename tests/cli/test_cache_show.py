@@ -22,6 +22,16 @@ class Shows(Built):
                     self.assertIn(name, names)
                 self.assertNotIn("source", shown)
 
+    def test_show_says_how_a_kernel_is_launched(self):
+        for entry in self.entries():
+            shown = self.succeed("cache", "show", entry["key"], "--json", "--cache", self.cache).json()
+            self.assertEqual(shown["family"], "steer")
+            self.assertEqual(shown["max_threads"], shown["threads"])  # its launch bounds
+            # whole vectors of 8 f32, at least as many where few blocks share a multiprocessor
+            self.assertEqual(shown["stage_bytes"] % 32, 0)
+            self.assertGreater(shown["wide_stage_bytes"], 0)
+            self.assertGreaterEqual(shown["wide_stage_bytes"], shown["stage_bytes"])
+
     def test_show_prints_the_source(self):
         key = self.entries()[0]["key"]
         text = self.succeed("cache", "show", key, "--source", "--cache", self.cache).out

@@ -31,7 +31,7 @@ class Empty(Case):
 class Verifies(Built):
     def test_verify_passes_a_good_cache(self):
         report = self.succeed("cache", "verify", "--json", "--cache", self.cache).json()
-        self.assertEqual(report, {"entries": 4, "good": 4, "bad": [], "repaired": False})
+        self.assertEqual(report, {"entries": 4, "good": 4, "other_format": 0, "bad": [], "repaired": False})
 
     def test_a_flipped_bit_anywhere_is_found(self):
         path = self.entries()[1]["path"]
@@ -56,6 +56,20 @@ class Verifies(Built):
                 self.assertEqual(outcome.code, FAILED, outcome)
                 self.assertIn(f"bad: {path}: ", outcome.out)
                 self.assertIn("4 entries: 3 good, 1 bad", outcome.out)
+
+    def test_an_entry_of_another_format_is_left_and_not_bad(self):
+        path = self.entries()[1]["path"]
+        other = pathlib.Path(__file__).resolve().parent.parent / "data" / "entry_format_1.sgc"
+        pathlib.Path(path).write_bytes(other.read_bytes())
+        report = self.succeed("cache", "verify", "--repair", "--json", "--cache", self.cache).json()
+        self.assertEqual(report, {"entries": 4, "good": 3, "other_format": 1, "bad": [], "repaired": True})
+        outcome = self.succeed("cache", "verify", "--cache", self.cache)
+        self.assertIn(f"other format: {path}: entry format 1, this version reads 2\n", outcome.out)
+        self.assertIn("4 entries: 3 good, 0 bad, 1 of another format: left as they are\n", outcome.out)
+        self.assertEqual(pathlib.Path(path).read_bytes(), other.read_bytes())
+        self.environment["STEERGRAPH_CACHE_DIR"] = str(self.cache)
+        found = self.succeed("doctor", "--json").json()["cache"]
+        self.assertEqual((found["entries"], found["bad"]), (4, 0))
 
     def test_repair_moves_a_bad_entry_away_and_the_next_build_heals(self):
         path = self.entries()[0]["path"]
