@@ -1,5 +1,6 @@
-"""`pip install ./tools/python` from the source tree, and the package that it leaves, in a process of
-its own. Nothing is fetched: it takes a pip and a setuptools that are there."""
+"""`pip install ./tools/python` from the source tree, and what it leaves, in a process of its own.
+
+Nothing is fetched: it takes a pip and a setuptools that are there."""
 import importlib.metadata
 import importlib.util
 import os
