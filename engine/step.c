@@ -210,11 +210,12 @@ static stg_status upload(stg_frame *frame, const stg_step *step, stg_stream stre
   if (status == STG_OK && frame->serial != steer->serial) {
     status = stg_upload_wait(steer, stream, reterr);
   }
-  if (status == STG_OK) {
-    status = stg_counters_send_resets(&steer->counters, stream, &frame->resets_seen, reterr);
-  }
+  /* ahead of the resets: those that the frame has seen were seen on the stream that it was on */
   if (status == STG_OK && frame->used != NULL) {
     status = stg_event_wait(steer->engine->device, frame->used, stream, reterr);
+  }
+  if (status == STG_OK) {
+    status = stg_counters_send_resets(&steer->counters, stream, &frame->resets_seen, reterr);
   }
   if (status != STG_OK) {
     return status;

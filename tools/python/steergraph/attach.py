@@ -61,7 +61,7 @@ def attach(model, frame, layers=None, *, in_place=True, probes=None):
     modules = _layers_of(model)
     table = frame.steering
     pairs = _pairs_of(modules, table, layers)
-    _check_probes(table, probes)
+    torch_op.check_probes(table, probes, table.layers)
     make = _pair_hook if table.state == "hidden+residual" else _hook
     hooks = []
     for at, layer in pairs:
@@ -110,22 +110,6 @@ def _layers_of(model):
         raise _errors.InvalidError(
             f"{type(model).__name__} has none of {', '.join(_PLACES)}; give its layers"
         ) from None
-
-
-def _check_probes(table, probes):
-    """Refuse here what would be refused in the middle of a forward."""
-    wanted = f"float32 [{table.layers}, rows, {table.probes}]"
-    if probes is None and table.probes > 0:
-        raise _errors.InvalidError(f"the table declares {table.probes} probes; give {wanted}")
-    if probes is None:
-        return
-    if table.probes == 0:
-        raise _errors.InvalidError(
-            "probes is given, but the table declares none; set probes when it is created"
-        )
-    shape = tuple(probes.shape)
-    if len(shape) != 3 or (shape[0], shape[2]) != (table.layers, table.probes):
-        raise _errors.InvalidError(f"probes has shape {shape}; give {wanted}")
 
 
 def _act_of(frame, layer, in_place, probes):
