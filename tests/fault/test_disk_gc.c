@@ -240,9 +240,10 @@ static void who_evicts_already_is_left_to_it(void **state) {
   struct stg_disk_cache *cache = open_bounded(*state, 0, 5, stg_disk_io_default(), NULL);
   pid_t collector = start_collector(cache);
   store(cache, 10);
-  assert_true(finds(cache, 0)); /* eleven, and nobody waited */
+  const bool all_stay = finds(cache, 0); /* eleven, and nobody waited */
   assert_int_equal(kill(collector, SIGKILL), 0);
   assert_int_equal(waitpid(collector, NULL, 0), collector);
+  assert_true(all_stay);
   store(cache, 11);
   assert_false(finds(cache, 1));
   stg_disk_cache_close(cache);
@@ -317,6 +318,42 @@ static void leftovers_go_by_themselves(void **state) {
   stg_disk_cache_close(cache);
 }
 
+/* Another process fills the folder almost up to the limit; how many of our own stores bring it
+ * under it again, although they are few. */
+static uint32_t stores_until_a_look(const char *folder, uint64_t bytes, uint64_t entries,
+                                    uint32_t others) {
+  uint64_t has_bytes = 0, has_files = 0;
+  uint32_t stored = 0;
+  struct stg_disk_cache *ours = open_bounded(folder, bytes, entries, stg_disk_io_default(), NULL);
+  struct stg_disk_cache *other = open_bounded(folder, bytes, entries, stg_disk_io_default(), NULL);
+  store(ours, MANY); /* looks, and sees one */
+  for (uint32_t i = 0; i < others; i++) {
+    store(other, i);
+  }
+  measure(folder, &has_bytes, &has_files);
+  assert_int_equal(has_files, others + 1);
+  for (uint64_t before = 0; has_files > before && stored < 100; stored++) {
+    before = has_files;
+    store(ours, MANY + 1 + stored);
+    measure(folder, &has_bytes, &has_files);
+  }
+  assert_true(has_bytes <= bytes && has_files <= entries);
+  stg_disk_cache_close(other);
+  stg_disk_cache_close(ours);
+  return stored;
+}
+
+static void a_look_comes_after_32_stores_or_a_16th_of_a_limit(void **state) {
+  const uint64_t size = entry_bytes(state);
+  char folder[512];
+  snprintf(folder, sizeof folder, "%s", temp_path(state, "a"));
+  assert_int_equal(stores_until_a_look(folder, STG_DISK_NO_LIMIT, 1600, 1598), 32);
+  snprintf(folder, sizeof folder, "%s", temp_path(state, "b"));
+  assert_int_equal(stores_until_a_look(folder, STG_DISK_NO_LIMIT, 160, 158), 11);
+  snprintf(folder, sizeof folder, "%s", temp_path(state, "c"));
+  assert_in_range(stores_until_a_look(folder, 160 * size, STG_DISK_NO_LIMIT, 158), 10, 11);
+}
+
 #define WRITERS 4
 #define EACH 400u
 #define LIMIT 160u
@@ -362,6 +399,7 @@ int main(void) {
       IN_FOLDER(a_disk_without_locks_is_kept_under_its_limits_too),
       IN_FOLDER(no_limit_is_no_limit),
       IN_FOLDER(leftovers_go_by_themselves),
+      IN_FOLDER(a_look_comes_after_32_stores_or_a_16th_of_a_limit),
       IN_FOLDER(several_writers_know_of_each_other),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
