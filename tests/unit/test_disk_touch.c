@@ -103,6 +103,24 @@ static void a_stamp_that_cannot_be_set_is_no_matter(void **state) {
   stg_free(path);
 }
 
+/* Else it would go at once, for its age, before anybody could look at it. */
+static void a_bad_entry_is_as_old_as_its_quarantine(void **state) {
+  struct stg_kernel_request request = fixture_request();
+  disk_fill(*state, &request, COMPILER);
+  char *path = disk_entry_path(*state, &request, COMPILER);
+  struct stg_disk_cache *cache = disk_open(*state, STG_DISK_READ_WRITE, NULL);
+  assert_true(temp_flip_byte(path, -1));
+  set_age(path, INT64_C(90) * 24 * 3600);
+  assert_string_equal(disk_found(cache, &request, NULL), "miss");
+  const char *quarantined = temp_path(state, "v1/quarantine");
+  assert_int_equal(count_files(quarantined), 1);
+  char moved[1200];
+  snprintf(moved, sizeof moved, "%s%s", quarantined, strrchr(path, '/'));
+  assert_in_range((int64_t)time(NULL) - stamp_of(moved), 0, 60);
+  stg_disk_cache_close(cache);
+  stg_free(path);
+}
+
 int main(void) {
 #define IN_FOLDER(test)                                                                            \
   cmocka_unit_test_setup_teardown(test, temp_folder_setup, temp_folder_teardown)
@@ -113,6 +131,7 @@ int main(void) {
       IN_FOLDER(a_layer_that_is_only_read_is_left_alone),
       IN_FOLDER(a_cache_that_is_only_read_is_left_alone),
       IN_FOLDER(a_stamp_that_cannot_be_set_is_no_matter),
+      IN_FOLDER(a_bad_entry_is_as_old_as_its_quarantine),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
