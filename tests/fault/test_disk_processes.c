@@ -166,27 +166,31 @@ static void many_processes_outlive_one_that_clears_the_folder(void **state) {
   assert_int_equal(hits, KERNELS);
 }
 
-/* Remove all that is there, again and again, as `gc` does. */
+/* Remove all that is there, as `gc` does. */
+static void collect_all(const char *folder) {
+  const struct stg_disk_io io = stg_disk_io_default();
+  const struct stg_disk_limits everything = {.older_than_s = 0};
+  struct stg_disk_content content = {0};
+  char root[512];
+  snprintf(root, sizeof root, "%s", folder);
+  const struct stg_disk_layer layer = {.root = root};
+  if (stg_disk_scan(&layer, &content, NULL) == STG_OK) {
+    stg_disk_choose(&content, &everything, stg_disk_now_ns());
+  }
+  for (size_t i = 0; i < content.count; i++) {
+    if (content.items[i].why != NULL) {
+      (void)stg_disk_remove(&io, &content.items[i], NULL);
+    }
+  }
+  stg_disk_content_finish(&content);
+}
+
 static pid_t start_collector(const char *folder) {
   pid_t child = fork();
   assert_true(child >= 0);
   if (child == 0) {
-    const struct stg_disk_io io = stg_disk_io_default();
-    const struct stg_disk_limits everything = {.older_than_s = 0};
-    char root[512];
-    snprintf(root, sizeof root, "%s", folder);
-    const struct stg_disk_layer layer = {.root = root};
     for (;;) {
-      struct stg_disk_content content = {0};
-      if (stg_disk_scan(&layer, &content, NULL) == STG_OK) {
-        stg_disk_choose(&content, &everything, stg_disk_now_ns());
-      }
-      for (size_t i = 0; i < content.count; i++) {
-        if (content.items[i].why != NULL) {
-          (void)stg_disk_remove(&io, &content.items[i], NULL);
-        }
-      }
-      stg_disk_content_finish(&content);
+      collect_all(folder);
       pause_ms(1);
     }
   }

@@ -23,7 +23,9 @@
 
 #define NS_PER_S INT64_C(1000000000)
 #define NOW_S INT64_C(1000000000)
-#define KEY "0123456789abcdef0123456789abcdef"
+#define ENTRY "v1/01/0123456789abcdef0123456789abcdef-nvrtc-13.0.88.sgc"
+#define RECIPE "v1/graphs/0123456789abcdef0123456789abcdef.sgr"
+#define NO_ENTRY "v1/01/0123456789abcdef0123456789abcdef.sgc"
 
 static const struct stg_disk_limits no_limits = {
     .bytes = STG_DISK_NO_LIMIT, .entries = STG_DISK_NO_LIMIT, .older_than_s = -1};
@@ -235,15 +237,13 @@ static void write_file(void **state, const char *name, size_t size) {
 }
 
 static void a_scan_sees_files_of_ours_and_nothing_else(void **state) {
-  static const char *const ours[] = {"v1/01/" KEY "-nvrtc-13.0.88.sgc", "v1/01/x.tmp",
-                                     "v1/graphs/" KEY ".sgr", "v1/tmp/y.tmp",
+  static const char *const ours[] = {ENTRY, "v1/01/x.tmp", RECIPE, "v1/tmp/y.tmp",
                                      "v1/quarantine/anything"};
   static const enum stg_disk_kind kinds[] = {STG_DISK_ENTRY, STG_DISK_TEMPORARY, STG_DISK_RECIPE,
                                              STG_DISK_TEMPORARY, STG_DISK_QUARANTINED};
-  static const char *const others[] = {"CACHEDIR.TAG",  "v1/stats",      "v1/lock/ab",
-                                       "v1/lock/gc",    "v1/01/notes",   "v1/01/" KEY ".sgc",
-                                       "v1/graphs/a.c", "v1/tmp/README", "v1/other/x.tmp",
-                                       "v1/012/x.tmp",  "v1/AB/x.tmp",   "x.tmp"};
+  static const char *const others[] = {
+      "CACHEDIR.TAG",  "v1/stats",      "v1/lock/ab",     "v1/lock/gc",   "v1/01/notes", NO_ENTRY,
+      "v1/graphs/a.c", "v1/tmp/README", "v1/other/x.tmp", "v1/012/x.tmp", "v1/AB/x.tmp", "x.tmp"};
   struct stg_disk_content content = {0};
   for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
     write_file(state, ours[i], i + 1);
@@ -285,7 +285,7 @@ static void a_folder_that_is_not_there_holds_nothing(void **state) {
 /* One scanned entry. */
 static struct stg_disk_content scan_one(void **state) {
   struct stg_disk_content content = {0};
-  write_file(state, "v1/01/" KEY "-nvrtc-13.0.88.sgc", 8);
+  write_file(state, ENTRY, 8);
   const struct stg_disk_layer layer = {.root = *state};
   assert_int_equal(stg_disk_scan(&layer, &content, NULL), STG_OK);
   assert_int_equal(content.count, 1);
