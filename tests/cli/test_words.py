@@ -17,6 +17,7 @@ COMMANDS = {
     ("cache", "show"): "KEY",
     ("cache", "verify"): "",
     ("cache", "gc"): "",
+    ("cache", "stats"): "",
     ("doctor",): "",
     ("bench",): "SUITE [SPEC...]",
     ("bench", "show"): "FILE.json",

@@ -21,7 +21,9 @@ HEADERS = ROOT / "engine" / "include" / "steergraph"
 NOT_BRIDGED_STRUCTS = {
     "stg_cache_entry",
     "stg_cache_gc_result",
+    "stg_cache_layer",
     "stg_cache_limits",
+    "stg_cache_totals",
     "stg_cache_victim",
     "stg_stats",
 }
