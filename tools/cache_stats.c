@@ -10,6 +10,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
 #include "tools/cache_command.h"
+#include "tools/cache_totals.h"
 #include "tools/cache_work.h"
 #include "tools/command.h"
 #include "tools/json_out.h"
@@ -64,13 +65,6 @@ static const char *use_of(const stg_cache_layer *layer) {
   return layer->is_last && !layer->is_pack ? "write" : "read";
 }
 
-/* In percent of the kernels that were asked of folders and packs. */
-static bool hit_rate(const stg_cache_totals *totals, double *ret_percent) {
-  const double asked = (double)totals->disk_hits + (double)totals->misses;
-  *ret_percent = asked > 0 ? 100 * (double)totals->disk_hits / asked : 0;
-  return asked > 0;
-}
-
 static void json_limit(struct stg_json_out *json, const char *key, uint64_t limit, bool holds) {
   if (holds && limit != UINT64_MAX) {
     stg_json_out_count(json, key, limit);
@@ -101,37 +95,13 @@ static void json_layer(struct stg_json_out *json, const struct facts *facts,
 }
 
 static void json_totals(struct stg_json_out *json, const struct facts *facts) {
-  const stg_cache_totals *totals = &facts->totals;
-  char since[STG_UTC_TIME_CHARS];
-  double percent = 0;
-  if (!facts->has_totals) {
+  if (facts->has_totals) {
+    stg_cache_totals_json(json, &facts->totals);
+    stg_json_out_null(json, "problem");
+  } else {
     stg_json_out_null(json, "totals");
     stg_json_out_text(json, "problem", facts->problem.message);
-    return;
   }
-  stg_utc_time(totals->since_unix, since);
-  stg_json_out_open(json, "totals", '{');
-  stg_json_out_text(json, "since", since);
-  stg_json_out_count(json, "runs", totals->runs);
-  stg_json_out_count(json, "memory_hits", totals->memory_hits);
-  stg_json_out_count(json, "disk_hits", totals->disk_hits);
-  stg_json_out_count(json, "pack_hits", totals->pack_hits);
-  stg_json_out_count(json, "misses", totals->misses);
-  if (hit_rate(totals, &percent)) {
-    stg_json_out_number(json, "hit_percent", percent);
-  } else {
-    stg_json_out_null(json, "hit_percent");
-  }
-  stg_json_out_count(json, "compiles", totals->compiles);
-  stg_json_out_count(json, "compile_us", totals->compile_us);
-  stg_json_out_count(json, "load_us", totals->load_us);
-  stg_json_out_count(json, "stores", totals->stores);
-  stg_json_out_count(json, "store_failures", totals->store_failures);
-  stg_json_out_count(json, "evictions", totals->evictions);
-  stg_json_out_count(json, "evicted_bytes", totals->evicted_bytes);
-  stg_json_out_count(json, "quarantined", totals->quarantined);
-  stg_json_out_close(json, '}');
-  stg_json_out_null(json, "problem");
 }
 
 static void print_json(const struct facts *facts, struct stg_strbuf *out) {
@@ -193,46 +163,6 @@ static void print_layers(const struct facts *facts, struct stg_strbuf *out) {
   }
 }
 
-static unsigned long long number(uint64_t value) {
-  return value;
-}
-
-static void add_totals(struct stg_table *table, const stg_cache_totals *totals) {
-  struct stg_strbuf evicted = {0};
-  double percent = 0;
-  const bool asked = hit_rate(totals, &percent);
-  stg_table_cell(table, "runs");
-  stg_table_printf(table, "%llu engines and builds", number(totals->runs));
-  stg_table_cell(table, "hits on disk");
-  stg_table_printf(table, "%llu, %llu of them in packs", number(totals->disk_hits),
-                   number(totals->pack_hits));
-  stg_table_cell(table, "misses");
-  stg_table_printf(table, "%llu", number(totals->misses));
-  stg_table_cell(table, "hit rate");
-  if (asked) {
-    stg_table_printf(table, "%.1f %%", percent);
-  } else {
-    stg_table_cell(table, "nothing was asked for");
-  }
-  stg_table_cell(table, "hits in memory");
-  stg_table_printf(table, "%llu", number(totals->memory_hits));
-  stg_table_cell(table, "compiles");
-  stg_table_printf(table, "%llu in %.0f ms", number(totals->compiles),
-                   (double)totals->compile_us * 1e-3);
-  stg_table_cell(table, "loading");
-  stg_table_printf(table, "%.1f ms in the driver", (double)totals->load_us * 1e-3);
-  stg_table_cell(table, "stores");
-  stg_table_printf(table, "%llu, %llu failed", number(totals->stores),
-                   number(totals->store_failures));
-  stg_strbuf_bytes(&evicted, totals->evicted_bytes);
-  stg_table_cell(table, "evicted");
-  stg_table_printf(table, "%llu, %s", number(totals->evictions), stg_strbuf_text(&evicted));
-  stg_table_cell(table, "quarantined");
-  stg_table_printf(table, "%llu", number(totals->quarantined));
-  table->cells.failed = table->cells.failed || evicted.failed;
-  stg_strbuf_finish(&evicted);
-}
-
 static void print_totals(const struct facts *facts, struct stg_strbuf *out) {
   struct stg_table table = {.columns = "ll", .indent = "  "};
   char since[STG_UTC_TIME_CHARS];
@@ -244,7 +174,7 @@ static void print_totals(const struct facts *facts, struct stg_strbuf *out) {
   }
   stg_utc_time(facts->totals.since_unix, since);
   stg_strbuf_printf(out, "of all processes since %s:\n", since);
-  add_totals(&table, &facts->totals);
+  stg_cache_totals_rows(&table, &facts->totals);
   stg_table_print(&table, out);
 }
 
