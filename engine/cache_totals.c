@@ -5,12 +5,7 @@
  * Must not know how either is kept.
  */
 #include "engine/cache_disk.h"
-#include "runtime/disk_evict.h"
 #include "runtime/disk_stats.h"
-
-_Static_assert(STG_CACHE_DEFAULT_BYTES == STG_DISK_DEFAULT_BYTES &&
-                   STG_CACHE_DEFAULT_ENTRIES == STG_DISK_DEFAULT_ENTRIES,
-               "the limits that stores keep to");
 
 size_t stg_cache_layer_count(const stg_cache *cache) {
   return cache == NULL ? 0 : stg_disk_cache_layers(stg_cache_disk(cache));

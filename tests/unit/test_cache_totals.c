@@ -180,6 +180,13 @@ static void what_makes_no_sense_is_refused(void **state) {
   stg_cache_close(cache);
 }
 
+static void the_default_limits_are_those_that_stores_keep_to(void **state) {
+  const uint64_t said[] = {STG_CACHE_DEFAULT_BYTES, STG_CACHE_DEFAULT_ENTRIES};
+  const uint64_t kept[] = {STG_DISK_DEFAULT_BYTES, STG_DISK_DEFAULT_ENTRIES};
+  (void)state;
+  assert_memory_equal(said, kept, sizeof said);
+}
+
 int main(void) {
 #define IN_FOLDER(test)                                                                            \
   cmocka_unit_test_setup_teardown(test, temp_folder_setup, temp_folder_teardown)
@@ -190,6 +197,7 @@ int main(void) {
       IN_FOLDER(a_pack_has_no_totals),
       IN_FOLDER(totals_that_are_damaged_or_of_another_version_are_told),
       IN_FOLDER(what_makes_no_sense_is_refused),
+      cmocka_unit_test(the_default_limits_are_those_that_stores_keep_to),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
