@@ -6,7 +6,7 @@
 
 #include <steergraph/cache.h>
 
-#include "runtime/base/strbuf.h"
+#include "tools/json_out.h"
 
 /* What `ls` lists: entries as they were looked at, and not verified. */
 struct stg_cache_list {
@@ -19,8 +19,9 @@ void stg_cache_list_json(const struct stg_cache_list *list, struct stg_strbuf *o
 void stg_cache_list_text(const struct stg_cache_list *list, size_t max_width,
                          struct stg_strbuf *out);
 
-void stg_cache_show_json(const stg_cache_entry *entry, bool with_source, struct stg_strbuf *out);
-void stg_cache_show_text(const stg_cache_entry *entry, bool with_source, struct stg_strbuf *out);
+/** The members that every list and `show` share; an entry that is not ok has a path and a problem
+ * only. */
+void stg_cache_entry_json(struct stg_json_out *json, const stg_cache_entry *entry);
 
 /* What became of the bad entries that were to be moved to quarantine. */
 struct stg_cache_repair {
