@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 
+#include "engine/offline.h"
 #include "runtime/base/key.h"
 #include "tools/arch.h"
 #include "tools/cache_report.h"
@@ -14,7 +15,6 @@
 #include "tools/occupancy.h"
 #include "tools/table.h"
 #include "tools/utc_time.h"
-#include "tools/why_miss.h"
 
 /* Of a launch of many blocks: one of few has a multiprocessor for each. */
 static bool occupancy_of(const stg_cache_entry *entry, struct stg_occupancy *ret) {
