@@ -129,64 +129,61 @@ void stg_cache_list_text(const struct stg_cache_list *list, size_t max_width,
   append_sum(list, bytes, out);
 }
 
-/* Of the entries that are not good, those of another format or the others, which are bad. */
-static size_t count_not_ok(const stg_cache_entry *entries, size_t count, bool other_format) {
-  size_t found = 0;
-  for (size_t i = 0; i < count; i++) {
-    found += !entries[i].ok && entries[i].other_format == other_format;
-  }
-  return found;
-}
-
-void stg_cache_verify_json(const stg_cache_entry *entries, size_t count,
+void stg_cache_verify_json(const struct stg_cache_verified *verified,
                            const struct stg_cache_repair *repair, struct stg_strbuf *out) {
   struct stg_json_out json = {0};
-  size_t n_bad = count_not_ok(entries, count, false);
-  size_t n_other = count_not_ok(entries, count, true);
+  const size_t n_bad = verified->n_not_ok - verified->n_other_format;
+  const bool dry_run = repair != NULL && repair->dry_run;
   stg_json_out_open(&json, NULL, '{');
-  stg_json_out_count(&json, "entries", count);
-  stg_json_out_count(&json, "good", count - n_bad - n_other);
-  stg_json_out_count(&json, "other_format", n_other);
+  stg_json_out_count(&json, "entries", verified->n_good + verified->n_not_ok);
+  stg_json_out_count(&json, "good", verified->n_good);
+  stg_json_out_count(&json, "other_format", verified->n_other_format);
   stg_json_out_open(&json, "bad", '[');
-  for (size_t i = 0; i < count; i++) {
-    if (!entries[i].ok && !entries[i].other_format) {
+  for (size_t i = 0; i < verified->n_not_ok; i++) {
+    const stg_cache_entry *entry = &verified->not_ok[i];
+    if (!entry->other_format) {
       stg_json_out_open(&json, NULL, '{');
-      stg_json_out_text(&json, "path", entries[i].path);
-      stg_json_out_text(&json, "problem", entries[i].problem);
+      stg_json_out_text(&json, "path", entry->path);
+      stg_json_out_text(&json, "problem", entry->problem);
       stg_json_out_close(&json, '}');
     }
   }
   stg_json_out_close(&json, ']');
-  stg_json_out_bool(&json, "repaired", repair != NULL && repair->n_moved == n_bad);
+  stg_json_out_bool(&json, "dry_run", dry_run);
+  stg_json_out_count(&json, dry_run ? "would_move" : "moved", repair != NULL ? repair->n_moved : 0);
+  stg_json_out_bool(&json, "repaired", repair != NULL && !dry_run && repair->n_moved == n_bad);
   stg_json_out_close(&json, '}');
   *out = json.text;
 }
 
-void stg_cache_verify_text(const stg_cache_entry *entries, size_t count,
+static void append_repair(const struct stg_cache_repair *repair, size_t n_bad,
+                          struct stg_strbuf *out) {
+  stg_strbuf_str(out, ", ");
+  if (repair->n_moved < n_bad) {
+    stg_strbuf_printf(out, "%zu ", repair->n_moved);
+  }
+  stg_strbuf_str(out, repair->dry_run ? "would be moved to quarantine" : "moved to quarantine");
+  if (repair->n_in_packs > 0) {
+    stg_strbuf_printf(out, ", %zu left in packs: make those again", repair->n_in_packs);
+  }
+  if (repair->n_no_files > 0) {
+    stg_strbuf_printf(out, ", %zu left that are no files: move those away", repair->n_no_files);
+  }
+}
+
+void stg_cache_verify_text(const struct stg_cache_verified *verified,
                            const struct stg_cache_repair *repair, struct stg_strbuf *out) {
-  size_t n_bad = count_not_ok(entries, count, false);
-  size_t n_other = count_not_ok(entries, count, true);
-  for (size_t i = 0; i < count; i++) {
-    if (!entries[i].ok) {
-      append_problem(&entries[i], out);
-    }
+  const size_t n_bad = verified->n_not_ok - verified->n_other_format;
+  for (size_t i = 0; i < verified->n_not_ok; i++) {
+    append_problem(&verified->not_ok[i], out);
   }
-  stg_strbuf_printf(out, "%zu entries: %zu good, %zu bad", count, count - n_bad - n_other, n_bad);
+  stg_strbuf_printf(out, "%zu entries: %zu good, %zu bad", verified->n_good + verified->n_not_ok,
+                    verified->n_good, n_bad);
   if (repair != NULL && n_bad > 0) {
-    if (repair->n_moved == n_bad) {
-      stg_strbuf_str(out, ", moved to quarantine");
-    } else {
-      stg_strbuf_printf(out, ", %zu moved to quarantine", repair->n_moved);
-    }
-    if (repair->n_in_packs > 0) {
-      stg_strbuf_printf(out, ", %zu left in packs: make those again", repair->n_in_packs);
-    }
-    if (repair->n_no_files > 0) {
-      stg_strbuf_printf(out, ", %zu left that are no files: move those away", repair->n_no_files);
-    }
+    append_repair(repair, n_bad, out);
   }
-  if (n_other > 0) {
-    stg_strbuf_printf(out, ", %zu of another format: left as they are", n_other);
+  if (verified->n_other_format > 0) {
+    stg_strbuf_printf(out, ", %zu of another format: left as they are", verified->n_other_format);
   }
   stg_strbuf_str(out, "\n");
 }
