@@ -138,7 +138,7 @@ static void has_a_sentence_for_every_piece_of_a_signature(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     char text[512];
     if (strcmp(cases[i].piece, "v2") == 0) {
-      snprintf(text, sizeof text, "steer v2%s", SIGNATURE + strlen("steer v1"));
+      snprintf(text, sizeof text, "steer v2%s", &SIGNATURE[strlen("steer v1")]);
       pair->there.signature = text;
     } else {
       pair->there.signature = with_piece(cases[i].piece);
