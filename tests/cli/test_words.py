@@ -17,6 +17,7 @@ COMMANDS = {
     ("cache", "show"): "KEY",
     ("cache", "explain"): "KEY KEY|SPEC",
     ("cache", "verify"): "",
+    ("cache", "gc"): "",
     ("doctor",): "",
     ("bench",): "SUITE [SPEC...]",
     ("bench", "show"): "FILE.json",
