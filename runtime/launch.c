@@ -13,7 +13,7 @@
 /* The image is at fault, whatever machine state: quarantine it and compile again. */
 static bool blames_image(CUresult result) {
   return result == CUDA_ERROR_INVALID_IMAGE || result == CUDA_ERROR_NO_BINARY_FOR_GPU ||
-         result == CUDA_ERROR_INVALID_PTX || result == CUDA_ERROR_NOT_FOUND;
+         result == CUDA_ERROR_INVALID_PTX;
 }
 
 /*

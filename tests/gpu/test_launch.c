@@ -111,7 +111,7 @@ static void reports_an_impossible_launch_and_goes_on(void **state) {
   stg_module_unload(gpu->device, module);
 }
 
-static void blames_a_cubin_without_the_kernel(void **state) {
+static void does_not_blame_a_cubin_without_the_kernel(void **state) {
   const struct stg_log no_log = {0};
   struct gpu *gpu = *state;
   struct stg_kernel_request request = gpu_request(gpu, "test_add", add_source);
@@ -123,10 +123,9 @@ static void blames_a_cubin_without_the_kernel(void **state) {
   stg_status status = stg_module_load(gpu->device, image.cubin, "test_other", &module, &error);
 
   stg_kernel_image_finish(&image);
-  assert_int_equal(status, STG_E_CORRUPT);
+  assert_int_equal(status, STG_E_CUDA);
   assert_null(module);
-  assert_non_null(strstr(error.message, "the driver refuses the cubin of kernel 'test_other'"));
-  assert_non_null(strstr(error.message, "CUDA_ERROR_NOT_FOUND ("));
+  assert_non_null(strstr(error.message, "cuModuleGetFunction failed: CUDA_ERROR_NOT_FOUND ("));
 }
 
 static void blames_a_cubin_of_another_architecture(void **state) {
@@ -187,7 +186,7 @@ int main(void) {
       cmocka_unit_test(runs_on_the_legacy_stream_too),
       cmocka_unit_test(gives_a_kernel_more_shared_memory_than_the_default_limit),
       cmocka_unit_test(reports_an_impossible_launch_and_goes_on),
-      cmocka_unit_test(blames_a_cubin_without_the_kernel),
+      cmocka_unit_test(does_not_blame_a_cubin_without_the_kernel),
       cmocka_unit_test(blames_a_cubin_of_another_architecture),
       cmocka_unit_test(blames_bytes_that_are_no_cubin),
       cmocka_unit_test(loads_and_unloads_over_and_over),
