@@ -225,6 +225,18 @@ static bool speaks_of_image(const struct driver_fault *fault, const char *call) 
           strncmp(call, "cuFunc", 6) == 0);
 }
 
+/* Of a graph that a plain launch can stand in for. */
+static bool speaks_of_graph(const struct driver_fault *fault, const char *call) {
+  static const char *const calls[] = {"cuGraphCreate", "cuGraphAddKernelNode",
+                                      "cuGraphInstantiateWithFlags", "cuGraphUpload",
+                                      "cuGraphExecKernelNodeSetParams"};
+  bool speaks = false;
+  for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+    speaks = speaks || strcmp(call, calls[i]) == 0;
+  }
+  return speaks && !fault->sticky;
+}
+
 static stg_status wanted_status(const struct driver_fault *fault, const char *call) {
   if (strcmp(call, "cuDeviceGetCount") == 0) {
     return STG_E_NO_DEVICE;
@@ -242,9 +254,9 @@ static void check_failure(const struct life *life, const struct act *act,
                           const stg_error *error) {
   const char *call = stub.name(nth);
   const stg_status wanted = wanted_status(fault, call);
-  if (speaks_of_image(fault, call)) {
-    fail_msg("%s: %s: an image that is refused is compiled again, not %s: %s", life->where,
-             act->name, stg_status_name(status), error->message);
+  if (speaks_of_image(fault, call) || speaks_of_graph(fault, call)) {
+    fail_msg("%s: %s can do without, but is %s: %s", life->where, act->name,
+             stg_status_name(status), error->message);
   }
   /* an engine that is being opened asks for the context's number for the first time */
   const bool opening = life->engine == NULL && strcmp(call, IN_CONTEXT_LOSS) == 0;
@@ -393,8 +405,24 @@ static void each_call_fails_where_graphs_launch(void **state) {
   each_call_fails(temp_path(state, "graphs"), STG_LAUNCH_GRAPH);
 }
 
+/* A graph is then made anew for each launch, and those calls fail. */
+static void each_call_fails_where_no_graph_can_be_changed(void **state) {
+  stub.refuse("cuGraphExecKernelNodeSetParams");
+  each_call_fails(temp_path(state, "changes"), STG_LAUNCH_GRAPH);
+}
+
+static void each_call_fails_where_no_graph_can_be_had(void **state) {
+  stub.refuse("cuGraphInstantiateWithFlags");
+  each_call_fails(temp_path(state, "none"), STG_LAUNCH_GRAPH);
+}
+
 static void each_call_fails_where_launches_are_plain(void **state) {
   each_call_fails(temp_path(state, "plain"), STG_LAUNCH_PLAIN);
+}
+
+static int refuse_nothing(void **state) {
+  stub.refuse(NULL);
+  return temp_folder_teardown(state);
 }
 
 /* In a child, where the driver was not asked for anything yet. 0: as it should be. */
@@ -445,11 +473,12 @@ static void a_driver_that_does_not_start_is_no_device(void **state) {
 }
 
 int main(void) {
-#define IN_FOLDER(test)                                                                            \
-  cmocka_unit_test_setup_teardown(test, temp_folder_setup, temp_folder_teardown)
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, temp_folder_setup, refuse_nothing)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_driver_that_does_not_start_is_no_device), /* first: it forks */
       IN_FOLDER(each_call_fails_where_graphs_launch),
+      IN_FOLDER(each_call_fails_where_no_graph_can_be_changed),
+      IN_FOLDER(each_call_fails_where_no_graph_can_be_had),
       IN_FOLDER(each_call_fails_where_launches_are_plain),
   };
   return cmocka_run_group_tests(tests, open_stubs, NULL);

@@ -23,6 +23,7 @@
  *   fail_at      count anew, and answer `result` to the nth call and, when `sticky`, to all after
  *                it; 0: to none. A call that fails does nothing. Names and texts of errors are not
  *                counted
+ *   refuse       answer INVALID_VALUE to each call of that name; NULL: to none
  *   calls        since then
  *   name         of the nth call since then; "" for one that was not
  *   live         memory, streams, events, modules, graphs, references to the context
@@ -34,6 +35,7 @@
  */
 #define STUB_CUDA_FN_LIST(X)                                                                       \
   X(void, fail_at, (size_t nth, int result, bool sticky))                                          \
+  X(void, refuse, (const char *call))                                                              \
   X(size_t, calls, (void))                                                                         \
   X(const char *, name, (size_t nth))                                                              \
   X(size_t, live, (void))                                                                          \

@@ -19,6 +19,7 @@ static const char *names[MAX_NAMED];
 static size_t n_calls, fail_at, n_misuses;
 static CUresult fail_with, broken; /* what every call answers, once one has failed for good */
 static bool fail_sticky;
+static const char *refused; /* name of a call; NULL: none */
 static char first_misuse[160];
 static _Thread_local bool is_host;
 
@@ -56,6 +57,8 @@ CUresult stub_enter(const char *call) {
       broken = fail_sticky ? fail_with : CUDA_SUCCESS;
     } else if (broken != CUDA_SUCCESS && !always_works(call)) {
       result = broken;
+    } else if (refused != NULL && strcmp(call, refused) == 0) {
+      result = CUDA_ERROR_INVALID_VALUE;
     }
   }
   pthread_mutex_unlock(&lock);
@@ -136,6 +139,12 @@ void stub_cuda_fail_at(size_t nth, int result, bool sticky) {
   fail_at = nth;
   fail_with = (CUresult)result;
   fail_sticky = sticky;
+  pthread_mutex_unlock(&lock);
+}
+
+void stub_cuda_refuse(const char *call) {
+  pthread_mutex_lock(&lock);
+  refused = call;
   pthread_mutex_unlock(&lock);
 }
 
