@@ -116,15 +116,20 @@ void *stub_next(enum stub_kind kind, const void *object) {
   return next;
 }
 
-void stub_free(void *object) {
-  struct stub_object *freed = object;
+void stub_forget(void *object) {
+  struct stub_object *forgotten = object;
   pthread_mutex_lock(&lock);
   struct stub_object **link = &objects;
-  while (*link != freed) {
+  while (*link != forgotten) {
     link = &(*link)->next;
   }
-  *link = freed->next;
+  *link = forgotten->next;
   pthread_mutex_unlock(&lock);
+}
+
+void stub_free(void *object) {
+  struct stub_object *freed = object;
+  stub_forget(freed);
   if (freed->finish != NULL) {
     freed->finish(freed);
   }
@@ -189,6 +194,7 @@ void stub_cuda_reset(void) {
       stub_free(graph);
     }
   }
+  stub_user_objects_end();
   while (objects != NULL) {
     stub_free(objects);
   }

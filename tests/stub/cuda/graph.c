@@ -40,6 +40,18 @@ static void let_go(struct user_object *object, unsigned references) {
   }
 }
 
+/* They are kept, and with them the addresses of what was theirs: after a device is lost the library
+ * leaves that to the driver, and it is no leak. */
+void stub_user_objects_end(void) {
+  static struct stub_object *ended;
+  for (struct user_object *object; (object = stub_next(STUB_USER_OBJECT, NULL)) != NULL;) {
+    stub_forget(object);
+    object->destroy(object->user);
+    object->object.next = ended;
+    ended = &object->object;
+  }
+}
+
 static void finish_graph(struct stub_object *object) {
   struct stub_graph *graph = (struct stub_graph *)(void *)object;
   for (size_t i = 0; i < graph->n_kept; i++) {

@@ -59,6 +59,8 @@ void *stub_new(enum stub_kind kind, size_t bytes);
 /** The object behind a handle, or NULL, which is a misuse by `call`. */
 void *stub_find(const char *call, const void *handle, enum stub_kind kind);
 void stub_free(void *object);
+/** Out of the list, and not freed. */
+void stub_forget(void *object);
 /** The first that lives of a kind, or the next one after `object`. */
 void *stub_next(enum stub_kind kind, const void *object);
 
@@ -111,6 +113,8 @@ CUresult stub_launch_read(const char *call, CUfunction function, unsigned blocks
 void stub_launch_run(const struct stub_launch *launch);
 
 /* graph.c */
+/** Those that live end with the context. */
+void stub_user_objects_end(void);
 CUresult stub_graph_append(struct stub_graph *graph, const struct stub_launch *launch,
                            struct stub_node **ret_node);
 
