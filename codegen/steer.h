@@ -42,6 +42,13 @@ struct stg_launch_rule {
   uint32_t wide_staged_vectors; /* for no more blocks than there are multiprocessors */
 };
 
+/** Dynamic shared memory of a launch without a chain; `wide`: of no more blocks than there are
+ * multiprocessors. */
+static inline uint32_t stg_launch_stage_bytes(const struct stg_launch_rule *rule, bool wide) {
+  const uint32_t vectors = wide ? rule->wide_staged_vectors : rule->staged_vectors;
+  return rule->weight_bytes + vectors * rule->vector_bytes;
+}
+
 /** Threads that share a row: a function of hidden_size alone, which is what makes bits invariant.
  */
 uint32_t stg_steer_threads(int64_t hidden_size);

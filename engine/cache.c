@@ -24,6 +24,7 @@ struct item {
   struct stg_disk_hit *hit;
   const char *source; /* NUL-terminated copy */
   const char *problem;
+  bool other_format;
 };
 
 struct stg_cache {
@@ -137,6 +138,7 @@ static stg_status read_item(stg_cache *cache, struct item *item, stg_error *rete
     item->source = stg_arena_strndup(&cache->arena, hit->entry.source, hit->entry.source_size);
   } else {
     item->problem = stg_arena_strdup(&cache->arena, error.message);
+    item->other_format = status == STG_E_UNSUPPORTED;
   }
   return stg_arena_status(&cache->arena, reterr);
 }
@@ -145,6 +147,7 @@ static void describe(const struct item *item, stg_cache_entry *ret) {
   *ret = (stg_cache_entry){.path = item->path,
                            .ok = item->hit != NULL,
                            .problem = item->problem,
+                           .other_format = item->other_format,
                            .size_bytes = item->size_bytes,
                            .used_unix = item->mtime_unix};
   if (item->hit == NULL) {
@@ -154,6 +157,7 @@ static void describe(const struct item *item, stg_cache_entry *ret) {
   const struct stg_entry_meta *meta = &entry->meta;
   stg_key_hex(entry->key, ret->key);
   ret->signature = meta->signature;
+  ret->family = meta->family;
   ret->kernel = meta->kernel;
   ret->arch = meta->arch;
   ret->compiler = meta->compiler;
@@ -173,6 +177,9 @@ static void describe(const struct item *item, stg_cache_entry *ret) {
   ret->local_bytes = meta->cubin.local_bytes;
   ret->param_bytes = meta->cubin.param_bytes;
   ret->code_bytes = meta->cubin.code_bytes;
+  ret->max_threads = meta->cubin.max_threads;
+  ret->stage_bytes = meta->stage_bytes;
+  ret->wide_stage_bytes = meta->wide_stage_bytes;
 }
 
 stg_status stg_cache_get(stg_cache *cache, size_t index, stg_cache_entry *ret_entry,

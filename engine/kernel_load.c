@@ -209,13 +209,12 @@ static stg_status compile_first(struct stg_kernel *kernel, stg_error *reterr) {
   return status == STG_OK ? wait_for(kernel, reterr) : status;
 }
 
-/* A kernel that nobody waits for, and that another stands in for. What finds no room in the queue
- * is asked for again by a step. */
+/* A kernel that nobody waits for. What finds no room in the queue is asked for again by a step.
+ * Where no thread can be started there is no later for what has no stand-in: it is made here. */
 static void let_follow(struct stg_kernel *kernel) {
   stg_error error = STG_ERROR_INIT;
   stg_status status = stg_kernel_ask(kernel, false, true, &error);
   if (status == STG_E_NO_MEMORY && load(kernel, true, &error) != STG_OK) {
-    /* no thread can be started, and a capture may need it */
     stg_log_printf(&kernel->set->engine->log, STG_LOG_WARN, "kernel '%s' could not be made: %s",
                    kernel->signature, error.message);
   }
@@ -245,8 +244,13 @@ static stg_status bring_in_background(struct stg_kernel_set *set, stg_error *ret
     }
   }
   for (int tile = 0; tile < STG_TILE_COUNT && !set->all_builtins; tile++) {
-    stg_status asked = stg_kernel_ask(&set->kernels[STG_TIER_DECLARED][tile], false, true, NULL);
-    (void)asked; /* a full queue has room later */
+    struct stg_kernel *declared = &set->kernels[STG_TIER_DECLARED][tile];
+    if (set->user_ops) {
+      let_follow(declared);
+    } else {
+      stg_status asked = stg_kernel_ask(declared, false, true, NULL);
+      (void)asked; /* a full queue has room later, and general kernels serve */
+    }
   }
   return STG_OK;
 }

@@ -66,6 +66,8 @@ static stg_status fill_request(const struct stg_steer_decl *decl, enum stg_tile 
       .n_options = nvrtc_options != NULL ? 1 : 0,
       .threads = kernel->rule.threads,
       .rows_per_block = kernel->rule.rows_per_block,
+      .stage_bytes = stg_launch_stage_bytes(&kernel->rule, false),
+      .wide_stage_bytes = stg_launch_stage_bytes(&kernel->rule, true),
   };
   return stg_kernel_request_key(&kernel->request, &kernel->key, reterr);
 }

@@ -33,6 +33,24 @@ static stg_status check_map(const stg_steer *steer, const int32_t *map, int64_t 
   return STG_OK;
 }
 
+/* Entries are read as whole words. */
+static stg_status check_entries(const stg_step *step, stg_error *reterr) {
+  const struct {
+    const char *name;
+    const int32_t *at;
+  } entries[] = {{"row_map", step->row_map},
+                 {"positions", step->positions},
+                 {"prompt_lens", step->prompt_lens}};
+  for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++) {
+    if ((uintptr_t)entries[i].at % sizeof(int32_t) != 0) {
+      return stg_error_set(reterr, STG_E_INVALID,
+                           "stg_steer_step: %s at %p lies between elements of 4 bytes",
+                           entries[i].name, (const void *)entries[i].at);
+    }
+  }
+  return STG_OK;
+}
+
 static stg_status check_step(const stg_frame *frame, const stg_step *step,
                              struct map_facts *ret_facts, stg_error *reterr) {
   if (frame == NULL || step == NULL || step->struct_size != sizeof *step) {
@@ -54,8 +72,10 @@ static stg_status check_step(const stg_frame *frame, const stg_step *step,
     return stg_error_set(reterr, STG_E_INVALID,
                          "stg_steer_step: on_device with the cpu backend; give a host row map");
   }
-  stg_status status =
-      step->on_device ? STG_OK : check_map(steer, step->row_map, step->rows, ret_facts, reterr);
+  stg_status status = check_entries(step, reterr);
+  if (status == STG_OK && !step->on_device) {
+    status = check_map(steer, step->row_map, step->rows, ret_facts, reterr);
+  }
   return status == STG_OK ? stg_window_check_step(&steer->decl, step, reterr) : status;
 }
 
@@ -190,11 +210,12 @@ static stg_status upload(stg_frame *frame, const stg_step *step, stg_stream stre
   if (status == STG_OK && frame->serial != steer->serial) {
     status = stg_upload_wait(steer, stream, reterr);
   }
-  if (status == STG_OK) {
-    status = stg_counters_send_resets(&steer->counters, stream, &frame->resets_seen, reterr);
-  }
+  /* ahead of the resets: those that the frame has seen were seen on the stream that it was on */
   if (status == STG_OK && frame->used != NULL) {
     status = stg_event_wait(steer->engine->device, frame->used, stream, reterr);
+  }
+  if (status == STG_OK) {
+    status = stg_counters_send_resets(&steer->counters, stream, &frame->resets_seen, reterr);
   }
   if (status != STG_OK) {
     return status;

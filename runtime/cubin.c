@@ -27,6 +27,7 @@
 
 /* Attributes of .nv.info (keyed by symbol) and of .nv.info.K. */
 enum {
+  ATTR_MAX_THREADS = 0x05, /* u32 x, y, z */
   ATTR_PARAM_CBANK = 0x0a, /* symbol, u16 offset, u16 size */
   ATTR_FRAME_SIZE = 0x11,  /* symbol, u32 bytes */
   ATTR_REGCOUNT = 0x2f     /* symbol, u32 registers */
@@ -260,6 +261,16 @@ static stg_status read_common_info(const struct elf *elf, const struct kernel_se
   return check_end(s, cursor, reterr);
 }
 
+/* Threads of a block of three dimensions; UINT32_MAX where it is beyond any. */
+static uint32_t count_threads(const unsigned char *dims) {
+  uint64_t count = load_le(dims, 4);
+  for (size_t i = 1; i < 3; i++) {
+    count *= load_le(dims + 4 * i, 4);
+    count = count > UINT32_MAX ? UINT32_MAX : count;
+  }
+  return (uint32_t)count;
+}
+
 static stg_status read_kernel_info(const struct elf *elf, const struct section *s,
                                    struct stg_cubin_info *info, stg_error *reterr) {
   uint64_t cursor = 0;
@@ -267,6 +278,8 @@ static stg_status read_kernel_info(const struct elf *elf, const struct section *
   while (next_attribute(elf, s, &cursor, &attribute)) {
     if (attribute.kind == ATTR_PARAM_CBANK && attribute.size >= 8) {
       info->param_bytes = load_le(attribute.payload + 6, 2);
+    } else if (attribute.kind == ATTR_MAX_THREADS && attribute.size >= 12) {
+      info->max_threads = count_threads(attribute.payload);
     }
   }
   return check_end(s, cursor, reterr);

@@ -21,6 +21,7 @@ struct stg_cubin_info {
   uint32_t constant_bytes; /* bank 0, kernel parameters included */
   uint32_t param_bytes;
   uint32_t code_bytes;
+  uint32_t max_threads; /* of a block, from __launch_bounds__; 0: it says nothing */
 };
 
 /** STG_E_CORRUPT when the image is not a well-formed cubin that holds kernel `name`. */

@@ -143,10 +143,11 @@ static bool is_of(const struct stg_disk_hit *hit, const struct stg_strbuf *mater
          memcmp(hit->entry.material, material->data, material->len) == 0;
 }
 
-/* The first candidate that is good. Bad ones are set aside on the way. */
+/* The first candidate that is good. Bad ones are set aside on the way; those of another format are
+ * left to the version that wrote them, and spoken of by the first look alone. */
 static stg_status take_first(struct stg_disk_cache *cache, const struct stg_disk_files *files,
-                             const struct stg_strbuf *material, struct stg_disk_hit *ret_hit,
-                             stg_error *reterr) {
+                             const struct stg_strbuf *material, bool again,
+                             struct stg_disk_hit *ret_hit, stg_error *reterr) {
   for (size_t i = 0; i < files->count; i++) {
     const char *path = files->items[i].path;
     stg_error error = STG_ERROR_INIT;
@@ -158,7 +159,10 @@ static stg_status take_first(struct stg_disk_cache *cache, const struct stg_disk
       stg_log_printf(&cache->log, STG_LOG_WARN,
                      "cache entry '%s' is of another kernel with the same key; passed over", path);
       stg_disk_hit_finish(ret_hit);
-    } else if (status == STG_E_CORRUPT || status == STG_E_UNSUPPORTED) {
+    } else if (status == STG_E_UNSUPPORTED) {
+      stg_log_printf(&cache->log, again ? STG_LOG_DEBUG : STG_LOG_INFO,
+                     "cache entry '%s' is passed over: %s", path, error.message);
+    } else if (status == STG_E_CORRUPT) {
       stg_disk_set_aside(cache, path, error.message);
     } else if (status == STG_E_NO_MEMORY) {
       return stg_error_set(reterr, status, "%s", error.message);
@@ -169,15 +173,15 @@ static stg_status take_first(struct stg_disk_cache *cache, const struct stg_disk
   return stg_error_set(reterr, STG_E_NOT_FOUND, "not in the disk cache");
 }
 
-/* Find in the layers from one on; not counted. */
-static stg_status find_from(struct stg_disk_cache *cache, size_t first_layer,
-                            const struct stg_kernel_request *request,
-                            const char *preferred_compiler, struct stg_disk_hit *ret_hit,
-                            stg_error *reterr) {
+/* Find in all layers, or `again` in the last alone, the only one that is stored in; not counted. */
+static stg_status find_in(struct stg_disk_cache *cache, bool again,
+                          const struct stg_kernel_request *request, const char *preferred_compiler,
+                          struct stg_disk_hit *ret_hit, stg_error *reterr) {
   struct stg_arena arena = {0};
   struct stg_disk_files files = {0};
   struct stg_strbuf material = {0};
   struct stg_disk_hit hit = {0};
+  const size_t first_layer = again && cache->n_layers > 0 ? cache->n_layers - 1 : 0;
   if (cache->n_layers == 0 || cache->mode == STG_DISK_REFRESH) {
     return stg_error_set(reterr, STG_E_NOT_FOUND, "the disk cache is off or being refreshed");
   }
@@ -189,7 +193,7 @@ static stg_status find_from(struct stg_disk_cache *cache, size_t first_layer,
   }
   if (status == STG_OK) {
     sort_candidates(&files, preferred_compiler);
-    status = take_first(cache, &files, &material, &hit, reterr);
+    status = take_first(cache, &files, &material, again, &hit, reterr);
   }
   if (status == STG_OK) {
     *ret_hit = hit;
@@ -205,19 +209,18 @@ stg_status stg_disk_cache_find(struct stg_disk_cache *cache,
                                const struct stg_kernel_request *request,
                                const char *preferred_compiler, struct stg_disk_hit *ret_hit,
                                stg_error *reterr) {
-  stg_status status = find_from(cache, 0, request, preferred_compiler, ret_hit, reterr);
+  stg_status status = find_in(cache, false, request, preferred_compiler, ret_hit, reterr);
   atomic_fetch_add(status == STG_OK ? &cache->hits : &cache->misses, 1u);
   atomic_fetch_add(&cache->pack_hits, status == STG_OK && ret_hit->from_pack);
   return status;
 }
 
-/* Nobody stores in the other layers, and what is bad there was warned of by the first look. */
+/* What is bad in the other layers was warned of by the first look. */
 stg_status stg_disk_cache_find_again(struct stg_disk_cache *cache,
                                      const struct stg_kernel_request *request,
                                      const char *preferred_compiler, struct stg_disk_hit *ret_hit,
                                      stg_error *reterr) {
-  size_t last = cache->n_layers == 0 ? 0 : cache->n_layers - 1;
-  stg_status status = find_from(cache, last, request, preferred_compiler, ret_hit, reterr);
+  stg_status status = find_in(cache, true, request, preferred_compiler, ret_hit, reterr);
   atomic_fetch_add(&cache->hits, status == STG_OK);
   return status;
 }

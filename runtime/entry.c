@@ -40,6 +40,10 @@ static stg_status check_arch(const char *arch, uint32_t sm, stg_error *reterr) {
   return STG_OK;
 }
 
+static size_t family_len(const char *signature) {
+  return strcspn(signature, " ");
+}
+
 static stg_status write_parts(const struct stg_kernel_request *request,
                               const struct stg_kernel_image *image,
                               const struct stg_entry_meta *meta, struct stg_strbuf *parts,
@@ -89,11 +93,18 @@ stg_status stg_entry_encode(const struct stg_kernel_request *request,
                                 .compile_ms = image->compile_ms,
                                 .created_unix = (int64_t)time(NULL),
                                 .threads = request->threads,
-                                .rows_per_block = request->rows_per_block};
+                                .rows_per_block = request->rows_per_block,
+                                .stage_bytes = request->stage_bytes,
+                                .wide_stage_bytes = request->wide_stage_bytes};
+  struct stg_strbuf family = {0};
   struct stg_strbuf parts = {0};
   size_t sizes[N_PARTS] = {0};
-  stg_status status =
-      stg_cubin_read(image->cubin, image->cubin_size, request->name, &meta.cubin, reterr);
+  stg_strbuf_mem(&family, request->signature, family_len(request->signature));
+  meta.family = stg_strbuf_text(&family);
+  stg_status status = stg_strbuf_status(&family, reterr);
+  if (status == STG_OK) {
+    status = stg_cubin_read(image->cubin, image->cubin_size, request->name, &meta.cubin, reterr);
+  }
   if (status == STG_OK) {
     status = check_arch(request->arch, meta.cubin.sm, reterr);
   }
@@ -105,7 +116,18 @@ stg_status stg_entry_encode(const struct stg_kernel_request *request,
     status = stg_strbuf_status(ret_bytes, reterr);
   }
   stg_strbuf_finish(&parts);
+  stg_strbuf_finish(&family);
   return status;
+}
+
+/* The footer over all before it, which every format has. */
+static stg_status check_footer(const unsigned char *bytes, size_t size, stg_error *reterr) {
+  unsigned char expected[STG_KEY_BYTES];
+  stg_key_store(stg_key_of(bytes, size - FOOTER_BYTES), expected);
+  if (memcmp(expected, bytes + size - FOOTER_BYTES, FOOTER_BYTES) != 0) {
+    return stg_error_set(reterr, STG_E_CORRUPT, "checksum does not match its bytes");
+  }
+  return STG_OK;
 }
 
 /* Header and sizes; afterwards every part is known to lie in the bytes. */
@@ -120,8 +142,11 @@ static stg_status split(const unsigned char *bytes, size_t size, struct part *re
   }
   unsigned version = (unsigned)stg_le_load(bytes + AT_VERSION, 4);
   if (version != STG_ENTRY_FORMAT) {
-    return stg_error_set(reterr, STG_E_UNSUPPORTED, "entry format %u, this version reads %d",
-                         version, STG_ENTRY_FORMAT);
+    stg_status status = check_footer(bytes, size, reterr);
+    return status != STG_OK
+               ? status
+               : stg_error_set(reterr, STG_E_UNSUPPORTED, "entry format %u, this version reads %d",
+                               version, STG_ENTRY_FORMAT);
   }
   size_t offset = HEADER_BYTES;
   size_t room = size - HEADER_BYTES - FOOTER_BYTES;
@@ -145,9 +170,9 @@ static stg_status split(const unsigned char *bytes, size_t size, struct part *re
 static stg_status check_sums(const unsigned char *bytes, size_t size, const struct part *parts,
                              stg_error *reterr) {
   unsigned char expected[STG_KEY_BYTES];
-  stg_key_store(stg_key_of(bytes, size - FOOTER_BYTES), expected);
-  if (memcmp(expected, bytes + size - FOOTER_BYTES, FOOTER_BYTES) != 0) {
-    return stg_error_set(reterr, STG_E_CORRUPT, "checksum does not match its bytes");
+  stg_status status = check_footer(bytes, size, reterr);
+  if (status != STG_OK) {
+    return status;
   }
   stg_key_store(stg_key_of(parts[MATERIAL].data, parts[MATERIAL].size), expected);
   if (memcmp(expected, bytes + AT_KEY, STG_KEY_BYTES) != 0) {
@@ -199,6 +224,11 @@ static stg_status check_material(const struct part *parts, const struct stg_entr
   }
   if (cursor != material->size) {
     return stg_error_set(reterr, STG_E_CORRUPT, "key material is malformed at byte %zu", cursor);
+  }
+  size_t len = family_len(meta->signature);
+  if (strlen(meta->family) != len || memcmp(meta->family, meta->signature, len) != 0) {
+    return stg_error_set(reterr, STG_E_CORRUPT, "family '%.32s' is not the signature's first word",
+                         meta->family);
   }
   if (source_at != parts[SOURCE].size) {
     return stg_error_set(reterr, STG_E_CORRUPT, "source has %zu bytes, the key material %zu",

@@ -6,6 +6,10 @@
  * bytes) | u64 material size | u64 metadata size | u64 source size | u64 cubin size | material |
  * metadata JSON | source (prelude + generated) | cubin | XXH3-128 footer (16) over everything
  * before it
+ *
+ * Another format begins with the same magic and its own version, and ends with the same footer: so
+ * one that was written is told from one that was damaged. Its key material has another format too,
+ * or two versions would take turns to write one file.
  */
 #ifndef STG_RUNTIME_ENTRY_H
 #define STG_RUNTIME_ENTRY_H
@@ -14,13 +18,14 @@
 #include "runtime/cubin.h"
 #include "runtime/kernel.h"
 
-#define STG_ENTRY_FORMAT 1
+#define STG_ENTRY_FORMAT 2 /* raise STG_MATERIAL_FORMAT with it */
 #define STG_ENTRY_MAX_BYTES ((uint64_t)256 << 20)
 
 /* What the metadata of an entry says; text borrowed from the entry's arena. `cubin` is read from
  * the ELF itself. */
 struct stg_entry_meta {
   const char *signature;
+  const char *family;   /* its first word */
   const char *kernel;   /* name */
   const char *arch;     /* "sm_90a" */
   const char *compiler; /* "nvrtc-13.0.88" */
@@ -28,7 +33,9 @@ struct stg_entry_meta {
   double compile_ms;
   int64_t created_unix; /* seconds */
   uint32_t threads;
-  uint32_t rows_per_block; /* that a block works on at a time */
+  uint32_t rows_per_block;   /* that a block works on at a time */
+  uint32_t stage_bytes;      /* dynamic shared memory of a launch of many blocks, without a chain */
+  uint32_t wide_stage_bytes; /* of no more blocks than there are multiprocessors */
   struct stg_cubin_info cubin;
 };
 
@@ -57,7 +64,7 @@ STG_NODISCARD stg_status stg_entry_encode(const struct stg_kernel_request *reque
 /**
  * Check everything: magic, version, sizes, footer, key against material, material against metadata
  * and source, ELF architecture against `arch`. STG_E_CORRUPT says what is wrong; STG_E_UNSUPPORTED
- * for another format version. `*ret_entry` borrows `bytes` and `arena`.
+ * for another format version with a right footer. `*ret_entry` borrows `bytes` and `arena`.
  */
 STG_NODISCARD stg_status stg_entry_decode(const void *bytes, size_t size, struct stg_arena *arena,
                                           struct stg_entry *ret_entry, stg_error *reterr);

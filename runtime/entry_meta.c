@@ -24,6 +24,7 @@ struct member {
 
 static const struct member members[] = {
     {"signature", TEXT, META(signature)},
+    {"family", TEXT, META(family)},
     {"kernel", TEXT, META(kernel)},
     {"arch", TEXT, META(arch)},
     {"compiler", TEXT, META(compiler)},
@@ -32,12 +33,15 @@ static const struct member members[] = {
     {"created", SECONDS, META(created_unix)},
     {"threads", COUNT, META(threads)},
     {"rows_per_block", COUNT, META(rows_per_block)},
+    {"stage_bytes", COUNT, META(stage_bytes)},
+    {"wide_stage_bytes", COUNT, META(wide_stage_bytes)},
     {"registers", COUNT, META(cubin.registers)},
     {"shared_bytes", COUNT, META(cubin.shared_bytes)},
     {"local_bytes", COUNT, META(cubin.local_bytes)},
     {"constant_bytes", COUNT, META(cubin.constant_bytes)},
     {"param_bytes", COUNT, META(cubin.param_bytes)},
     {"code_bytes", COUNT, META(cubin.code_bytes)},
+    {"max_threads", COUNT, META(cubin.max_threads)},
 };
 
 #define N_MEMBERS ((int)(sizeof members / sizeof members[0]))

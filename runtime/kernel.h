@@ -11,7 +11,7 @@
 
 #include "runtime/base/key.h"
 
-#define STG_MATERIAL_FORMAT "1" /* of the key material: a change makes every old entry a miss */
+#define STG_MATERIAL_FORMAT "2" /* of the key material: a change makes every old entry a miss */
 #define STG_ARCH_CHARS 16       /* "sm_90a" and a NUL */
 #define STG_COMPILER_CHARS 24   /* "nvrtc-13.0.88" and a NUL */
 
@@ -26,8 +26,11 @@ struct stg_kernel_request {
   size_t n_options;
   uint32_t threads;        /* launch rule, kept in the entry for the inspector */
   uint32_t rows_per_block; /* that a block works on at a time; likewise */
-  atomic_bool *cancel;     /* set by another thread: STG_E_CANCELLED soon. NULL: nobody does.
-                              No part of the key */
+  /* dynamic shared memory of a launch without a chain: of many blocks, and of no more blocks than
+   * there are multiprocessors; likewise */
+  uint32_t stage_bytes, wide_stage_bytes;
+  atomic_bool *cancel; /* set by another thread: STG_E_CANCELLED soon. NULL: nobody does.
+                          No part of the key */
 };
 
 /* Names of the material's fields, in order; "option" once per option. */

@@ -33,6 +33,7 @@ static void json_facts(struct stg_json_out *json, const stg_cache_entry *entry) 
   format_time(entry->created_unix, created);
   format_time(entry->used_unix, used);
   stg_json_out_text(json, "signature", entry->signature);
+  stg_json_out_text(json, "family", entry->family);
   stg_json_out_text(json, "kernel", entry->kernel);
   stg_json_out_text(json, "arch", entry->arch);
   stg_json_out_text(json, "compiler", entry->compiler);
@@ -49,9 +50,13 @@ static void json_facts(struct stg_json_out *json, const stg_cache_entry *entry) 
   stg_json_out_count(json, "local_bytes", entry->local_bytes);
   stg_json_out_count(json, "param_bytes", entry->param_bytes);
   stg_json_out_count(json, "code_bytes", entry->code_bytes);
+  stg_json_out_count(json, "max_threads", entry->max_threads);
+  stg_json_out_count(json, "stage_bytes", entry->stage_bytes);
+  stg_json_out_count(json, "wide_stage_bytes", entry->wide_stage_bytes);
 }
 
-/* The members that every list and `show` share; a bad entry has a path and a problem only. */
+/* The members that every list and `show` share; an entry that is not ok has a path and a problem
+ * only. */
 static void json_entry(struct stg_json_out *json, const stg_cache_entry *entry) {
   stg_json_out_text(json, "path", entry->path);
   stg_json_out_bool(json, "ok", entry->ok);
@@ -60,6 +65,7 @@ static void json_entry(struct stg_json_out *json, const stg_cache_entry *entry) 
     stg_json_out_text(json, "key", entry->key);
     json_facts(json, entry);
   } else {
+    stg_json_out_bool(json, "other_format", entry->other_format);
     stg_json_out_text(json, "problem", entry->problem);
   }
 }
@@ -90,6 +96,11 @@ static void append_size(struct stg_table *table, uint64_t bytes) {
   }
 }
 
+static void append_problem(const stg_cache_entry *entry, struct stg_strbuf *out) {
+  stg_strbuf_printf(out, "%s: %s: %s\n", entry->other_format ? "other format" : "bad", entry->path,
+                    entry->problem);
+}
+
 void stg_cache_list_text(const stg_cache_entry *entries, size_t count, struct stg_strbuf *out) {
   static const char *const head[] = {"key",     "arch", "compiler", "compile",
                                      "created", "size", "signature"};
@@ -117,7 +128,7 @@ void stg_cache_list_text(const stg_cache_entry *entries, size_t count, struct st
   stg_table_print(&table, out);
   for (size_t i = 0; i < count; i++) {
     if (!entries[i].ok) {
-      stg_strbuf_printf(out, "bad: %s: %s\n", entries[i].path, entries[i].problem);
+      append_problem(&entries[i], out);
     }
   }
   stg_strbuf_printf(out, "%zu entries, %.1f KiB\n", count, (double)bytes / 1024);
@@ -170,7 +181,7 @@ static void append_factors(const stg_cache_entry *entry, struct stg_strbuf *out)
 
 void stg_cache_show_text(const stg_cache_entry *entry, bool with_source, struct stg_strbuf *out) {
   if (!entry->ok) {
-    stg_strbuf_printf(out, "bad: %s: %s\n", entry->path, entry->problem);
+    append_problem(entry, out);
     return;
   }
   char created[TIME_CHARS];
@@ -184,8 +195,10 @@ void stg_cache_show_text(const stg_cache_entry *entry, bool with_source, struct 
   stg_table_printf(&table, "%s by %s in %.0f ms (steergraph %s)", created, entry->compiler,
                    entry->compile_ms, entry->creator);
   stg_table_cell(&table, "launch");
-  stg_table_printf(&table, "%s, %u threads a block, %u rows at a time", entry->kernel,
-                   entry->threads, entry->rows_per_block);
+  stg_table_printf(&table,
+                   "%s, %u threads a block, %u rows at a time, %u B staged, %u B in few blocks",
+                   entry->kernel, entry->threads, entry->rows_per_block, entry->stage_bytes,
+                   entry->wide_stage_bytes);
   stg_table_cell(&table, "uses");
   stg_table_printf(&table, "%u registers, %u B shared, %u B local a thread, %u B of parameters",
                    entry->registers, entry->shared_bytes, entry->local_bytes, entry->param_bytes);
@@ -200,24 +213,27 @@ void stg_cache_show_text(const stg_cache_entry *entry, bool with_source, struct 
   }
 }
 
-static size_t count_bad(const stg_cache_entry *entries, size_t count) {
-  size_t bad = 0;
+/* Of the entries that are not good, those of another format or the others, which are bad. */
+static size_t count_not_ok(const stg_cache_entry *entries, size_t count, bool other_format) {
+  size_t found = 0;
   for (size_t i = 0; i < count; i++) {
-    bad += !entries[i].ok;
+    found += !entries[i].ok && entries[i].other_format == other_format;
   }
-  return bad;
+  return found;
 }
 
 void stg_cache_verify_json(const stg_cache_entry *entries, size_t count,
                            const struct stg_cache_repair *repair, struct stg_strbuf *out) {
   struct stg_json_out json = {0};
-  size_t n_bad = count_bad(entries, count);
+  size_t n_bad = count_not_ok(entries, count, false);
+  size_t n_other = count_not_ok(entries, count, true);
   stg_json_out_open(&json, NULL, '{');
   stg_json_out_count(&json, "entries", count);
-  stg_json_out_count(&json, "good", count - n_bad);
+  stg_json_out_count(&json, "good", count - n_bad - n_other);
+  stg_json_out_count(&json, "other_format", n_other);
   stg_json_out_open(&json, "bad", '[');
   for (size_t i = 0; i < count; i++) {
-    if (!entries[i].ok) {
+    if (!entries[i].ok && !entries[i].other_format) {
       stg_json_out_open(&json, NULL, '{');
       stg_json_out_text(&json, "path", entries[i].path);
       stg_json_out_text(&json, "problem", entries[i].problem);
@@ -232,13 +248,14 @@ void stg_cache_verify_json(const stg_cache_entry *entries, size_t count,
 
 void stg_cache_verify_text(const stg_cache_entry *entries, size_t count,
                            const struct stg_cache_repair *repair, struct stg_strbuf *out) {
-  size_t n_bad = count_bad(entries, count);
+  size_t n_bad = count_not_ok(entries, count, false);
+  size_t n_other = count_not_ok(entries, count, true);
   for (size_t i = 0; i < count; i++) {
     if (!entries[i].ok) {
-      stg_strbuf_printf(out, "bad: %s: %s\n", entries[i].path, entries[i].problem);
+      append_problem(&entries[i], out);
     }
   }
-  stg_strbuf_printf(out, "%zu entries: %zu good, %zu bad", count, count - n_bad, n_bad);
+  stg_strbuf_printf(out, "%zu entries: %zu good, %zu bad", count, count - n_bad - n_other, n_bad);
   if (repair != NULL && n_bad > 0) {
     if (repair->n_moved == n_bad) {
       stg_strbuf_str(out, ", moved to quarantine");
@@ -251,6 +268,9 @@ void stg_cache_verify_text(const stg_cache_entry *entries, size_t count,
     if (repair->n_no_files > 0) {
       stg_strbuf_printf(out, ", %zu left that are no files: move those away", repair->n_no_files);
     }
+  }
+  if (n_other > 0) {
+    stg_strbuf_printf(out, ", %zu of another format: left as they are", n_other);
   }
   stg_strbuf_str(out, "\n");
 }

@@ -20,7 +20,8 @@ struct stg_cache_repair {
   size_t n_in_packs; /* left: packs are never written to */
   size_t n_no_files; /* left: folders and such under an entry's name */
 };
-/** Of all entries verified, the bad ones; `repair` is NULL where none was asked for. */
+/** Of all entries verified, the bad ones, and how many another version wrote, which are neither;
+ * `repair` is NULL where none was asked for. */
 void stg_cache_verify_json(const stg_cache_entry *entries, size_t count,
                            const struct stg_cache_repair *repair, struct stg_strbuf *out);
 void stg_cache_verify_text(const stg_cache_entry *entries, size_t count,

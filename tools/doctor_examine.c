@@ -141,7 +141,7 @@ static void examine_cache(struct stg_doctor_cache *ret) {
   for (size_t i = 0; i < ret->entries && ret->found.ok; i++) {
     stg_cache_entry entry;
     ret->found.ok = stg_cache_get(cache, i, &entry, problem) == STG_OK;
-    ret->bad += ret->found.ok && !entry.ok;
+    ret->bad += ret->found.ok && !entry.ok && !entry.other_format;
   }
   stg_cache_close(cache);
 }

@@ -146,6 +146,28 @@ void stg_file_unmap(struct stg_file_map *map) {
   *map = (struct stg_file_map){0};
 }
 
+/* Links such as /dev/stdout lead through /proc to a file that some process has open. */
+static bool leads_to_open_file(const char *path) {
+  static const char proc[] = "/proc/";
+  char target[sizeof proc - 1];
+  return readlink(path, target, sizeof target) == (ssize_t)sizeof target &&
+         memcmp(target, proc, sizeof target) == 0;
+}
+
+/* A rename would replace what is no file: root can lose /dev/null that way, or /dev/stdout. */
+static stg_status check_replaceable(const char *path, stg_error *reterr) {
+  struct stat info;
+  const char *kind = NULL;
+  if (leads_to_open_file(path)) {
+    kind = "a link to an open file";
+  } else if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
+    kind = kind_of(info.st_mode);
+  }
+  return kind == NULL ? STG_OK
+                      : stg_error_set(reterr, STG_E_IO, "cannot write '%s': it is %s, not a file",
+                                      path, kind);
+}
+
 /* Create a file of a new name in `folder`. Names of other threads and of dead processes are passed
  * over; the length does not depend on the final name, which may be as long as names get. */
 static stg_status create_temporary(const char *folder, unsigned mode, char **ret_path, int *ret_fd,
@@ -198,14 +220,11 @@ static void sync_folder(const char *folder) {
 
 stg_status stg_file_write_atomic(const char *path, const void *data, size_t size, unsigned mode,
                                  stg_error *reterr) {
-  struct stat info;
   int fd = -1;
   char *temporary = NULL;
-  stg_status status = STG_OK;
-  /* a rename would replace a device: root can lose /dev/null that way */
-  if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
-    return stg_error_set(reterr, STG_E_IO, "cannot write '%s': it is %s, not a file", path,
-                         kind_of(info.st_mode));
+  stg_status status = check_replaceable(path, reterr);
+  if (status != STG_OK) {
+    return status;
   }
   char *folder = stg_path_folder(path);
   if (folder == NULL) {

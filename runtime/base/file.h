@@ -31,7 +31,8 @@ void stg_file_unmap(struct stg_file_map *map);
 
 /**
  * Write to a temporary file in `path`'s own folder, fsync, rename over `path`. On failure `path` is
- * as it was and the temporary file is gone. Refuses a path that is a device, a FIFO or a folder.
+ * as it was and the temporary file is gone. Refuses a path that is a device, a FIFO, a folder, or a
+ * link to an open file such as /dev/stdout; any other symbolic link is itself replaced.
  * `mode` is subject to the umask.
  */
 STG_NODISCARD stg_status stg_file_write_atomic(const char *path, const void *data, size_t size,

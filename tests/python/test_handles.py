@@ -1,9 +1,12 @@
-"""Objects that the library calls busy: they stay open, to be closed again later."""
+"""Objects that the library calls busy: they stay open, to be closed again later. And copies."""
+import copy
 import gc
+import pickle
 import unittest
 
 import support  # noqa: F401
 import tap
+import numpy as np
 from steergraph import _handle
 from support import refusal, steergraph
 
@@ -73,6 +76,20 @@ class Handles(unittest.TestCase):
         gc.collect()
         self.assertEqual(self.destroyed, ["table", "engine"])
         self.assertEqual(_handle._busy, [])
+
+    def test_a_copy_is_the_object_itself(self):
+        direction = np.ones(8, np.float32)
+        with steergraph.Engine("cpu") as engine:
+            table = steergraph.Steering(engine, 8, dtype="f32")
+            vector, frame = engine.vector(direction), table.frame()
+            for held in (engine, vector, table, frame):
+                self.assertIs(copy.copy(held), held)
+                self.assertIs(copy.deepcopy(held), held)
+                said = f"{type(held).__name__} objects are of this process: they cannot be pickled"
+                self.assertEqual(refusal(pickle.dumps, held), (TypeError, said))
+            chain = copy.deepcopy([steergraph.op("add", vector, scale=2.0)])
+            vector.close()
+            self.assertIs(refusal(table.set, 0, {0: chain})[0], steergraph.ClosedError)
 
     def test_what_was_collected_while_busy_is_closed_with_its_parent(self):
         engine = self.handle("engine")

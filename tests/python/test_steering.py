@@ -129,10 +129,11 @@ class Chains(Case):
         ):
             table.set(number, {0: [item]})
         table.set(9, {0: [("add", v)]})
+        table.set(10, {0: [("projection_cap", v, (-(10**400), 0))]})
         frame = table.frame()
-        frame.step(range(10))
-        rows = frame.apply(0, np.zeros((10, 2), np.float32))
-        self.assertEqual(rows[:, 1].tolist(), [3] * 9 + [1])
+        frame.step(range(11))
+        rows = frame.apply(0, np.zeros((11, 2), np.float32))
+        self.assertEqual(rows[:, 1].tolist(), [3] * 9 + [1, 0])
 
     def test_parameters_that_are_no_numbers(self):
         table = self.table("f32", hidden=2)

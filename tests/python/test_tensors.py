@@ -242,6 +242,16 @@ class Tensors(unittest.TestCase):
         self.assertEqual(found, (steergraph.InvalidError, "rows is 2, row_map has 1"))
         self.assertEqual(self.frame.rows, 1)  # a refused step changes nothing
 
+    def test_entries_between_elements_are_refused(self):
+        table = steergraph.Steering(self.frame.steering.engine, HIDDEN, dtype="f32", windows=True)
+        frame = table.frame()
+        fit, apart = np.zeros(1, np.int32), np.ndarray(1, np.int32, bytearray(8), offset=1)
+        for name in ("row_map", "positions", "prompt_lens"):
+            given = {"row_map": fit, "positions": fit, "prompt_lens": fit, name: apart}
+            found = refusal(frame.step, **given)
+            self.assertIs(found[0], steergraph.InvalidError)
+            self.assertRegex(found[1], f"{name} at 0x[0-9a-f]+ lies between elements of 4 bytes")
+
     def test_dtypes_by_many_names(self):
         for name, word in (
             ("bf16", "bf16"), (np.float32, "f32"), (np.dtype("float16"), "f16"), ("float32", "f32")

@@ -1,5 +1,6 @@
 """Manifests from Python: saving traffic, warming from a path, text and a dict, progress, refusals."""
 import json
+import os
 import pathlib
 import tempfile
 import unittest
@@ -77,6 +78,13 @@ class Warm(unittest.TestCase):
         self.assertGreater(report["left"], 0)
         self.assertEqual(report["done"] + report["left"], 5000)
 
+    def test_a_file_longer_than_a_manifest_may_be(self):
+        path = self.folder / "long.json"
+        with open(path, "wb") as file:
+            file.truncate(1 << 40)  # of which most is never read
+        found = refusal(self.engine.warm, path)
+        self.assertIs(found[0], steergraph.FormatError)
+
     def test_refusals(self):
         for deadline in (0, -1, float("nan"), float("inf"), 1e9):
             kind, text = refusal(self.engine.warm, manifest(1), deadline=deadline)
@@ -90,6 +98,11 @@ class Warm(unittest.TestCase):
                 (TypeError, f"manifest is {kind}, neither a path nor the text or dict of a manifest"),
             )
         self.assertIs(refusal(self.engine.warm, self.folder / "none.json")[0], FileNotFoundError)
+        fifo = self.folder / "fifo"
+        os.mkfifo(fifo)  # nobody writes
+        for path in (fifo, self.folder, "/dev/zero"):
+            said = (steergraph.IoError, f"cannot read '{path}': it is not a file")
+            self.assertEqual(refusal(self.engine.warm, path), said)
         kind, text = refusal(self.engine.warm, '{"steergraph": 1}')
         self.assertIs(kind, steergraph.FormatError)
         self.assertEqual(text, "<manifest>: 'manifest' is missing")

@@ -164,10 +164,17 @@ class Wire(unittest.TestCase):
             ([None, [("add", v[:-1], None)]], steergraph.InvalidError, "31 elements"),
             ([None, [("add", v, None)] * 17], steergraph.NotDeclaredError, "17"),
             ([None], steergraph.InvalidError, "2 lengths, but 1 chains"),
+            ([None, ("add", v, None)], steergraph.InvalidError, "request 1: an op is 'add'; give a"),
+            ([None, [("add",)]], steergraph.InvalidError, "request 1: an op is tuple; give a list"),
+            ([None, [("add", v, None, 1)]], steergraph.InvalidError, "request 1: an op is tuple; "),
+            ([None, [("ablation", v, 10**400)]], steergraph.InvalidError, "request 1: "),
         ):
             found, text = refusal(self.wire.apply, rows, [1, 1], specs)
             self.assertIs(found, kind, text)
             self.assertIn(said, text)
+        found, text = refusal(self.wire.apply, (rows, rows, rows), [1, 1], [None, None])
+        self.assertIs(found, steergraph.InvalidError)
+        self.assertEqual(text, "hidden is 3 tensors; give one, or a pair (delta, residual)")
         found, text = refusal(self.wire.apply, rows, [1, 2], [None, None])
         self.assertEqual(text, "stg_steer_once: lengths sum to 3, the tensors have 2 rows")
         self.assertEqual(rows.tobytes(), kept.tobytes())

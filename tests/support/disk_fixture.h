@@ -9,6 +9,8 @@
 #include <dirent.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/bytes.h"
+#include "runtime/base/file.h"
 #include "runtime/disk_cache_private.h"
 #include "tests/support/kernel_fixture.h"
 #include "tests/support/log_lines.h"
@@ -70,6 +72,19 @@ static inline char *disk_entry_path(const char *folder, const struct stg_kernel_
   stg_strbuf_printf(&path, "%s/v1/%.2s/%s", folder, name, name);
   stg_free(name);
   return stg_strbuf_take(&path);
+}
+
+/** Make an entry one of another format: its version and, so that it is not damaged, its footer. */
+static inline void disk_set_format(const char *path, unsigned char format) {
+  char *bytes = NULL;
+  size_t size = 0;
+  unsigned char footer[STG_KEY_BYTES];
+  assert_int_equal(stg_file_read(path, STG_ENTRY_MAX_BYTES, &bytes, &size, NULL), STG_OK);
+  bytes[8] = (char)format;
+  stg_key_store(stg_key_of(bytes, size - sizeof footer), footer);
+  memcpy(bytes + size - sizeof footer, footer, sizeof footer);
+  assert_int_equal(stg_file_write_atomic(path, bytes, size, 0600, NULL), STG_OK);
+  stg_free(bytes);
 }
 
 /** Files of a folder, hidden ones left out; 0 when it is not there. */

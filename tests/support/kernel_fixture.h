@@ -23,7 +23,9 @@ static inline struct stg_kernel_request fixture_request(void) {
                                      .options = fixture_options,
                                      .n_options = 2,
                                      .threads = 256,
-                                     .rows_per_block = 8};
+                                     .rows_per_block = 8,
+                                     .stage_bytes = 2048,
+                                     .wide_stage_bytes = 8192};
 }
 
 /** An image over the bytes of one of the cubin fixtures, which it does not own. */

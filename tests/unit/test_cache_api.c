@@ -18,6 +18,7 @@
 #include "engine/offline.h"
 #include "runtime/base/alloc.h"
 #include "runtime/disk_cache.h"
+#include "tests/support/disk_fixture.h"
 #include "tests/support/pack_fixture.h"
 #include "tests/support/temp_folder.h"
 
@@ -57,6 +58,7 @@ static void shows_every_field_of_an_entry(void **state) {
   assert_string_equal(entry.key, hex);
   assert_non_null(strstr(entry.path, hex));
   assert_string_equal(entry.signature, request.signature);
+  assert_string_equal(entry.family, "steer");
   assert_string_equal(entry.kernel, "fixture_plain");
   assert_string_equal(entry.arch, "sm_90");
   assert_string_equal(entry.compiler, "nvrtc-13.0.88");
@@ -77,6 +79,9 @@ static void shows_every_field_of_an_entry(void **state) {
   assert_int_equal(entry.local_bytes, 0);
   assert_int_equal(entry.param_bytes, 12);
   assert_int_equal(entry.code_bytes, 384);
+  assert_int_equal(entry.max_threads, 0);
+  assert_int_equal(entry.stage_bytes, 2048);
+  assert_int_equal(entry.wide_stage_bytes, 8192);
   stg_cache_close(cache);
 }
 
@@ -153,6 +158,27 @@ static void shows_a_bad_entry_and_leaves_it_until_told(void **state) {
   cache = open_cache(temp_path(state, "c"));
   assert_int_equal(stg_cache_count(cache), 0);
   stg_cache_close(cache);
+}
+
+static void tells_an_entry_of_another_format_from_a_bad_one(void **state) {
+  struct stg_kernel_request request = fixture_request();
+  stg_cache_entry entry;
+  fill(temp_path(state, "c"), request.source, "nvrtc-13.0.88");
+  char *path = disk_entry_path(temp_path(state, "c"), &request, "nvrtc-13.0.88");
+  disk_set_format(path, 7);
+  stg_cache *cache = open_cache(temp_path(state, "c"));
+  assert_int_equal(stg_cache_get(cache, 0, &entry, NULL), STG_OK);
+  assert_false(entry.ok);
+  assert_true(entry.other_format);
+  assert_non_null(strstr(entry.problem, "entry format 7, this version reads 2"));
+  stg_cache_close(cache);
+  assert_true(temp_flip_byte(path, 70));
+  cache = open_cache(temp_path(state, "c"));
+  assert_int_equal(stg_cache_get(cache, 0, &entry, NULL), STG_OK);
+  assert_false(entry.ok);
+  assert_false(entry.other_format);
+  stg_cache_close(cache);
+  stg_free(path);
 }
 
 static void says_that_an_entry_is_gone(void **state) {
@@ -302,6 +328,7 @@ int main(void) {
       IN_FOLDER(lists_the_entries_of_a_pack_among_those_of_folders),
       IN_FOLDER(refuses_a_file_that_is_no_pack),
       IN_FOLDER(shows_a_bad_entry_and_leaves_it_until_told),
+      IN_FOLDER(tells_an_entry_of_another_format_from_a_bad_one),
       IN_FOLDER(says_that_an_entry_is_gone),
       IN_FOLDER(finds_by_the_beginning_of_a_key),
       IN_FOLDER(refuses_keys_that_are_short_unknown_or_ambiguous),

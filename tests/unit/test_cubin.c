@@ -23,14 +23,14 @@ struct expected {
 };
 
 static const struct expected expected_infos[] = {
-    {"cuda12_sm_90", "fixture_plain", {90, 8, 0, 0, 540, 12, 384}},
-    {"cuda12_sm_90", "fixture_shared", {90, 30, 256, 64, 552, 24, 1664}},
-    {"cuda13_sm_80", "fixture_plain", {80, 8, 0, 0, 364, 12, 384}},
-    {"cuda13_sm_80", "fixture_shared", {80, 30, 256, 64, 376, 24, 1664}},
-    {"cuda13_sm_90", "fixture_plain", {90, 8, 0, 0, 540, 12, 384}},
-    {"cuda13_sm_90", "fixture_shared", {90, 30, 256, 64, 552, 24, 1664}},
-    {"cuda13_sm_100", "fixture_plain", {100, 8, 0, 0, 908, 12, 384}},
-    {"cuda13_sm_100", "fixture_shared", {100, 30, 256, 64, 920, 24, 1664}},
+    {"cuda12_sm_90", "fixture_plain", {90, 8, 0, 0, 540, 12, 384, 0}},
+    {"cuda12_sm_90", "fixture_shared", {90, 30, 256, 64, 552, 24, 1664, 0}},
+    {"cuda13_sm_80", "fixture_plain", {80, 8, 0, 0, 364, 12, 384, 0}},
+    {"cuda13_sm_80", "fixture_shared", {80, 30, 256, 64, 376, 24, 1664, 0}},
+    {"cuda13_sm_90", "fixture_plain", {90, 8, 0, 0, 540, 12, 384, 0}},
+    {"cuda13_sm_90", "fixture_shared", {90, 30, 256, 64, 552, 24, 1664, 0}},
+    {"cuda13_sm_100", "fixture_plain", {100, 8, 0, 0, 908, 12, 384, 0}},
+    {"cuda13_sm_100", "fixture_shared", {100, 30, 256, 64, 920, 24, 1664, 0}},
 };
 
 /* A heap copy of exactly the image's size, so that ASan sees any read past its end. */
@@ -59,6 +59,35 @@ static void reads_what_ptxas_reported(void **state) {
     assert_int_equal(stg_cubin_sm(file->text, file->len, &sm, NULL), STG_OK);
     assert_int_equal(sm, e->info.sm);
     assert_memory_equal(&info, &e->info, sizeof info);
+  }
+}
+
+/* Neither fixture has launch bounds: a parameter's attribute, as long, is made one of them. */
+static void reads_the_threads_of_launch_bounds(void **state) {
+  (void)state;
+  static const unsigned char param[] = {4, 0x17, 12, 0};
+  static const struct {
+    unsigned char dims[12]; /* x, y, z */
+    uint32_t threads;
+  } cases[] = {
+      {{0, 1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0}, 256},
+      {{32, 0, 0, 0, 4, 0, 0, 0, 2, 0, 0, 0}, 256},
+      {{255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}, UINT32_MAX},
+      {{255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 0}, 0},
+  };
+  const struct stg_embedded_file *file = test_cubin("cuda13_sm_90");
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    unsigned char *image = copy_of(file, file->len);
+    struct stg_cubin_info info = {0};
+    for (size_t at = 0; at + 16 <= file->len; at++) {
+      if (memcmp(image + at, param, sizeof param) == 0) {
+        image[at + 1] = 0x05;
+        memcpy(image + at + 4, cases[i].dims, 12);
+      }
+    }
+    assert_int_equal(stg_cubin_read(image, file->len, "fixture_plain", &info, NULL), STG_OK);
+    assert_int_equal(info.max_threads, cases[i].threads);
+    free(image);
   }
 }
 
@@ -193,6 +222,7 @@ static void parses_architectures(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reads_what_ptxas_reported),
+      cmocka_unit_test(reads_the_threads_of_launch_bounds),
       cmocka_unit_test(reads_an_unaligned_image),
       cmocka_unit_test(names_the_kernel_that_is_not_there),
       cmocka_unit_test(refuses_what_is_no_cubin),

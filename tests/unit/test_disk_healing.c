@@ -79,6 +79,41 @@ static void heals_a_damaged_entry_with_one_warning(void **state) {
   stg_disk_cache_close(cache);
 }
 
+static void passes_over_another_format_and_leaves_it(void **state) {
+  const char *root = temp_path(state, "c");
+  struct log_lines lines = {0};
+  struct stg_disk_counters counters;
+  struct stg_disk_hit hit = {0};
+  struct stg_kernel_request request = fixture_request();
+  disk_fill(root, &request, "nvrtc-12.8.93");
+  disk_fill(root, &request, "nvrtc-13.0.88");
+  char *newer = disk_entry_path(root, &request, "nvrtc-13.0.88");
+  char *older = disk_entry_path(root, &request, "nvrtc-12.8.93");
+  struct stg_disk_cache *cache = disk_open(root, STG_DISK_READ_WRITE, &lines);
+  disk_set_format(newer, STG_ENTRY_FORMAT + 1);
+  assert_string_equal(disk_found(cache, &request, NULL), "nvrtc-12.8.93");
+  assert_int_equal(lines.level[0], STG_LOG_INFO);
+  const char *line = log_lines_take_one(&lines);
+  assert_non_null(strstr(line, newer));
+  assert_non_null(strstr(line, "' is passed over: entry format 3, this version reads 2"));
+  disk_set_format(older, 1);
+  assert_string_equal(disk_found(cache, &request, NULL), "miss");
+  assert_int_equal(lines.count, 2);
+  /* under the lock the second look says nothing more to who listens to infos */
+  lines.count = 0;
+  assert_int_equal(stg_disk_cache_find_again(cache, &request, NULL, &hit, NULL), STG_E_NOT_FOUND);
+  assert_int_equal(lines.count, 2);
+  assert_int_equal(lines.level[0], STG_LOG_DEBUG);
+  assert_int_equal(lines.level[1], STG_LOG_DEBUG);
+  stg_disk_cache_counters(cache, &counters);
+  assert_int_equal(counters.quarantined, 0);
+  assert_int_equal(access(newer, F_OK), 0);
+  assert_int_equal(access(older, F_OK), 0);
+  stg_free(older);
+  stg_free(newer);
+  stg_disk_cache_close(cache);
+}
+
 static void falls_back_to_another_compiler_when_the_best_entry_is_bad(void **state) {
   const char *root = temp_path(state, "c");
   struct log_lines lines = {0};
@@ -149,6 +184,7 @@ int main(void) {
   cmocka_unit_test_setup_teardown(test, temp_folder_setup, temp_folder_teardown)
   const struct CMUnitTest tests[] = {
       IN_FOLDER(heals_a_damaged_entry_with_one_warning),
+      IN_FOLDER(passes_over_another_format_and_leaves_it),
       IN_FOLDER(falls_back_to_another_compiler_when_the_best_entry_is_bad),
       IN_FOLDER(never_takes_the_entry_of_another_kernel_under_this_name),
       IN_FOLDER(sets_aside_a_hit_that_the_driver_refused),

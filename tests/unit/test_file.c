@@ -202,6 +202,39 @@ static void refuses_to_replace_what_is_no_file(void **state) {
   assert_int_equal(entries_in(*state), 1);
 }
 
+/* As /dev/stdout is one, when it is redirected to a file. */
+static void refuses_to_replace_a_link_to_an_open_file(void **state) {
+  const char *path = temp_path(state, "open");
+  const char *link = temp_path(state, "link");
+  char target[64];
+  struct stat info;
+  stg_error err = STG_ERROR_INIT;
+  put(path, "old", 3);
+  const int fd = open(path, O_RDONLY);
+  snprintf(target, sizeof target, "/proc/self/fd/%d", fd);
+  assert_int_equal(symlink(target, link), 0);
+  assert_int_equal(stat(link, &info), 0);
+  assert_true(S_ISREG(info.st_mode));
+
+  assert_int_equal(stg_file_write_atomic(link, "new", 3, 0644, &err), STG_E_IO);
+
+  assert_message_holds(&err, "it is a link to an open file, not a file");
+  assert_int_equal(lstat(link, &info), 0);
+  assert_true(S_ISLNK(info.st_mode));
+  assert_holds(path, "old", 3);
+  close(fd);
+}
+
+static void replaces_any_other_link(void **state) {
+  const char *path = temp_path(state, "mine");
+  const char *link = temp_path(state, "link");
+  put(path, "old", 3);
+  assert_int_equal(symlink("mine", link), 0);
+  assert_int_equal(stg_file_write_atomic(link, "new", 3, 0644, NULL), STG_OK);
+  assert_holds(link, "new", 3);
+  assert_holds(path, "old", 3);
+}
+
 static void leaves_the_old_file_at_any_failed_allocation(void **state) {
   const char *path = temp_path(state, "a");
   put(path, "old", 3);
@@ -302,6 +335,8 @@ int main(void) {
       in_temp_folder(writes_a_name_as_long_as_names_get),
       in_temp_folder(leaves_nothing_behind_when_the_rename_fails),
       in_temp_folder(refuses_to_replace_what_is_no_file),
+      in_temp_folder(refuses_to_replace_a_link_to_an_open_file),
+      in_temp_folder(replaces_any_other_link),
       in_temp_folder(leaves_the_old_file_at_any_failed_allocation),
       in_temp_folder(makes_folders_with_their_parents),
       in_temp_folder(refuses_a_folder_under_a_file),

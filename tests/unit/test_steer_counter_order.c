@@ -19,14 +19,16 @@
 #define ROWS 4
 #define SLOTS 5
 
-/* Two frames, each on a stream of its own, which nothing of the host's orders. */
+/* Frames, each on a stream of its own, which nothing of the host's orders. Most tests use two. */
+#define FRAMES 3
+
 struct bed {
   stg_engine *engine;
   stg_steer *steer;
-  stg_frame *frames[2];
-  stg_stream streams[2];
+  stg_frame *frames[FRAMES];
+  stg_stream streams[FRAMES];
   stg_vector vector;
-  float hidden[2][ROWS][HIDDEN];
+  float hidden[FRAMES][ROWS][HIDDEN];
 };
 
 static void ok(stg_status status, const stg_error *error) {
@@ -57,7 +59,7 @@ static void open_bed(struct bed *bed) {
   ok(stg_engine_create(&options, &bed->engine, &error), &error);
   ok(stg_steer_create(bed->engine, &desc, &bed->steer, &error), &error);
   ok(stg_vector_intern(bed->engine, STG_F32, ones, HIDDEN, &bed->vector, &error), &error);
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < FRAMES; i++) {
     ok(stg_frame_create(bed->steer, &bed->frames[i], &error), &error);
     ok(stg_stream_create(stg_mem_device(bed->engine), &bed->streams[i], &error), &error);
   }
@@ -65,7 +67,7 @@ static void open_bed(struct bed *bed) {
 
 static void close_bed(struct bed *bed) {
   stg_error error = STG_ERROR_INIT;
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < FRAMES; i++) {
     stg_frame_destroy(bed->frames[i]);
     stg_stream_destroy(stg_mem_device(bed->engine), bed->streams[i]);
   }
@@ -100,6 +102,22 @@ static void apply(struct bed *bed, int frame) {
   const stg_apply args = {.struct_size = sizeof args, .layer = 1, .hidden = bed->hidden[frame]};
   stg_error error = STG_ERROR_INIT;
   ok(stg_steer_apply(bed->frames[frame], &args, bed->streams[frame], &error), &error);
+}
+
+static void once(struct bed *bed, stg_stream stream) {
+  static float rows[ROWS][HIDDEN];
+  const stg_chain unsteered = {.layer = 1};
+  const int64_t length = ROWS;
+  const stg_once args = {
+      .struct_size = sizeof args,
+      .apply = {.struct_size = sizeof args.apply, .layer = 1, .hidden = rows},
+      .rows = ROWS,
+      .n_requests = 1,
+      .lengths = &length,
+      .chains = &unsteered,
+  };
+  stg_error error = STG_ERROR_INIT;
+  ok(stg_steer_once(bed->steer, &args, stream, &error), &error);
 }
 
 static void wait_for(struct bed *bed, int stream) {
@@ -180,6 +198,27 @@ static void resets_on_two_streams_are_both_waited_for(void **state) {
   close_bed(&bed);
 }
 
+/* One-shot calls bring resets too, and each may be on another stream. */
+static void resets_of_one_shots_on_two_streams_are_both_waited_for(void **state) {
+  (void)state;
+  struct bed bed;
+  open_bed(&bed);
+  count_some(&bed);
+  for (uint32_t i = 0; i < 2; i++) {
+    set(&bed, i);
+    clear(&bed, i);
+    once(&bed, bed.streams[i]);
+  }
+  set(&bed, 0);
+  step(&bed, 2, 0);
+  apply(&bed, 2);
+  for (int i = 2; i >= 0; i--) { /* the others come to theirs late, unless they had to before */
+    wait_for(&bed, i);
+  }
+  assert_int_equal(ROWS, touched(&bed, 0, 2));
+  close_bed(&bed);
+}
+
 static void a_frame_waits_once_and_for_resets_alone(void **state) {
   (void)state;
   struct bed bed;
@@ -230,6 +269,7 @@ int main(void) {
       cmocka_unit_test(rows_on_another_stream_are_not_reset_with_those_before_them),
       cmocka_unit_test(a_read_on_another_stream_sees_the_reset),
       cmocka_unit_test(resets_on_two_streams_are_both_waited_for),
+      cmocka_unit_test(resets_of_one_shots_on_two_streams_are_both_waited_for),
       cmocka_unit_test(a_frame_waits_once_and_for_resets_alone),
       cmocka_unit_test(counts_are_right_whenever_the_device_does_its_work),
   };

@@ -304,7 +304,7 @@ static void both_tiles_of_a_cache_are_there_at_once(void **state) {
 }
 
 static void one_tile_of_a_cache_is_enough_to_begin(void **state) {
-  static const char *const tiles[] = {SECOND, FIRST};
+  static const char *const tiles[] = {SECOND, FIRST}; /* that it lacks */
   (void)state;
   for (int i = 0; i < 2; i++) {
     struct bed bed;
@@ -316,6 +316,10 @@ static void one_tile_of_a_cache_is_enough_to_begin(void **state) {
     apply(&bed, frame, tiles[1 - i]);
     step_long(frame);
     apply(&bed, frame, tiles[1 - i]);
+    if (i == 1) { /* what a capture of few rows takes is not there */
+      stg_error error = STG_ERROR_INIT;
+      expect(STG_E_NOT_WARM, FIRST, try_capture(&bed, frame, &error), &error);
+    }
     host_device_set_compiler(&(struct host_compiler){.missing = ALL});
     wait_for_rest(&bed);
     step(frame);
@@ -357,19 +361,27 @@ static void a_step_asks_again_for_a_tile(void **state) {
   close_bed(&bed);
 }
 
-/* Then both tiles are made here, as there is no later. */
-static void without_a_thread_both_tiles_are_made_at_once(void **state) {
-  (void)state;
-  struct bed bed;
+static stg_steer *open_table_without_threads(struct bed *bed, const char *const *ops,
+                                             size_t n_ops) {
   pthread_attr_t usual, huge;
   assert_int_equal(0, pthread_getattr_default_np(&usual));
   assert_int_equal(0, pthread_attr_init(&huge));
   assert_int_equal(0, pthread_attr_setstacksize(&huge, (size_t)1 << 46)); /* nobody has so much */
+  assert_int_equal(0, pthread_setattr_default_np(&huge));
+  stg_steer *steer = open_table(bed, ops, n_ops);
+  assert_int_equal(0, pthread_setattr_default_np(&usual));
+  pthread_attr_destroy(&usual);
+  pthread_attr_destroy(&huge);
+  return steer;
+}
+
+/* Then both tiles are made here, as there is no later. */
+static void without_a_thread_both_tiles_are_made_at_once(void **state) {
+  (void)state;
+  struct bed bed;
   host_device_set_compiler(&(struct host_compiler){.missing = ALL});
   open_bed(&bed, STG_COMPILE_BACKGROUND, 1, 0);
-  assert_int_equal(0, pthread_setattr_default_np(&huge));
-  stg_steer *steer = open_table(&bed, NULL, 0);
-  assert_int_equal(0, pthread_setattr_default_np(&usual));
+  stg_steer *steer = open_table_without_threads(&bed, NULL, 0);
   assert_int_equal(2, host_device_compiles_here());
   assert_int_equal(0, stats_of(&bed).compile_threads);
   stg_frame *frame = open_frame_with_add(&bed, steer);
@@ -377,8 +389,23 @@ static void without_a_thread_both_tiles_are_made_at_once(void **state) {
   stg_frame_destroy(frame);
   close_table(steer);
   close_bed(&bed);
-  pthread_attr_destroy(&usual);
-  pthread_attr_destroy(&huge);
+}
+
+/* No general kernel runs it, so its own are made too, and no slot waits for ever. */
+static void without_a_thread_a_user_op_is_made_at_once(void **state) {
+  (void)state;
+  struct bed bed;
+  host_device_set_compiler(&(struct host_compiler){.missing = ALL});
+  open_bed(&bed, STG_COMPILE_BACKGROUND, 1, 0);
+  stg_steer *steer = open_table_without_threads(&bed, with_lean, 2);
+  assert_int_equal(4, host_device_compiles_here());
+  set_slot(&bed, steer, "lean");
+  stg_frame *frame = open_frame(steer);
+  step(frame);
+  apply(&bed, frame, USER);
+  stg_frame_destroy(frame);
+  close_table(steer);
+  close_bed(&bed);
 }
 
 int main(void) {
@@ -395,6 +422,7 @@ int main(void) {
       cmocka_unit_test(one_tile_of_a_cache_is_enough_to_begin),
       cmocka_unit_test(a_step_asks_again_for_a_tile),
       cmocka_unit_test(without_a_thread_both_tiles_are_made_at_once),
+      cmocka_unit_test(without_a_thread_a_user_op_is_made_at_once),
   };
   return cmocka_run_group_tests_name("steer tiles", tests, NULL, NULL);
 }

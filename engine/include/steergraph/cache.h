@@ -21,9 +21,11 @@ typedef struct stg_cache stg_cache; /* one thread at a time */
 typedef struct stg_cache_entry {
   const char *path; /* of an entry in a pack "PACK/NAME.sgc", which is no file */
   char key[33];
-  bool ok; /* false: `problem` says why, and only path and sizes are set */
+  bool ok;           /* false: `problem` says why, and only path and sizes are set */
+  bool other_format; /* not ok, but not bad: another version of steergraph wrote it */
   const char *problem;
   const char *signature;
+  const char *family; /* the signature's first word */
   const char *kernel;
   const char *arch;
   const char *compiler;
@@ -36,6 +38,10 @@ typedef struct stg_cache_entry {
   int64_t created_unix, used_unix;
   double compile_ms;
   uint32_t threads, rows_per_block, registers, shared_bytes, local_bytes, param_bytes, code_bytes;
+  uint32_t max_threads; /* of a block, as it was compiled; 0: any */
+  /* dynamic shared memory of a launch without a chain: of many blocks, and of no more blocks than
+   * there are multiprocessors */
+  uint32_t stage_bytes, wide_stage_bytes;
 } stg_cache_entry;
 
 /**

@@ -45,7 +45,8 @@ typedef enum stg_compile_mode {
    * waits for one general kernel, which runs all built-in ops over any rows, unless a cache has one
    * that serves. The others, for prefill and of the declared ops, follow, and serve from a later
    * step on, with the same bits. Until then slots with user ops are STG_E_PENDING, and a capture of
-   * more than 256 rows is STG_E_NOT_WARM.
+   * more than 256 rows is STG_E_NOT_WARM, as is one of fewer where a cache has the prefill kernel
+   * alone.
    */
   STG_COMPILE_BACKGROUND = 3
 } stg_compile_mode;

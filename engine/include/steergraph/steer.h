@@ -242,11 +242,12 @@ typedef struct stg_step {
  * padding. A frame's steps and applies go on one stream, or the host orders the streams.
  * @return STG_E_BAD_SLOT with the row and the value when a host row map names a slot outside the
  * table; STG_E_INVALID for positions that are missing, not declared, or on the host out of range,
- * with the row and the value; STG_E_CAPACITY for more rows than max_rows or than the largest
- * bucket; STG_E_CAPTURING. Also reports what the device saw since the last step: STG_E_BAD_SLOT. A
- * refused step leaves the frame as the last one made it; after a failed CUDA call it needs a new
- * step. What could not be sent is sent again by the next step. Does not synchronise, unless four
- * steps, or megabytes of what slots brought, are ahead of the device.
+ * with the row and the value, and for entries that lie at no multiple of 4 bytes; STG_E_CAPACITY
+ * for more rows than max_rows or than the largest bucket; STG_E_CAPTURING. Also reports what the
+ * device saw since the last step: STG_E_BAD_SLOT. A refused step leaves the frame as the last one
+ * made it; after a failed CUDA call it needs a new step. What could not be sent is sent again by
+ * the next step. Does not synchronise, unless four steps, or megabytes of what slots brought, are
+ * ahead of the device.
  */
 STG_API STG_NODISCARD stg_status stg_steer_step(stg_frame *frame, const stg_step *step,
                                                 stg_stream stream, stg_error *reterr);

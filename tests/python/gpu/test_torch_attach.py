@@ -1,4 +1,5 @@
-"""Hooks on layers written by hand: tensors, tuples, pairs, stages, detaching, compiling."""
+"""Hooks on layers written by hand: tensors, tuples, pairs, stages, detaching, compiling, copies."""
+import copy
 import unittest
 
 import torch_support as support  # first: it finds torch, and the folders of the others
@@ -124,6 +125,66 @@ class Attach(unittest.TestCase):
             self.assertEqual(found, (steergraph.InvalidError, said))
         self.assertIn("give its layers", refusal(attach, torch.nn.ReLU(), frame)[1])
         self.assertFalse(any(layer._forward_hooks for layer in model.layers))
+
+    def test_refuses_what_would_be_steered_twice_or_in_part(self):
+        frame = self.made()
+        model = Model("tensor")
+        shared = [model.layers[0], model.layers[1], model.layers[0]]
+        for given, layers, said in (
+            (model, [0, 0], "layer 0 is the module of layer 0 again"),
+            (model, [2, 1, 2], "layer 2 is the module of layer 2 again"),
+            (shared, None, "layer 2 is the module of layer 0 again"),
+        ):
+            found = refusal(attach, given, frame, layers)
+            self.assertEqual(found[0], steergraph.InvalidError)
+            self.assertIn(said, found[1])
+        found = refusal(attach, [model.layers[0], model.layers[1], torch.relu], frame)
+        self.assertEqual(found[0], TypeError)
+        self.assertIn("layer 2 is builtin_function_or_method, not a torch.nn.Module", found[1])
+        self.assertIn("frame is Steering", refusal(attach, model, frame.steering)[1])
+        self.assertFalse(any(layer._forward_hooks for layer in model.layers))
+
+    def test_refuses_outputs_that_are_no_tensors(self):
+        class Returns(torch.nn.Module):
+            def __init__(self, what):
+                super().__init__()
+                self.what = what
+
+            def forward(self, hidden):
+                return self.what(hidden)
+
+        frame = self.made(layers=1)
+        for what in (lambda rows: [rows], lambda rows: {"rows": rows}, lambda rows: (), lambda rows: None):
+            layer = Returns(what)
+            with torch.no_grad(), attach([layer], frame):
+                found = refusal(layer, rows_of(2, HIDDEN, dtype=torch.float32))
+            self.assertEqual(found[0], steergraph.InvalidError)
+            self.assertIn("layer 0 returns ", found[1])
+
+    def test_copies_of_a_model_share_the_frame(self):
+        frame = self.made()
+        model = Model("tensor")
+        hidden = rows_of(2, HIDDEN, dtype=torch.float32)
+        with torch.no_grad():
+            with attach(model, frame):
+                twin = copy.deepcopy(model)
+            self.assertTrue(torch.equal(model(hidden), hidden * 8))
+            self.check(twin(hidden), hidden, {k: k for k in range(LAYERS)})
+
+    def test_a_model_compiled_before(self):
+        frame = self.made()
+        hidden = rows_of(2, HIDDEN, dtype=torch.float32)
+        for looks in (True, False):
+            with torch._dynamo.config.patch(skip_nnmodule_hook_guards=not looks), torch.no_grad():
+                torch._dynamo.reset()
+                model = Model("tensor")
+                compiled = torch.compile(model, backend="eager")
+                self.assertTrue(torch.equal(compiled(hidden), hidden * 8))
+                with attach(model, frame):
+                    if not looks:
+                        torch._dynamo.reset()
+                    self.check(compiled(hidden), hidden, {k: k for k in range(LAYERS)})
+                self.assertTrue(torch.equal(compiled(hidden), hidden * 8))
 
     def test_detaches_once(self):
         frame = self.made()

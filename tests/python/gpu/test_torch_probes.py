@@ -173,6 +173,11 @@ class Probes(unittest.TestCase):
             (None, "the table declares 2 probes; give float32 [3, rows, 2]"),
             (self.cells(ROWS), "probes has shape (4, 2); give float32 [3, rows, 2]"),
             (self.cells(2, ROWS), "probes has shape (2, 4, 2); give float32 [3, rows, 2]"),
+            (self.cells(LAYERS, ROWS).half(), "probes is torch.float16; give float32 [3, rows, 2]"),
+            (
+                self.cells(LAYERS, ROWS).to("meta"),
+                f"probes is on meta, the engine runs on {self.engine.device}",
+            ),
         ):
             found = refusal(attach, model, self.frame, probes=probes)
             self.assertEqual(found, (kinds, said))
@@ -180,8 +185,10 @@ class Probes(unittest.TestCase):
         with torch.no_grad(), attach(model, self.frame, probes=self.cells(LAYERS, 3)):
             found = refusal(model, self.rows())
         self.assertEqual(found, (kinds, "hidden has 4 rows, probes has 3"))
-        with torch.no_grad(), attach(model, self.frame, probes=self.cells(LAYERS, ROWS).half()):
-            found = refusal(model, self.rows())
+        with torch.no_grad():
+            found = refusal(
+                torch_op.apply_, self.frame, 0, self.rows(), probes=self.cells(ROWS).half()
+            )
         self.assertEqual(found, (kinds, "probes is f16 [4, 2], the apply takes f32 [4, 2]"))
         wanting = self.cells(ROWS).requires_grad_()
         for act in (torch_op.apply_, torch_op.apply):
@@ -194,7 +201,7 @@ class Probes(unittest.TestCase):
         weight = torch.ones(HIDDEN, device=DEVICE)
         frame = self.made(**norms)
         for probes, said in (
-            (None, "the table declares 2 probes, probes is None"),
+            (None, "the table declares 2 probes; give float32 [rows, 2]"),
             (self.cells(2, ROWS), "probes has shape (2, 4, 2); give float32 [rows, 2]"),
         ):
             found = refusal(SteeredRMSNorm, weight, frame, 0, probes)

@@ -30,7 +30,11 @@ def close_busy():
 
 
 class Held:
-    """What has a handle: closed at the end of a `with` block, if not before."""
+    """What has a handle: closed at the end of a `with` block, if not before.
+
+    A copy of what holds one, such as a chain or a module, holds the same: two that each thought the
+    handle theirs would close it twice.
+    """
 
     handle = None
 
@@ -43,6 +47,15 @@ class Held:
 
     def __exit__(self, *_):
         self.close()
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError(f"{type(self).__name__} objects are of this process: they cannot be pickled")
 
 
 class Handle:

@@ -7,7 +7,10 @@ does no step: the host calls frame.step before each forward, with one entry per 
 import functools
 import operator
 
+import torch
+
 from . import _errors, torch_op
+from .steering import Frame
 
 # Where models keep their layers: transformers' causal models, their bare models.
 _PLACES = ("model.layers", "layers", "model.language_model.layers", "transformer.h")
@@ -47,9 +50,28 @@ def attach(model, frame, layers=None, *, in_place=True, probes=None):
     A layer returns a tensor, or a tuple that begins with it. For a table of the state
     "hidden+residual" it returns a tuple that begins with (hidden, residual): ops see the sum, and
     hidden is steered.
+
+    torch.compile does not ask whether hooks came later: a model that has been compiled and called
+    as a whole goes on as it was, not steered. Attach before its first call, or call
+    torch._dynamo.reset() behind attach; or have hooks looked at in each call, by
+    torch._dynamo.config.skip_nnmodule_hook_guards = False before the first.
     """
+    if not isinstance(frame, Frame):
+        raise TypeError(f"frame is {type(frame).__name__}, not a steergraph.Frame")
     modules = _layers_of(model)
     table = frame.steering
+    pairs = _pairs_of(modules, table, layers)
+    torch_op.check_probes(table, probes, table.layers)
+    make = _pair_hook if table.state == "hidden+residual" else _hook
+    hooks = []
+    for at, layer in pairs:
+        act = _act_of(frame, layer, in_place, probes)
+        hooks.append(modules[at].register_forward_hook(make(layer, act)))
+    return Attachment(frame, hooks)
+
+
+def _pairs_of(modules, table, layers):
+    """(index in the model, layer of the table) of each hook, all checked: none is made alone."""
     if layers is None:
         if len(modules) != table.layers:
             raise _errors.InvalidError(
@@ -58,18 +80,22 @@ def attach(model, frame, layers=None, *, in_place=True, probes=None):
         layers = range(len(modules))
     pairs = layers.items() if hasattr(layers, "items") else ((index, index) for index in layers)
     pairs = [(operator.index(at), operator.index(layer)) for at, layer in pairs]
+    places = {}
     for at, layer in pairs:
         if not 0 <= at < len(modules):
             raise _errors.InvalidError(f"layer {at} is not one of the model's {len(modules)}")
         if not 0 <= layer < table.layers:
             raise _errors.InvalidError(f"layer {layer} is not one of the table's {table.layers}")
-    _check_probes(table, probes)
-    make = _pair_hook if table.state == "hidden+residual" else _hook
-    hooks = []
-    for at, layer in pairs:
-        act = _act_of(frame, layer, in_place, probes)
-        hooks.append(modules[at].register_forward_hook(make(layer, act)))
-    return Attachment(frame, hooks)
+        module = modules[at]
+        if not isinstance(module, torch.nn.Module):
+            raise TypeError(f"layer {at} is {type(module).__name__}, not a torch.nn.Module")
+        if id(module) in places:
+            raise _errors.InvalidError(
+                f"layer {at} is the module of layer {places[id(module)]} again, which would be "
+                "steered twice"
+            )
+        places[id(module)] = at
+    return pairs
 
 
 def _layers_of(model):
@@ -86,22 +112,6 @@ def _layers_of(model):
         ) from None
 
 
-def _check_probes(table, probes):
-    """Refuse here what would be refused in the middle of a forward."""
-    wanted = f"float32 [{table.layers}, rows, {table.probes}]"
-    if probes is None and table.probes > 0:
-        raise _errors.InvalidError(f"the table declares {table.probes} probes; give {wanted}")
-    if probes is None:
-        return
-    if table.probes == 0:
-        raise _errors.InvalidError(
-            "probes is given, but the table declares none; set probes when it is created"
-        )
-    shape = tuple(probes.shape)
-    if len(shape) != 3 or (shape[0], shape[2]) != (table.layers, table.probes):
-        raise _errors.InvalidError(f"probes has shape {shape}; give {wanted}")
-
-
 def _act_of(frame, layer, in_place, probes):
     """The op of a layer, as a function of (hidden, residual)."""
     act = functools.partial(torch_op.apply_ if in_place else torch_op.apply, frame, layer)
@@ -116,9 +126,14 @@ def _act_of(frame, layer, in_place, probes):
 
 def _hook(layer, act):
     def steer(module, arguments, output):
-        if isinstance(output, tuple):
+        if isinstance(output, tuple) and output and isinstance(output[0], torch.Tensor):
             return (act(output[0]), *output[1:])
-        return act(output)
+        if isinstance(output, torch.Tensor):
+            return act(output)
+        raise _errors.InvalidError(
+            f"layer {layer} returns {type(output).__name__}; the table's state is hidden, which "
+            "takes a tensor, or a tuple that begins with it"
+        )
 
     return steer
 

@@ -1,6 +1,7 @@
 """Ops with their vectors and parameters, as Python writes them and as the library reads them."""
 import contextlib
 import ctypes
+import math
 from typing import Any, NamedTuple
 
 from . import _abi, _errors
@@ -124,8 +125,16 @@ def params_of(engine, name, params):
         if value is not None and not is_number(value):
             raise _errors.InvalidError(f"a parameter of op '{name}' is {value!r}; give a number")
         given |= (value is not None) << k
-        values.append(0.0 if value is None else float(value))
+        values.append(0.0 if value is None else float_of(value))
     return values, given
+
+
+def float_of(number):
+    """An int beyond all floats is an infinity, as a float beyond float32 becomes one."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
 
 
 def is_number(value):

@@ -8,24 +8,12 @@ import ctypes
 import torch
 
 from . import _errors
-from .torch_op import add_rmsnorm_, cells_of
+from .torch_op import add_rmsnorm_, cells_of, check_probes
 
 
 def _check_table(frame):
     if frame.steering.epilogue != "add_rmsnorm":
         raise _errors.InvalidError("a norm needs a table with epilogue 'add_rmsnorm'")
-
-
-def _check_probes(table, probes):
-    if (probes is None) != (table.probes == 0):
-        raise _errors.InvalidError(
-            f"the table declares {table.probes} probes, probes is "
-            f"{'None' if probes is None else 'given'}"
-        )
-    if probes is not None and (probes.dim() != 2 or probes.shape[1] != table.probes):
-        raise _errors.InvalidError(
-            f"probes has shape {tuple(probes.shape)}; give float32 [rows, {table.probes}]"
-        )
 
 
 class SteeredRMSNorm(torch.nn.Module):
@@ -43,7 +31,7 @@ class SteeredRMSNorm(torch.nn.Module):
     def __init__(self, weight, frame, layer, probes=None):
         super().__init__()
         _check_table(frame)
-        _check_probes(frame.steering, probes)
+        check_probes(frame.steering, probes)
         if tuple(weight.shape) != (frame.steering.hidden_size,):
             raise _errors.InvalidError(
                 f"the norm's weight has shape {tuple(weight.shape)}, the table's hidden_size is "

@@ -157,6 +157,31 @@ class _Forward(torch.autograd.Function):
         raise _errors.InvalidError(_NO_GRADIENT)
 
 
+def check_probes(table, probes: Optional[Tensor], *leading: int) -> None:
+    """Refuse now what would be refused in the middle of a forward: `probes` is for the table,
+    [*leading, rows, probes of the table]."""
+    sizes = ", ".join(map(str, (*leading, "rows", table.probes)))
+    if probes is None:
+        if table.probes > 0:
+            raise _errors.InvalidError(
+                f"the table declares {table.probes} probes; give float32 [{sizes}]"
+            )
+        return
+    if table.probes == 0:
+        raise _errors.InvalidError(
+            "probes is given, but the table declares none; set probes when it is created"
+        )
+    shape = tuple(probes.shape)
+    if len(shape) != len(leading) + 2 or (*shape[:-2], shape[-1]) != (*leading, table.probes):
+        raise _errors.InvalidError(f"probes has shape {shape}; give float32 [{sizes}]")
+    if probes.dtype is not torch.float32:
+        raise _errors.InvalidError(f"probes is {probes.dtype}; give float32 [{sizes}]")
+    if str(probes.device) != table.engine.device:
+        raise _errors.InvalidError(
+            f"probes is on {probes.device}, the engine runs on {table.engine.device}"
+        )
+
+
 def cells_of(probes: Tensor, hidden: Tensor) -> Tensor:
     """The first cells of [rows, probes]: as many rows as `hidden` has."""
     rows = hidden.numel() // hidden.shape[-1]

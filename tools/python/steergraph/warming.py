@@ -6,11 +6,12 @@ import ctypes
 import json
 import math
 import os
-import pathlib
+import stat
 
 from . import _abi, _errors
 
 _MAX_DEADLINE_S = 4000000  # of milliseconds in 32 bits
+_MAX_BYTES = 64 << 20  # of a manifest, as the library has it
 
 
 def save(address, path):
@@ -57,7 +58,19 @@ def _read(manifest):
         kind = type(manifest).__name__  # what it holds may be long
         raise TypeError(f"manifest is {kind}, neither a path nor the text or dict of a manifest")
     name = _abi.path(manifest, "manifest")
-    return name, pathlib.Path(os.fsdecode(name)).read_bytes()
+    return name, _bytes_of(name)
+
+
+def _bytes_of(path):
+    """What a file holds, up to what the library refuses. Opening a FIFO would wait for a writer."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise _errors.IoError(f"cannot read '{os.fsdecode(path)}': it is not a file")
+        with open(fd, "rb", closefd=False) as file:
+            return file.read(_MAX_BYTES + 1)
+    finally:
+        os.close(fd)
 
 
 def _milliseconds(deadline):

@@ -43,7 +43,7 @@ class Wire:
         hidden: [rows, hidden_size], or a pair (delta, residual): ops then see the sum, and delta is
         written. seq_lens: rows of each request, in order; what is left of the rows is padding.
         """
-        delta, residual = hidden if isinstance(hidden, (tuple, list)) else (hidden, None)
+        delta, residual = _pair_of(hidden)
         rows = tensors.rows_of(delta, "hidden")
         requests = [_chain(number, spec) for number, spec in enumerate(request_layer_specs)]
         ops = [op for chain in requests for op in chain]
@@ -179,12 +179,29 @@ def _grown(size, need, limit):
     return min(size, limit)
 
 
+def _pair_of(hidden):
+    """(delta, residual) of the two forms of hidden states."""
+    if not isinstance(hidden, (tuple, list)):
+        return hidden, None
+    if len(hidden) != 2:
+        raise _errors.InvalidError(
+            f"hidden is {len(hidden)} tensors; give one, or a pair (delta, residual)"
+        )
+    return hidden
+
+
 def _chain(number, spec):
     ops = getattr(spec, "operations", spec)
-    return [_op(number, *op) for op in ops or ()]
+    return [_op(number, op) for op in ops or ()]
 
 
-def _op(number, kind, vector, params=None):
+def _op(number, op):
+    if not isinstance(op, (tuple, list)) or len(op) not in (2, 3):
+        kind = repr(op) if isinstance(op, str) else type(op).__name__
+        raise _errors.InvalidError(
+            f"request {number}: an op is {kind}; give a list of tuples (op type, vector, params)"
+        )
+    kind, vector, params = (*op, None)[:3]
     name = _NAMES.get(kind)
     if name is None:
         raise _errors.InvalidError(
@@ -206,9 +223,9 @@ def _frozen(params):
     if params is None:
         return None
     if chains.is_number(params):
-        return float(params)
+        return chains.float_of(params)
     if isinstance(params, (tuple, list)):
-        return tuple(float(value) if chains.is_number(value) else value for value in params)
+        return tuple(chains.float_of(value) if chains.is_number(value) else value for value in params)
     return params  # by name, or refused by the chain's maker
 
 
@@ -228,8 +245,7 @@ def apply_per_request_steering(hidden, seq_lens, request_layer_specs, *, engine=
     Without an engine, one per device is opened from the environment and kept by the process.
     """
     if engine is None:
-        first = hidden[0] if isinstance(hidden, (tuple, list)) else hidden
-        engine = _engine_of(tensors.rows_of(first, "hidden").device)
+        engine = _engine_of(tensors.rows_of(_pair_of(hidden)[0], "hidden").device)
     wire = vars(engine).get("_wire")
     if wire is None:
         wire = vars(engine).setdefault("_wire", Wire(engine))  # lives as long as the engine

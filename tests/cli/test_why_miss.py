@@ -1,0 +1,30 @@
+#!/usr/bin/env python3
+"""`steergraph explain --why-miss`: which factor of the key keeps a kernel from hitting."""
+import tap
+from built import Built
+from cli import small_workload
+
+
+class WhyMiss(Built):
+    def test_why_miss_says_hit_when_the_kernel_is_there(self):
+        words = ("explain", "--json", "--why-miss", "--arch", "sm_90", "--cache", self.cache, self.spec)
+        miss = self.succeed(*words).json()["why_miss"]
+        self.assertEqual((miss["hit"], miss["factors"]), (True, []))
+
+    def test_why_miss_names_the_architecture(self):
+        words = ("explain", "--json", "--why-miss", "--arch", "sm_100", "--cache", self.cache, self.spec)
+        miss = self.succeed(*words).json()["why_miss"]
+        self.assertFalse(miss["hit"])
+        factors = {factor["factor"]: factor for factor in miss["factors"]}
+        self.assertEqual(factors["arch"]["here"], "sm_100")
+        self.assertIn(factors["arch"]["there"], ("sm_80", "sm_90"))
+
+    def test_why_miss_names_the_piece_of_the_signature(self):
+        other = self.write("other.json", small_workload(geometry={"hidden_size": 8, "dtype": "bf16"}))
+        words = ("explain", "--json", "--why-miss", "--arch", "sm_90", "--cache", self.cache, other)
+        factors = self.succeed(*words).json()["why_miss"]["factors"]
+        pairs = [(f["here"], f["there"]) for f in factors if f["factor"] == "signature"]
+        self.assertIn(("dtype=bf16", "dtype=f32"), pairs)
+
+
+tap.main()

@@ -1,0 +1,18 @@
+/*
+ * cache_command.h: the subcommands of `steergraph cache`, one file each (cache_NAME.c).
+ */
+#ifndef STG_TOOLS_CACHE_COMMAND_H
+#define STG_TOOLS_CACHE_COMMAND_H
+
+/* One row per subcommand: name, what it does in one line. The order is that of the help. */
+#define STG_CACHE_COMMAND_LIST(X)                                                                  \
+  X(ls, "list the entries")                                                                        \
+  X(show, "show one entry")                                                                        \
+  X(verify, "check every entry")
+
+/** Run one subcommand; argv[0] is its name. Returns an exit status. */
+#define STG_CACHE_COMMAND_DECLARE(name, summary) int stg_cache_cmd_##name(int argc, char **argv);
+STG_CACHE_COMMAND_LIST(STG_CACHE_COMMAND_DECLARE)
+#undef STG_CACHE_COMMAND_DECLARE
+
+#endif
