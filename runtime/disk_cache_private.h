@@ -20,7 +20,8 @@ struct stg_disk_cache {
   struct stg_disk_io io;
   uint32_t lock_wait_ms;    /* 0: the default */
   atomic_bool lock_failed;  /* said once */
-  atomic_bool store_failed; /* the first failure is a warning, later ones are not */
+  atomic_bool read_failed;  /* the first failure is a warning, later ones are not */
+  atomic_bool store_failed; /* likewise */
   atomic_uint_least64_t hits, misses, stores, store_failures, quarantined, pack_hits;
 };
 

@@ -77,7 +77,9 @@ class Calls(StubCase):
             outcome = self.faulty(cache, fault, *words)
             self.assertEqual(outcome.code, DONE, f"{fault}: {outcome}")
             self.assertTrue(outcome.out.endswith("ok\n"), f"{fault}: {outcome}")
-            self.assertLessEqual(outcome.err.count("\n"), 1, f"{fault}: {outcome}")
+            lines = outcome.err.splitlines()  # one of what is not read, one of what is not stored
+            self.assertLessEqual(len(lines), 2 if warm else 1, f"{fault}: {outcome}")
+            self.assertEqual(len({"stays in memory" in line for line in lines}), len(lines))
             self.expect_sound(cache, f"{fault}: {outcome.err}")
 
     def test_each_call_of_a_cold_run_fails(self):
@@ -94,10 +96,12 @@ class Calls(StubCase):
             self.assertIn(outcome.code, (DONE, FAILED), f"{fault}: {outcome}")
             said = [line for line in outcome.err.splitlines() if not line.startswith("[")]
             if outcome.code == FAILED:
-                reason = os.strerror(int(fault.split(":")[2]))
+                # a folder that is said to exist, and does not, is missed by the next call
+                numbers = {int(fault.split(":")[2]), errno.ENOENT if fault.startswith("mkdir") else 0}
+                reasons = [os.strerror(number) for number in numbers - {0}]
                 self.assertEqual(outcome.out, "", f"{fault}: {outcome}")
                 self.assertIn(len(said), (1, 2), f"{fault}: {outcome}")  # a warning, and the end
-                self.assertTrue(all(reason in line for line in said), f"{fault}: {outcome}")
+                self.assertTrue(all(any(reason in line for reason in reasons) for line in said), f"{fault}: {outcome}")
             else:
                 self.assertEqual(said, [], f"{fault}: {outcome}")
             self.expect_sound(cache, f"{fault}: {outcome.err}")
