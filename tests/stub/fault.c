@@ -4,6 +4,7 @@
  *   STG_FAULT=CALL:NTH[+]:ERRNO   the NTH call, and with `+` all after it; ERRNO as a number
  *   STG_FAULT_UNDER=PREFIX        only calls on paths that begin so, and on files opened there
  *   STG_FAULT_COUNT=FILE          at exit, "CALL COUNT" of each, a line each, of such calls
+ *   STG_FAULT_NO_NVRTC=1          no library with nvrtc in its name can be opened
  * CALL is open, openat, write, fsync, rename, flock, unlink, mkdir or ftruncate. A write that fails
  * has written half, unless by EINTR. Everything else is libc's.
  */
@@ -212,6 +213,14 @@ EXPORT int unlink(const char *path) {
   int (*next)(const char *) = NULL;
   find_next("unlink", &next);
   return fails(CALL_unlink, is_under(path)) ? -1 : next(path);
+}
+
+EXPORT void *dlopen(const char *name, int mode) {
+  void *(*next)(const char *, int) = NULL;
+  const bool hidden =
+      name != NULL && strstr(name, "nvrtc") != NULL && getenv("STG_FAULT_NO_NVRTC") != NULL;
+  find_next("dlopen", &next);
+  return next(hidden ? "/no/such/folder/libnvrtc.so" : name, mode);
 }
 
 EXPORT int mkdir(const char *path, mode_t mode) {
