@@ -101,7 +101,10 @@ static stg_status use_cuda(struct stg_engine *engine, int ordinal, stg_error *re
   snprintf(engine->arch, sizeof engine->arch, "%s", info->arch);
   snprintf(engine->reason, sizeof engine->reason, "cuda backend: %s (%s), driver %d.%d", info->name,
            info->arch, info->driver_version / 1000, info->driver_version % 1000 / 10);
-  return stg_stream_create(engine->device, &engine->stream, reterr);
+  status = stg_stream_create(engine->device, &engine->stream, reterr);
+  return status == STG_OK
+             ? stg_pinned_alloc(engine->device, sizeof(uint64_t), &engine->pinned_word, reterr)
+             : status;
 }
 
 static stg_status choose_backend(struct stg_engine *engine, const stg_options *options,
@@ -190,6 +193,7 @@ static void release_engine(struct stg_engine *engine) {
   stg_vector_table_destroy(engine->vectors);
   stg_op_table_destroy(engine->ops);
   if (engine->device != NULL) {
+    stg_pinned_free(engine->device, engine->pinned_word);
     stg_stream_destroy(engine->device, engine->stream);
     stg_device_close(engine->device);
   }

@@ -39,9 +39,13 @@ struct stg_engine {
   char reason[256];
   char device_name[128];
   char arch[STG_ARCH_CHARS];
-  char *nvrtc_options;              /* "env:..." or NULL */
-  struct stg_device *device;        /* NULL on the CPU */
-  stg_stream_handle stream;         /* uploads of records and vectors */
+  char *nvrtc_options;       /* "env:..." or NULL */
+  struct stg_device *device; /* NULL on the CPU */
+  stg_stream_handle stream;  /* uploads of records and vectors */
+  /* Nobody's. The driver cuts page-locked memory of less than 2 MiB from chunks, and the first of a
+   * context takes over a millisecond: an engine is opened with it, so that no table waits for it.
+   */
+  void *pinned_word;
   struct stg_disk_cache *disk;      /* never NULL */
   struct stg_module_cache *modules; /* NULL on the CPU */
   struct stg_tiers *tiers;          /* NULL on the CPU */

@@ -10,8 +10,9 @@
 #include <string.h>
 
 /* Room for the records and vectors of a batch of new requests; what is more takes two buffers. Less
- * where the table holds less. */
-#define BUFFER_BYTES ((size_t)512 * 1024)
+ * where the table holds less. A ring of them stays below the 2 MiB from which on the driver makes a
+ * chunk of its own, which takes a millisecond: with other small pieces it has one chunk. */
+#define BUFFER_BYTES ((size_t)448 * 1024)
 
 stg_status stg_uploads_init(struct stg_uploads *uploads, struct stg_device *device,
                             const struct stg_steer_decl *decl,
