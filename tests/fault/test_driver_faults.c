@@ -23,6 +23,7 @@
 
 #define HIDDEN 8
 #define ROWS 4
+#define ELEMS ((size_t)ROWS * HIDDEN)
 #define SCALE 2.0F
 #define IN_CONTEXT_LOSS "cuCtxGetId" /* a context that does not answer is gone */
 
@@ -35,6 +36,7 @@ static const struct driver_fault faults[] = {
     {CUDA_ERROR_DEINITIALIZED, "DEINITIALIZED", true},
 };
 
+static const struct driver_fault no_fault = {CUDA_SUCCESS, "SUCCESS", false};
 #define N_FAULTS (sizeof faults / sizeof faults[0])
 #define FEW_FAULTS ((size_t)3) /* the first: one call's, twice, and one for good */
 
@@ -287,7 +289,7 @@ static void check_failure(const struct life *life, const struct act *act,
 }
 
 static void expect_rows(const struct life *life, const char *when) {
-  for (size_t i = 0; i < ROWS * HIDDEN; i++) {
+  for (size_t i = 0; i < ELEMS; i++) {
     if (life->hidden[i] != life->expected) {
       fail_msg("%s: after %s: element %zu is %g, not %g", life->where, when, i,
                (double)life->hidden[i], (double)life->expected);
@@ -300,7 +302,7 @@ static void expect_rows(const struct life *life, const char *when) {
 static void expect_balance(const struct life *life, const struct driver_fault *fault, size_t nth,
                            const char *when) {
   const char *call = stub.name(nth);
-  const bool has_ended = fault != NULL && fault->result == CUDA_ERROR_DEINITIALIZED;
+  const bool has_ended = fault->result == CUDA_ERROR_DEINITIALIZED;
   if (!stub.is_balanced() && !has_ended && strcmp(call, "cuCtxPopCurrent") != 0 &&
       strcmp(call, "cuThreadExchangeStreamCaptureMode") != 0) {
     fail_msg("%s: %s changed the thread's context or capture mode", life->where, when);
@@ -310,9 +312,12 @@ static void expect_balance(const struct life *life, const struct driver_fault *f
 static void begin_life(struct life *life) {
   stg_error error = STG_ERROR_INIT;
   stub.reset(); /* what a test that failed left behind */
-  life->hidden = calloc(ROWS * HIDDEN, sizeof *life->hidden);
+  life->hidden = calloc(ELEMS, sizeof *life->hidden);
   life->device_map = calloc(ROWS, sizeof *life->device_map);
-  assert_true(life->hidden != NULL && life->device_map != NULL);
+  if (life->hidden == NULL || life->device_map == NULL) {
+    fail_msg("no memory");
+    return;
+  }
   for (size_t r = 0; r < ROWS; r++) {
     life->device_map[r] = 1;
   }
@@ -356,7 +361,7 @@ static void check_end(const struct life *life, const struct driver_fault *fault,
   if (!lost && stub.live() > (barred ? 2 : 0)) {
     fail_msg("call %zu, %s: %zu things are left in the driver", nth, call, stub.live());
   }
-  const bool set_aside = nth != 0 && life->way.folder != NULL && speaks_of_image(fault, call);
+  const bool set_aside = life->way.folder != NULL && speaks_of_image(fault, call);
   if (quarantined != (set_aside ? 1 : 0)) {
     fail_msg("call %zu, %s: %llu entries were set aside", nth, call,
              (unsigned long long)quarantined);
@@ -371,7 +376,7 @@ static void check_end(const struct life *life, const struct driver_fault *fault,
 static size_t live(const struct way *way, size_t nth, const struct driver_fault *fault) {
   struct life life = {.way = *way};
   begin_life(&life);
-  stub.fail_at(nth, nth != 0 ? (int)fault->result : 0, nth != 0 && fault->sticky);
+  stub.fail_at(nth, (int)fault->result, fault->sticky);
   bool failed = false;
   for (size_t i = 0; i < N_ACTS && !life.lost; i++) {
     stg_error error = STG_ERROR_INIT;
@@ -395,7 +400,7 @@ static size_t live(const struct way *way, size_t nth, const struct driver_fault 
       expect_rows(&life, "asking again");
     }
   }
-  life.lost = life.lost || (nth != 0 && fault->sticky);
+  life.lost = life.lost || fault->sticky;
   const uint64_t quarantined = end_life(&life);
   check_end(&life, fault, nth, quarantined);
   stub.reset();
@@ -403,14 +408,14 @@ static size_t live(const struct way *way, size_t nth, const struct driver_fault 
 }
 
 static void each_call_fails(const struct way *way, size_t n_faults) {
-  live(way, 0, NULL); /* compiles */
-  const size_t calls = live(way, 0, NULL);
+  live(way, 0, &no_fault); /* compiles */
+  const size_t calls = live(way, 0, &no_fault);
   assert_true(calls > 100);
   for (size_t f = 0; f < n_faults; f++) {
     for (size_t nth = 1; nth <= calls; nth++) {
       live(way, nth, &faults[f]);
     }
-    live(way, 0, NULL);
+    live(way, 0, &no_fault);
   }
 }
 

@@ -120,8 +120,9 @@ static void write_kernel(struct image *image, const struct stub_cubin *cubin) {
 static void write_header(const struct image *image, const struct stub_cubin *cubin,
                          size_t table_at) {
   unsigned char *h = image->bytes;
+  static const unsigned char identity[] = {0x7f, 'E', 'L', 'F', 2, 1, 1, 0x41};
   const int abi = cubin->cuda_major >= 13 ? 8 : 7;
-  memcpy(h, "\177ELF\2\1\1\x41", 8);
+  memcpy(h, identity, sizeof identity);
   h[8] = (unsigned char)abi;
   put(h + 16, 2, 2);
   put(h + 18, MACHINE_CUDA, 2);

@@ -122,7 +122,7 @@ CUresult CUDAAPI stub_graph_add_kernel_node(CUgraphNode *ret_node, CUgraph handl
                                             const CUgraphNode *after, size_t n_after,
                                             const CUDA_KERNEL_NODE_PARAMS_v2 *params) {
   CUresult result = stub_enter_context("cuGraphAddKernelNode");
-  struct stub_launch launch;
+  struct stub_launch launch = {.module = NULL};
   struct stub_node *node = NULL;
   (void)after;
   (void)n_after;
@@ -203,7 +203,7 @@ CUresult CUDAAPI stub_graph_exec_set_kernel(CUgraphExec handle, CUgraphNode node
   const char *call = "cuGraphExecKernelNodeSetParams";
   CUresult result = enter_exec(call, handle, NULL);
   struct stub_graph *exec = (void *)handle;
-  struct stub_launch launch;
+  struct stub_launch launch = {.module = NULL};
   if (result == CUDA_SUCCESS) {
     result = read_params(call, params, &launch);
   }

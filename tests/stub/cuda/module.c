@@ -131,7 +131,7 @@ CUresult stub_launch_read(const char *call, CUfunction function, unsigned blocks
 
 void stub_launch_run(const struct stub_launch *launch) {
   struct stg_steer_args args = launch->args;
-  if (!launch->module->adds || args.hidden == 0) {
+  if (launch->module == NULL || !launch->module->adds || args.hidden == 0) {
     return;
   }
   if (args.out != args.hidden) {
@@ -145,7 +145,7 @@ void stub_launch_run(const struct stub_launch *launch) {
 static CUresult launch(const char *call, CUfunction function, unsigned blocks, unsigned threads,
                        CUstream handle, void **args) {
   CUresult result = stub_enter_context(call);
-  struct stub_launch launched;
+  struct stub_launch launched = {.module = NULL};
   struct stub_stream *stream = NULL;
   if (result == CUDA_SUCCESS && !stub_stream_of(call, handle, &stream)) {
     result = CUDA_ERROR_INVALID_HANDLE;
@@ -165,6 +165,7 @@ static CUresult launch(const char *call, CUfunction function, unsigned blocks, u
              : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the driver's parameters */
 CUresult CUDAAPI stub_launch_kernel(CUfunction function, unsigned grid_x, unsigned grid_y,
                                     unsigned grid_z, unsigned block_x, unsigned block_y,
                                     unsigned block_z, unsigned shared_bytes, CUstream stream,
