@@ -7,31 +7,19 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 #include "runtime/base/key.h"
 #include "tools/json_out.h"
 #include "tools/report.h"
 #include "tools/table.h"
+#include "tools/utc_time.h"
 #include "tools/why_miss.h"
 
-#define TIME_CHARS 24
-
-/* "2026-01-31T12:00:00Z": UTC, whatever the locale. */
-static void format_time(int64_t unix_seconds, char ret_text[TIME_CHARS]) {
-  time_t seconds = (time_t)unix_seconds;
-  struct tm parts;
-  if (gmtime_r(&seconds, &parts) == NULL ||
-      strftime(ret_text, TIME_CHARS, "%Y-%m-%dT%H:%M:%SZ", &parts) == 0) {
-    memcpy(ret_text, "?", 2);
-  }
-}
-
 static void json_facts(struct stg_json_out *json, const stg_cache_entry *entry) {
-  char created[TIME_CHARS];
-  char used[TIME_CHARS];
-  format_time(entry->created_unix, created);
-  format_time(entry->used_unix, used);
+  char created[STG_UTC_TIME_CHARS];
+  char used[STG_UTC_TIME_CHARS];
+  stg_utc_time(entry->created_unix, created);
+  stg_utc_time(entry->used_unix, used);
   stg_json_out_text(json, "signature", entry->signature);
   stg_json_out_text(json, "family", entry->family);
   stg_json_out_text(json, "kernel", entry->kernel);
@@ -115,8 +103,8 @@ void stg_cache_list_text(const stg_cache_entry *entries, size_t count, struct st
     if (!entry->ok) {
       continue;
     }
-    char created[TIME_CHARS];
-    format_time(entry->created_unix, created);
+    char created[STG_UTC_TIME_CHARS];
+    stg_utc_time(entry->created_unix, created);
     stg_table_printf(&table, "%.12s", entry->key);
     stg_table_cell(&table, entry->arch);
     stg_table_cell(&table, entry->compiler);
@@ -184,8 +172,8 @@ void stg_cache_show_text(const stg_cache_entry *entry, bool with_source, struct 
     append_problem(entry, out);
     return;
   }
-  char created[TIME_CHARS];
-  format_time(entry->created_unix, created);
+  char created[STG_UTC_TIME_CHARS];
+  stg_utc_time(entry->created_unix, created);
   struct stg_table table = {.columns = "ll", .indent = "  "};
   stg_table_cell(&table, "signature");
   stg_table_cell(&table, entry->signature);

@@ -18,6 +18,10 @@
  */
 STG_NODISCARD stg_status stg_file_read(const char *path, uint64_t max_bytes, char **ret_data,
                                        size_t *ret_size, stg_error *reterr);
+/** The same, and when the file was last written or touched, in seconds since 1970. */
+STG_NODISCARD stg_status stg_file_read_stamped(const char *path, uint64_t max_bytes,
+                                               char **ret_data, size_t *ret_size,
+                                               int64_t *ret_mtime_unix, stg_error *reterr);
 
 /* A read-only view of a file (mmap), so that a large tensor file costs only what is touched. An
  * empty file is {NULL, 0}. The file must not be cut short while it is mapped. */

@@ -16,6 +16,7 @@ COMMANDS = {
     ("cache", "ls"): "",
     ("cache", "show"): "KEY",
     ("cache", "verify"): "",
+    ("cache", "gc"): "",
     ("doctor",): "",
     ("bench",): "SUITE [SPEC...]",
     ("bench", "show"): "FILE.json",
