@@ -161,7 +161,10 @@ size_t stub_cuda_calls(void) {
 }
 
 const char *stub_cuda_name(size_t nth) {
-  return nth > 0 && nth <= n_calls && nth <= MAX_NAMED ? names[nth - 1] : "";
+  pthread_mutex_lock(&lock);
+  const char *name = nth > 0 && nth <= n_calls && nth <= MAX_NAMED ? names[nth - 1] : "";
+  pthread_mutex_unlock(&lock);
+  return name;
 }
 
 size_t stub_cuda_live(void) {
@@ -175,7 +178,10 @@ size_t stub_cuda_live(void) {
 }
 
 size_t stub_cuda_misuses(void) {
-  return n_misuses;
+  pthread_mutex_lock(&lock);
+  const size_t count = n_misuses;
+  pthread_mutex_unlock(&lock);
+  return count;
 }
 
 const char *stub_cuda_misuse(void) {
