@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every call that reaches the cache folder fails in turn, in libc's place, in `run` and in `build`.
+"""Every call that reaches the cache folder fails in turn, in libc's place, in `run`, `build` and `cache gc`.
 
 `run` goes on without the folder, and says so in one line; `build`, which is asked to fill it, says
 why it cannot. Nothing torn is left, and the next process is as good as new.
@@ -104,6 +104,19 @@ class Calls(StubCase):
                 self.assertTrue(all(any(reason in line for reason in reasons) for line in said), f"{fault}: {outcome}")
             else:
                 self.assertEqual(said, [], f"{fault}: {outcome}")
+            self.expect_sound(cache, f"{fault}: {outcome.err}")
+
+    def test_each_call_of_a_collection_fails(self):
+        words = ("cache", "gc", "--max-entries", "1", "--cache")
+        cache = self.new_folder()
+        self.succeed("run", self.spec)
+        for fault in self.faults(self.counts(cache, *words, cache)):
+            cache = self.new_folder()
+            self.succeed("run", self.spec)
+            outcome = self.faulty(cache, fault, *words, cache)
+            self.assertIn(outcome.code, (DONE, FAILED), f"{fault}: {outcome}")
+            if outcome.code == FAILED:
+                self.assertIn(os.strerror(int(fault.split(":")[2])), outcome.out + outcome.err, fault)
             self.expect_sound(cache, f"{fault}: {outcome.err}")
 
 

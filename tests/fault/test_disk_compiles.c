@@ -22,6 +22,8 @@
 
 #include <dlfcn.h>
 
+#include <steergraph/cache.h>
+
 #include "runtime/clock.h"
 #include "runtime/compile.h"
 #include "runtime/module_cache.h"
@@ -220,23 +222,46 @@ static void remove_all(const char *folder) {
   (void)!system(command); /* NOLINT(cert-env33-c,concurrency-mt-unsafe): a test's own folder */
 }
 
-static void a_remover_costs_compiles_and_no_errors(void **state) {
+/* Down to a few entries, as a service with a small limit does. */
+static void collect(const char *folder) {
+  const stg_cache_limits limits = {.struct_size = sizeof limits, .max_entries = 8};
+  const stg_cache_gc_result *result = NULL;
+  stg_error error = STG_ERROR_INIT;
+  if (stg_cache_gc(folder, &limits, &result, &error) != STG_OK) {
+    fprintf(stderr, "gc: %s\n", error.message);
+    _exit(1);
+  }
+  stg_cache_gc_free(result);
+}
+
+/* Processes find their kernels, and right ones, while another one takes entries away. */
+static void serve_beside(void **state, void (*take)(const char *folder)) {
+  int status = 0;
   char folder[512];
   snprintf(folder, sizeof folder, "%s", temp_path(state, "c"));
-  const pid_t remover = fork();
-  assert_true(remover >= 0);
-  if (remover == 0) {
+  const pid_t taker = fork();
+  assert_true(taker >= 0);
+  if (taker == 0) {
     const struct timespec pause = {.tv_nsec = 3 * (long)NS_PER_MS};
     for (;;) {
-      remove_all(folder);
+      take(folder);
       nanosleep(&pause, NULL);
     }
   }
   serve_in_many(folder, true);
-  assert_int_equal(kill(remover, SIGKILL), 0);
-  assert_int_equal(waitpid(remover, NULL, 0), remover);
-  assert_true(count_compiles(state) >= KERNELS);
+  assert_int_equal(kill(taker, SIGKILL), 0);
+  assert_int_equal(waitpid(taker, &status, 0), taker);
+  assert_true(WIFSIGNALED(status)); /* it did not fail before */
+  assert_true(count_compiles(state) > KERNELS);
   assert_int_equal(serve_all(folder), FINE);
+}
+
+static void a_remover_costs_compiles_and_no_errors(void **state) {
+  serve_beside(state, remove_all);
+}
+
+static void a_collector_costs_compiles_and_no_errors(void **state) {
+  serve_beside(state, collect);
 }
 
 /* Start one that compiles for a minute, and wait until it does. */
@@ -291,6 +316,7 @@ static void a_holder_stopped_in_its_compile_is_waited_for_to_the_limit(void **st
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(many_processes_compile_each_kernel_once, begin_quick, end),
+      cmocka_unit_test_setup_teardown(a_collector_costs_compiles_and_no_errors, begin_quick, end),
       cmocka_unit_test_setup_teardown(a_remover_costs_compiles_and_no_errors, begin_quick, end),
       cmocka_unit_test_setup_teardown(a_holder_killed_in_its_compile_is_followed_at_once,
                                       begin_slow, end),

@@ -3,6 +3,7 @@
  * that is drawn. After each time every entry in the folder is whole, and the next process is not
  * hindered by what the last one left: half a file in tmp/, a lock, a missing entry.
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,8 @@
 #include <cmocka.h>
 
 #include <dlfcn.h>
+
+#include <steergraph/cache.h>
 
 #include "runtime/module_cache.h"
 #include "tests/support/disk_fixture.h"
@@ -108,6 +111,32 @@ static void expect_all_can_be_had(const char *folder) {
   stg_disk_cache_close(disk);
 }
 
+/* Files that dead writers left go when they are old, and nothing else does. */
+static void expect_sweep_takes_what_was_begun(const char *folder) {
+  const stg_cache_limits limits = {.struct_size = sizeof limits};
+  const stg_cache_gc_result *result = NULL;
+  stg_error error = STG_ERROR_INIT;
+  char tmp[600], path[1200];
+  snprintf(tmp, sizeof tmp, "%s/v1/tmp", folder);
+  const size_t begun = count_files(tmp);
+  DIR *files = opendir(tmp);
+  assert_non_null(files);
+  for (const struct dirent *file; (file = readdir(files)) != NULL;) {
+    const struct timespec long_ago[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+    snprintf(path, sizeof path, "%s/%s", tmp, file->d_name);
+    assert_true(file->d_name[0] == '.' || utimensat(AT_FDCWD, path, long_ago, 0) == 0);
+  }
+  closedir(files);
+  assert_true(begun > 0);
+  if (stg_cache_gc(folder, &limits, &result, &error) != STG_OK) {
+    fail_msg("%s", error.message);
+  }
+  assert_int_equal(result->n_victims, begun);
+  stg_cache_gc_free(result);
+  assert_int_equal(count_files(tmp), 0);
+  expect_whole_entries(folder, ROUNDS);
+}
+
 static void a_thousand_kills_leave_whole_entries(void **state) {
   const char *given = getenv("STG_TEST_SEED");
   unsigned seed = given != NULL ? (unsigned)strtoul(given, NULL, 10) : (unsigned)getpid();
@@ -132,6 +161,7 @@ static void a_thousand_kills_leave_whole_entries(void **state) {
   }
   expect_all_can_be_had(folder);
   assert_int_equal(count_files(quarantine), 0);
+  expect_sweep_takes_what_was_begun(folder);
 }
 
 int main(void) {
