@@ -30,7 +30,8 @@ struct stg_disk_cache {
    * waited for in vain. */
   atomic_uint_least64_t hung_until_ns[STG_DISK_SHARDS];
   atomic_bool lock_failed;  /* said once */
-  atomic_bool store_failed; /* the first failure is a warning, later ones are not */
+  atomic_bool read_failed;  /* the first failure is a warning, later ones are not */
+  atomic_bool store_failed; /* likewise */
   atomic_uint_least64_t hits, misses, stores, store_failures, quarantined, pack_hits;
   atomic_uint_least64_t evictions, evicted_bytes;
   atomic_uint_least64_t memory_hits, compiles, compile_us, load_us; /* noted by others */
@@ -45,6 +46,10 @@ STG_NODISCARD stg_status stg_disk_cache_open_with(const struct stg_disk_options 
 /** The layer that a path of its lies in, the innermost where one lies in another; or NULL. */
 const struct stg_disk_layer *stg_disk_layer_of(const struct stg_disk_cache *cache,
                                                const char *path);
+
+/** STG_E_CORRUPT when the file's name is not that of an entry with this key and compiler. */
+STG_NODISCARD stg_status stg_disk_check_name(const char *path, struct stg_key key,
+                                             const char *compiler, stg_error *reterr);
 
 /** Move a bad entry out of the way, if its layer may be written, with one warning that says why. */
 void stg_disk_set_aside(struct stg_disk_cache *cache, const char *path, const char *why);

@@ -68,6 +68,12 @@ static void sort_candidates(struct stg_disk_files *files, const char *preferred)
   }
 }
 
+/* What cannot be read costs a compile each time, and one warning. */
+static void log_read_failure(struct stg_disk_cache *cache, const char *why) {
+  const bool again = atomic_exchange(&cache->read_failed, true);
+  stg_log_printf(&cache->log, again ? STG_LOG_INFO : STG_LOG_WARN, "%s", why);
+}
+
 /* The files of one key in every layer that may be used, from one on. */
 static stg_status find_candidates(struct stg_disk_cache *cache, size_t first_layer,
                                   struct stg_key key, struct stg_arena *arena,
@@ -82,19 +88,20 @@ static stg_status find_candidates(struct stg_disk_cache *cache, size_t first_lay
       return stg_error_set(reterr, status, "%s", error.message);
     }
     if (status != STG_OK && status != STG_E_NOT_FOUND) {
-      stg_log_printf(&cache->log, STG_LOG_WARN, "%s", error.message);
+      log_read_failure(cache, error.message);
     }
   }
   return STG_OK;
 }
 
 /* An entry under a name that is not its own would answer for another kernel or compiler. */
-static stg_status check_name(const char *path, const struct stg_entry *entry, stg_error *reterr) {
+stg_status stg_disk_check_name(const char *path, struct stg_key key, const char *compiler,
+                               stg_error *reterr) {
   const char *slash = strrchr(path, '/');
-  char *expected = stg_disk_file_name(entry->key, entry->meta.compiler);
+  char *expected = stg_disk_file_name(key, compiler);
   stg_status status = STG_OK;
   if (expected == NULL) {
-    status = stg_error_memory(reterr, "a file name", strlen(entry->meta.compiler));
+    status = stg_error_memory(reterr, "a file name", strlen(compiler));
   } else if (strcmp(slash == NULL ? path : slash + 1, expected) != 0) {
     status = stg_error_set(reterr, STG_E_CORRUPT, "its name should be '%s'", expected);
   }
@@ -130,7 +137,7 @@ stg_status stg_disk_cache_read(const struct stg_disk_cache *cache, const char *p
     status = stg_entry_decode(hit.bytes, hit.size, &hit.arena, &hit.entry, reterr);
   }
   if (status == STG_OK) {
-    status = check_name(path, &hit.entry, reterr);
+    status = stg_disk_check_name(path, hit.entry.key, hit.entry.meta.compiler, reterr);
   }
   if (status != STG_OK) {
     stg_disk_hit_finish(&hit);
@@ -182,7 +189,7 @@ static stg_status take_first(struct stg_disk_cache *cache, const struct stg_disk
     } else if (status == STG_E_NO_MEMORY) {
       return stg_error_set(reterr, status, "%s", error.message);
     } else if (status != STG_E_NOT_FOUND) { /* gone since it was listed is nothing to speak of */
-      stg_log_printf(&cache->log, STG_LOG_WARN, "%s", error.message);
+      log_read_failure(cache, error.message);
     }
   }
   return stg_error_set(reterr, STG_E_NOT_FOUND, "not in the disk cache");

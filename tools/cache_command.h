@@ -8,6 +8,7 @@
 #define STG_CACHE_COMMAND_LIST(X)                                                                  \
   X(ls, "list the entries")                                                                        \
   X(show, "show one entry")                                                                        \
+  X(explain, "say why two entries are two, or why a workload misses")                              \
   X(verify, "check every entry")                                                                   \
   X(gc, "remove what was unused longest")                                                          \
   X(stats, "say what there is and what was done with it")

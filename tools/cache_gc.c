@@ -3,7 +3,6 @@
  *
  * The folder is the last of a list, the one that is written to. Must not know how files are chosen.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/offline.h"
@@ -12,6 +11,7 @@
 #include "tools/cache_folder.h"
 #include "tools/cache_work.h"
 #include "tools/command.h"
+#include "tools/duration.h"
 #include "tools/json_out.h"
 #include "tools/options.h"
 #include "tools/report.h"
@@ -26,25 +26,6 @@ struct gc_options {
   const char *max_size, *max_entries, *older_than;
   bool json, dry_run;
 };
-
-/* "30d", "12h", "60m" or "0s", in seconds. */
-static bool parse_age(const char *text, int64_t *ret_seconds) {
-  static const struct {
-    char unit;
-    int64_t seconds;
-  } units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
-  const size_t n_digits = strspn(text, "0123456789");
-  if (n_digits == 0 || n_digits > 12 || strlen(text) != n_digits + 1) {
-    return false;
-  }
-  for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-    if (text[n_digits] == units[i].unit) {
-      *ret_seconds = strtoll(text, NULL, 10) * units[i].seconds;
-      return true;
-    }
-  }
-  return false;
-}
 
 /* What the words say, over what the environment says. Returns an exit status. */
 static int read_limits(const struct gc_options *options, stg_cache_limits *ret_limits) {
@@ -71,7 +52,8 @@ static int read_limits(const struct gc_options *options, stg_cache_limits *ret_l
                             "--older-than 0s)",
                             options->max_entries);
   }
-  if (options->older_than != NULL && !parse_age(options->older_than, &limits.older_than_s)) {
+  if (options->older_than != NULL &&
+      !stg_duration_parse(options->older_than, &limits.older_than_s)) {
     return stg_report_wrong("cache gc",
                             "--older-than %s is no time; write a number with s, m, h or d, as 30d",
                             options->older_than);

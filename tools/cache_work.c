@@ -5,28 +5,16 @@
  */
 #include "tools/cache_work.h"
 
-#include "runtime/base/alloc.h"
+#include <errno.h>
+#include <sys/stat.h>
+
 #include "tools/cache_folder.h"
 #include "tools/command.h"
 #include "tools/report.h"
 
-stg_status stg_cache_read_all(stg_cache *cache, stg_cache_entry **ret_entries, size_t *ret_count,
-                              stg_error *reterr) {
-  size_t count = stg_cache_count(cache);
-  stg_cache_entry *entries = stg_calloc(count, sizeof *entries);
-  if (entries == NULL) {
-    return stg_error_memory(reterr, "the list of entries", count * sizeof *entries);
-  }
-  for (size_t i = 0; i < count; i++) {
-    stg_status status = stg_cache_get(cache, i, &entries[i], reterr);
-    if (status != STG_OK) {
-      stg_free(entries);
-      return status;
-    }
-  }
-  *ret_entries = entries;
-  *ret_count = count;
-  return STG_OK;
+bool stg_cache_is_gone(const stg_cache_entry *entry) {
+  struct stat facts;
+  return !entry->ok && stat(entry->path, &facts) != 0 && errno == ENOENT;
 }
 
 int stg_cache_work(const char *folder, stg_cache_job job, void *user) {

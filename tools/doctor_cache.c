@@ -129,9 +129,11 @@ static stg_status check_entries(struct stg_doctor_cache *ret, stg_cache *cache, 
   stg_status status = STG_OK;
   while (status == STG_OK && ret->checked < wanted && seconds() - start_s < SAMPLE_S) {
     stg_cache_entry entry;
-    status = stg_cache_get(cache, ret->checked * ret->entries / wanted, &entry, reterr);
+    const size_t index = ret->checked * ret->entries / wanted;
+    status = stg_cache_get(cache, index, &entry, reterr);
     ret->checked += status == STG_OK;
     ret->bad += status == STG_OK && !entry.ok && !entry.other_format;
+    stg_cache_forget(cache, index);
   }
   return status;
 }
