@@ -1,8 +1,8 @@
 /*
  * cache.c: cache folders and packs as their inspector sees them: no device, no CUDA installed.
  *
- * Lists the files when opened, reads and verifies one when it is asked for, and keeps what it read
- * so that text can be borrowed. Must not know how entries are laid out.
+ * Lists the files when opened; looks into one, or reads and verifies it, when it is asked for; and
+ * keeps what it read so that text can be borrowed. Must not know how entries are laid out.
  */
 #include <steergraph/cache.h>
 
@@ -15,16 +15,23 @@
 
 #define MIN_PREFIX_CHARS 4
 
-/* A file of the cache. `hit` and `source` are filled when it was read and is good, `problem` when
- * it was read and is not. */
+/* What is wrong with a file; `text` NULL: nothing is known to be. */
+struct fault {
+  const char *text;
+  bool other_format;
+};
+
+/* A file of the cache. `hit` and `source` are filled when it was read and is good, `fault` when it
+ * was read and is not; `facts` and `peek_fault` likewise when it was looked into. */
 struct item {
   const char *path;
   uint64_t size_bytes;
   int64_t mtime_unix;
   struct stg_disk_hit *hit;
-  const char *source; /* NUL-terminated copy */
-  const char *problem;
-  bool other_format;
+  char *source; /* NUL-terminated copy; stg_free */
+  struct fault fault;
+  struct stg_entry_facts *facts;
+  struct fault peek_fault;
 };
 
 struct stg_cache {
@@ -103,14 +110,24 @@ stg_status stg_cache_open_as_engine(const char *path_list, const char *pack_path
   return open_listed(&options, ret_cache, reterr);
 }
 
+/* Free what was read of a file. What was looked at stays. */
+static void drop(struct item *item) {
+  if (item->hit != NULL) {
+    stg_disk_hit_finish(item->hit);
+    stg_free(item->hit);
+    stg_free(item->source);
+  }
+  item->hit = NULL;
+  item->source = NULL;
+  item->fault = (struct fault){0};
+}
+
 void stg_cache_close(stg_cache *cache) {
   if (cache == NULL) {
     return;
   }
   for (size_t i = 0; i < cache->count; i++) {
-    if (cache->items[i].hit != NULL) {
-      stg_disk_hit_finish(cache->items[i].hit);
-    }
+    drop(&cache->items[i]);
   }
   stg_free(cache->items);
   stg_arena_finish(&cache->arena);
@@ -122,52 +139,63 @@ size_t stg_cache_count(const stg_cache *cache) {
   return cache == NULL ? 0 : cache->count;
 }
 
-/* Read a file that was not read before. A bad file is a fact about it, not a failure. */
+/* A bad file is a fact about it, not a failure. */
+static stg_status note_fault(stg_cache *cache, struct fault *fault, stg_status status,
+                             const stg_error *error, stg_error *reterr) {
+  if (status == STG_E_NO_MEMORY) {
+    return stg_error_set(reterr, status, "%s", error->message);
+  }
+  fault->text = stg_arena_strdup(&cache->arena, error->message);
+  fault->other_format = status == STG_E_UNSUPPORTED;
+  return stg_arena_status(&cache->arena, reterr);
+}
+
+/* Read a file that was not read before. */
 static stg_status read_item(stg_cache *cache, struct item *item, stg_error *reterr) {
   stg_error error = STG_ERROR_INIT;
-  struct stg_disk_hit *hit = stg_arena_alloc(&cache->arena, 1, sizeof *hit);
+  struct stg_disk_hit *hit = stg_calloc(1, sizeof *hit);
   if (hit == NULL) {
     return stg_error_memory(reterr, "a cache entry", sizeof *hit);
   }
   stg_status status = stg_disk_cache_read(cache->disk, item->path, hit, &error);
-  if (status == STG_E_NO_MEMORY) {
-    return stg_error_set(reterr, status, "%s", error.message);
+  if (status != STG_OK) {
+    stg_free(hit);
+    return note_fault(cache, &item->fault, status, &error, reterr);
   }
-  if (status == STG_OK) {
-    item->hit = hit;
-    item->source = stg_arena_strndup(&cache->arena, hit->entry.source, hit->entry.source_size);
-  } else {
-    item->problem = stg_arena_strdup(&cache->arena, error.message);
-    item->other_format = status == STG_E_UNSUPPORTED;
+  item->hit = hit;
+  const size_t source_size = hit->entry.source_size;
+  item->source = stg_malloc(source_size + 1);
+  if (item->source == NULL) {
+    drop(item);
+    return stg_error_memory(reterr, "the source of a cache entry", source_size + 1);
+  }
+  memcpy(item->source, hit->entry.source, source_size);
+  item->source[source_size] = '\0';
+  return STG_OK;
+}
+
+/* Look into a file that was not looked into before. */
+static stg_status peek_item(stg_cache *cache, struct item *item, stg_error *reterr) {
+  stg_error error = STG_ERROR_INIT;
+  struct stg_entry_facts facts;
+  stg_status status = stg_disk_cache_peek(cache->disk, item->path, &cache->arena, &facts, &error);
+  if (status != STG_OK) {
+    return note_fault(cache, &item->peek_fault, status, &error, reterr);
+  }
+  item->facts = stg_arena_alloc(&cache->arena, 1, sizeof facts);
+  if (item->facts != NULL) {
+    *item->facts = facts;
   }
   return stg_arena_status(&cache->arena, reterr);
 }
 
-static void describe(const struct item *item, stg_cache_entry *ret) {
-  *ret = (stg_cache_entry){.path = item->path,
-                           .ok = item->hit != NULL,
-                           .problem = item->problem,
-                           .other_format = item->other_format,
-                           .size_bytes = item->size_bytes,
-                           .used_unix = item->mtime_unix};
-  if (item->hit == NULL) {
-    return;
-  }
-  const struct stg_entry *entry = &item->hit->entry;
-  const struct stg_entry_meta *meta = &entry->meta;
-  stg_key_hex(entry->key, ret->key);
+static void describe_meta(const struct stg_entry_meta *meta, stg_cache_entry *ret) {
   ret->signature = meta->signature;
   ret->family = meta->family;
   ret->kernel = meta->kernel;
   ret->arch = meta->arch;
   ret->compiler = meta->compiler;
   ret->creator = meta->creator;
-  ret->source = item->source;
-  ret->cubin = entry->cubin;
-  ret->source_bytes = entry->source_size;
-  ret->cubin_bytes = entry->cubin_size;
-  ret->material_bytes = entry->material_size;
-  ret->material = entry->material;
   ret->created_unix = meta->created_unix;
   ret->compile_ms = meta->compile_ms;
   ret->threads = meta->threads;
@@ -182,21 +210,77 @@ static void describe(const struct item *item, stg_cache_entry *ret) {
   ret->wide_stage_bytes = meta->wide_stage_bytes;
 }
 
-stg_status stg_cache_get(stg_cache *cache, size_t index, stg_cache_entry *ret_entry,
-                         stg_error *reterr) {
+/* What is known whether an entry is good or not. */
+static stg_cache_entry describe(const struct item *item, const struct fault *fault) {
+  return (stg_cache_entry){.path = item->path,
+                           .ok = fault->text == NULL,
+                           .problem = fault->text,
+                           .other_format = fault->other_format,
+                           .size_bytes = item->size_bytes,
+                           .used_unix = item->mtime_unix};
+}
+
+static stg_status find_item(stg_cache *cache, size_t index, const stg_cache_entry *ret_entry,
+                            struct item **ret_item, stg_error *reterr) {
   if (cache == NULL || ret_entry == NULL || index >= cache->count) {
     return stg_error_set(reterr, STG_E_INVALID, "no cache entry %zu, the cache has %zu", index,
                          stg_cache_count(cache));
   }
-  struct item *item = &cache->items[index];
-  if (item->hit == NULL && item->problem == NULL) {
-    stg_status status = read_item(cache, item, reterr);
-    if (status != STG_OK) {
-      return status;
-    }
-  }
-  describe(item, ret_entry);
+  *ret_item = &cache->items[index];
   return STG_OK;
+}
+
+stg_status stg_cache_get(stg_cache *cache, size_t index, stg_cache_entry *ret_entry,
+                         stg_error *reterr) {
+  struct item *item = NULL;
+  stg_status status = find_item(cache, index, ret_entry, &item, reterr);
+  if (status == STG_OK && item->hit == NULL && item->fault.text == NULL) {
+    status = read_item(cache, item, reterr);
+  }
+  if (status != STG_OK) {
+    return status;
+  }
+  *ret_entry = describe(item, &item->fault);
+  if (item->hit != NULL) {
+    const struct stg_entry *entry = &item->hit->entry;
+    stg_key_hex(entry->key, ret_entry->key);
+    describe_meta(&entry->meta, ret_entry);
+    ret_entry->source = item->source;
+    ret_entry->cubin = entry->cubin;
+    ret_entry->material = entry->material;
+    ret_entry->source_bytes = entry->source_size;
+    ret_entry->cubin_bytes = entry->cubin_size;
+    ret_entry->material_bytes = entry->material_size;
+  }
+  return STG_OK;
+}
+
+stg_status stg_cache_peek(stg_cache *cache, size_t index, stg_cache_entry *ret_entry,
+                          stg_error *reterr) {
+  struct item *item = NULL;
+  stg_status status = find_item(cache, index, ret_entry, &item, reterr);
+  if (status == STG_OK && item->facts == NULL && item->peek_fault.text == NULL) {
+    status = peek_item(cache, item, reterr);
+  }
+  if (status != STG_OK) {
+    return status;
+  }
+  *ret_entry = describe(item, &item->peek_fault);
+  if (item->facts != NULL) {
+    const struct stg_entry_head *head = &item->facts->head;
+    stg_key_hex(head->key, ret_entry->key);
+    describe_meta(&item->facts->meta, ret_entry);
+    ret_entry->source_bytes = (size_t)head->parts[STG_ENTRY_SOURCE].size;
+    ret_entry->cubin_bytes = (size_t)head->parts[STG_ENTRY_CUBIN].size;
+    ret_entry->material_bytes = (size_t)head->parts[STG_ENTRY_MATERIAL].size;
+  }
+  return STG_OK;
+}
+
+void stg_cache_forget(stg_cache *cache, size_t index) {
+  if (cache != NULL && index < cache->count) {
+    drop(&cache->items[index]);
+  }
 }
 
 static const char *file_name(const char *path) {

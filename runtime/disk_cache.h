@@ -11,7 +11,7 @@
 #define STG_RUNTIME_DISK_CACHE_H
 
 #include "runtime/base/log.h"
-#include "runtime/entry.h"
+#include "runtime/entry_head.h"
 
 struct stg_disk_cache;
 
@@ -121,6 +121,15 @@ STG_NODISCARD stg_status stg_disk_cache_walk(struct stg_disk_cache *cache, stg_d
  */
 STG_NODISCARD stg_status stg_disk_cache_read(const struct stg_disk_cache *cache, const char *path,
                                              struct stg_disk_hit *ret_hit, stg_error *reterr);
+
+/**
+ * Read what an entry of the walk says of itself, and not the rest of it: header against length, key
+ * and compiler against the name, metadata into `arena`. Fails as reading does; what it accepts may
+ * still be bad.
+ */
+STG_NODISCARD stg_status stg_disk_cache_peek(const struct stg_disk_cache *cache, const char *path,
+                                             struct stg_arena *arena,
+                                             struct stg_entry_facts *ret_facts, stg_error *reterr);
 
 /** Order of compilers by version, numerically: "nvrtc-12.9.7" < "nvrtc-12.10.1" < "nvrtc-13.0.0".
  */

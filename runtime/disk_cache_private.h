@@ -34,6 +34,10 @@ STG_NODISCARD stg_status stg_disk_cache_open_with(const struct stg_disk_options 
 const struct stg_disk_layer *stg_disk_layer_of(const struct stg_disk_cache *cache,
                                                const char *path);
 
+/** STG_E_CORRUPT when the file's name is not that of an entry with this key and compiler. */
+STG_NODISCARD stg_status stg_disk_check_name(const char *path, struct stg_key key,
+                                             const char *compiler, stg_error *reterr);
+
 /** Move a bad entry out of the way, if its layer may be written, with one warning that says why. */
 void stg_disk_set_aside(struct stg_disk_cache *cache, const char *path, const char *why);
 

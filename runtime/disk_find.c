@@ -86,12 +86,13 @@ static stg_status find_candidates(struct stg_disk_cache *cache, size_t first_lay
 }
 
 /* An entry under a name that is not its own would answer for another kernel or compiler. */
-static stg_status check_name(const char *path, const struct stg_entry *entry, stg_error *reterr) {
+stg_status stg_disk_check_name(const char *path, struct stg_key key, const char *compiler,
+                               stg_error *reterr) {
   const char *slash = strrchr(path, '/');
-  char *expected = stg_disk_file_name(entry->key, entry->meta.compiler);
+  char *expected = stg_disk_file_name(key, compiler);
   stg_status status = STG_OK;
   if (expected == NULL) {
-    status = stg_error_memory(reterr, "a file name", strlen(entry->meta.compiler));
+    status = stg_error_memory(reterr, "a file name", strlen(compiler));
   } else if (strcmp(slash == NULL ? path : slash + 1, expected) != 0) {
     status = stg_error_set(reterr, STG_E_CORRUPT, "its name should be '%s'", expected);
   }
@@ -126,7 +127,7 @@ stg_status stg_disk_cache_read(const struct stg_disk_cache *cache, const char *p
     status = stg_entry_decode(hit.bytes, hit.size, &hit.arena, &hit.entry, reterr);
   }
   if (status == STG_OK) {
-    status = check_name(path, &hit.entry, reterr);
+    status = stg_disk_check_name(path, hit.entry.key, hit.entry.meta.compiler, reterr);
   }
   if (status != STG_OK) {
     stg_disk_hit_finish(&hit);

@@ -51,8 +51,8 @@ static bool is_name_of(const char *name, const struct stg_pack_item *item) {
          strcmp(compiler + len, STG_DISK_SUFFIX) == 0;
 }
 
-stg_status stg_disk_pack_read(const struct stg_disk_layer *layer, const char *path,
-                              char **ret_bytes, size_t *ret_size, stg_error *reterr) {
+stg_status stg_disk_pack_find(const struct stg_disk_layer *layer, const char *path,
+                              size_t *ret_index, stg_error *reterr) {
   const char *name = path + strlen(layer->root) + 1;
   char hex[STG_KEY_HEX_CHARS + 1] = "";
   struct stg_key key = {0};
@@ -62,8 +62,16 @@ stg_status stg_disk_pack_read(const struct stg_disk_layer *layer, const char *pa
   for (size_t i = first; i < first + count; i++) {
     const struct stg_pack_item item = stg_pack_item_at(layer->pack, i);
     if (is_name_of(name, &item)) {
-      return stg_pack_read(layer->pack, i, ret_bytes, ret_size, reterr);
+      *ret_index = i;
+      return STG_OK;
     }
   }
   return stg_error_set(reterr, STG_E_NOT_FOUND, "'%s' is not in its pack", path);
+}
+
+stg_status stg_disk_pack_read(const struct stg_disk_layer *layer, const char *path,
+                              char **ret_bytes, size_t *ret_size, stg_error *reterr) {
+  size_t index = 0;
+  stg_status status = stg_disk_pack_find(layer, path, &index, reterr);
+  return status == STG_OK ? stg_pack_read(layer->pack, index, ret_bytes, ret_size, reterr) : status;
 }

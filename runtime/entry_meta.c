@@ -2,8 +2,8 @@
  * entry_meta.c: the metadata of a cache entry as JSON, for people and other tools.
  *
  * One table names the members, for the writer and for the reader. What the cubin says of itself is
- * written too, but never believed: the reader of an entry takes it from the ELF. Must not know
- * files.
+ * written too, for those who list entries; the reader of a whole entry takes it from the ELF. Must
+ * not know files.
  */
 #include "runtime/entry_meta.h"
 
@@ -11,6 +11,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 enum member_type { TEXT, MILLISECONDS, SECONDS, COUNT };
 
@@ -122,8 +123,16 @@ static stg_status read_members(const cJSON *root, struct stg_arena *arena,
                            item == NULL ? "missing" : "of another type or out of range");
     }
   }
-  meta->cubin = (struct stg_cubin_info){0};
   return stg_arena_status(arena, reterr);
+}
+
+static stg_status check_family(const struct stg_entry_meta *meta, stg_error *reterr) {
+  size_t len = strcspn(meta->signature, " ");
+  if (strlen(meta->family) == len && memcmp(meta->family, meta->signature, len) == 0) {
+    return STG_OK;
+  }
+  return stg_error_set(reterr, STG_E_CORRUPT, "family '%.32s' is not the signature's first word",
+                       meta->family);
 }
 
 stg_status stg_entry_meta_read(const char *json, size_t size, struct stg_arena *arena,
@@ -137,6 +146,9 @@ stg_status stg_entry_meta_read(const char *json, size_t size, struct stg_arena *
                            end == NULL ? 0 : (size_t)(end - json));
   } else {
     status = read_members(root, arena, &meta, reterr);
+  }
+  if (status == STG_OK) {
+    status = check_family(&meta, reterr);
   }
   cJSON_Delete(root);
   if (status == STG_OK) {

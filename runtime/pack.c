@@ -289,24 +289,36 @@ size_t stg_pack_find(const struct stg_pack *pack, struct stg_key key, size_t *re
   return end - low;
 }
 
+stg_status stg_pack_read_part(const struct stg_pack *pack, size_t index, uint64_t offset,
+                              void *ret_data, size_t size, stg_error *reterr) {
+  const unsigned char *entry = entry_at(pack, index);
+  const unsigned char *piece =
+      pack->pieces + (size_t)stg_le_load(entry + STG_PACK_ENTRY_FIRST, 4) * STG_PACK_PIECE_BYTES;
+  unsigned char *data = ret_data;
+  stg_status status = STG_OK;
+  for (; size > 0 && status == STG_OK; piece += STG_PACK_PIECE_BYTES) {
+    uint64_t piece_bytes = stg_le_load(piece + STG_PACK_PIECE_SIZE, 8);
+    if (offset >= piece_bytes) {
+      offset -= piece_bytes;
+      continue;
+    }
+    size_t got = piece_bytes - offset < size ? (size_t)(piece_bytes - offset) : size;
+    status = read_at(pack, stg_le_load(piece, 8) + offset, data, got, reterr);
+    data += got;
+    size -= got;
+    offset = 0;
+  }
+  return status;
+}
+
 stg_status stg_pack_read(const struct stg_pack *pack, size_t index, char **ret_bytes,
                          size_t *ret_size, stg_error *reterr) {
-  const unsigned char *entry = entry_at(pack, index);
-  size_t first = (size_t)stg_le_load(entry + STG_PACK_ENTRY_FIRST, 4);
-  size_t count = (size_t)stg_le_load(entry + STG_PACK_ENTRY_PIECES, 4);
-  size_t size = (size_t)stg_le_load(entry + STG_PACK_ENTRY_SIZE, 8);
+  size_t size = (size_t)stg_le_load(entry_at(pack, index) + STG_PACK_ENTRY_SIZE, 8);
   char *bytes = stg_malloc(size);
-  stg_status status = STG_OK;
-  size_t done = 0;
   if (bytes == NULL) {
     return stg_error_memory(reterr, "a cache entry", size);
   }
-  for (size_t i = 0; i < count && status == STG_OK; i++) {
-    const unsigned char *piece = pack->pieces + (first + i) * STG_PACK_PIECE_BYTES;
-    size_t piece_bytes = (size_t)stg_le_load(piece + STG_PACK_PIECE_SIZE, 8);
-    status = read_at(pack, stg_le_load(piece, 8), bytes + done, piece_bytes, reterr);
-    done += piece_bytes;
-  }
+  stg_status status = stg_pack_read_part(pack, index, 0, bytes, size, reterr);
   if (status != STG_OK) {
     stg_free(bytes);
     return status;

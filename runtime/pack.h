@@ -53,5 +53,9 @@ int64_t stg_pack_mtime_unix(const struct stg_pack *pack);
  */
 STG_NODISCARD stg_status stg_pack_read(const struct stg_pack *pack, size_t index, char **ret_bytes,
                                        size_t *ret_size, stg_error *reterr);
+/** Put a part of it together: `size` bytes from `offset` on, which lie in the entry. As above. */
+STG_NODISCARD stg_status stg_pack_read_part(const struct stg_pack *pack, size_t index,
+                                            uint64_t offset, void *ret_data, size_t size,
+                                            stg_error *reterr);
 
 #endif

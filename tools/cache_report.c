@@ -7,31 +7,19 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 #include "runtime/base/key.h"
 #include "tools/json_out.h"
 #include "tools/report.h"
 #include "tools/table.h"
+#include "tools/utc_time.h"
 #include "tools/why_miss.h"
 
-#define TIME_CHARS 24
-
-/* "2026-01-31T12:00:00Z": UTC, whatever the locale. */
-static void format_time(int64_t unix_seconds, char ret_text[TIME_CHARS]) {
-  time_t seconds = (time_t)unix_seconds;
-  struct tm parts;
-  if (gmtime_r(&seconds, &parts) == NULL ||
-      strftime(ret_text, TIME_CHARS, "%Y-%m-%dT%H:%M:%SZ", &parts) == 0) {
-    memcpy(ret_text, "?", 2);
-  }
-}
-
 static void json_facts(struct stg_json_out *json, const stg_cache_entry *entry) {
-  char created[TIME_CHARS];
-  char used[TIME_CHARS];
-  format_time(entry->created_unix, created);
-  format_time(entry->used_unix, used);
+  char created[STG_UTC_TIME_CHARS];
+  char used[STG_UTC_TIME_CHARS];
+  stg_utc_time(entry->created_unix, created);
+  stg_utc_time(entry->used_unix, used);
   stg_json_out_text(json, "signature", entry->signature);
   stg_json_out_text(json, "family", entry->family);
   stg_json_out_text(json, "kernel", entry->kernel);
@@ -70,30 +58,31 @@ static void json_entry(struct stg_json_out *json, const stg_cache_entry *entry) 
   }
 }
 
-void stg_cache_list_json(const stg_cache_entry *entries, size_t count, struct stg_strbuf *out) {
+void stg_cache_list_json(const struct stg_cache_list *list, struct stg_strbuf *out) {
   struct stg_json_out json = {0};
   uint64_t bytes = 0;
   stg_json_out_open(&json, NULL, '{');
   stg_json_out_open(&json, "entries", '[');
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < list->count; i++) {
     stg_json_out_open(&json, NULL, '{');
-    json_entry(&json, &entries[i]);
+    json_entry(&json, &list->entries[i]);
     stg_json_out_close(&json, '}');
-    bytes += entries[i].size_bytes;
+    bytes += list->entries[i].size_bytes;
   }
   stg_json_out_close(&json, ']');
-  stg_json_out_count(&json, "count", count);
+  stg_json_out_count(&json, "count", list->count);
+  stg_json_out_count(&json, "in_cache", list->n_there);
   stg_json_out_count(&json, "size_bytes", bytes);
+  stg_json_out_bool(&json, "verified", false);
   stg_json_out_close(&json, '}');
   *out = json.text;
 }
 
 static void append_size(struct stg_table *table, uint64_t bytes) {
-  if (bytes < 10240) {
-    stg_table_printf(table, "%" PRIu64 " B", bytes);
-  } else {
-    stg_table_printf(table, "%.1f KiB", (double)bytes / 1024);
-  }
+  struct stg_strbuf size = {0};
+  stg_strbuf_bytes(&size, bytes);
+  stg_table_cell(table, stg_strbuf_text(&size));
+  stg_strbuf_finish(&size);
 }
 
 static void append_problem(const stg_cache_entry *entry, struct stg_strbuf *out) {
@@ -101,22 +90,33 @@ static void append_problem(const stg_cache_entry *entry, struct stg_strbuf *out)
                     entry->problem);
 }
 
-void stg_cache_list_text(const stg_cache_entry *entries, size_t count, struct stg_strbuf *out) {
+static void append_sum(const struct stg_cache_list *list, uint64_t bytes, struct stg_strbuf *out) {
+  if (list->count < list->n_there) {
+    stg_strbuf_printf(out, "%zu of %zu entries, ", list->count, list->n_there);
+  } else {
+    stg_strbuf_printf(out, "%zu %s, ", list->count, list->count == 1 ? "entry" : "entries");
+  }
+  stg_strbuf_bytes(out, bytes);
+  stg_strbuf_char(out, '\n');
+}
+
+void stg_cache_list_text(const struct stg_cache_list *list, size_t max_width,
+                         struct stg_strbuf *out) {
   static const char *const head[] = {"key",     "arch", "compiler", "compile",
                                      "created", "size", "signature"};
-  struct stg_table table = {.columns = "lllrlrl"};
+  struct stg_table table = {.columns = "lllrlrl", .yields = "..1324s", .max_width = max_width};
   uint64_t bytes = 0;
-  for (size_t i = 0; count > 0 && i < sizeof head / sizeof head[0]; i++) {
-    stg_table_cell(&table, head[i]);
-  }
-  for (size_t i = 0; i < count; i++) {
-    const stg_cache_entry *entry = &entries[i];
+  for (size_t i = 0; i < list->count; i++) {
+    const stg_cache_entry *entry = &list->entries[i];
     bytes += entry->size_bytes;
     if (!entry->ok) {
       continue;
     }
-    char created[TIME_CHARS];
-    format_time(entry->created_unix, created);
+    char created[STG_UTC_TIME_CHARS];
+    stg_utc_time(entry->created_unix, created);
+    for (size_t k = 0; table.n_cells < sizeof head / sizeof head[0]; k++) {
+      stg_table_cell(&table, head[k]);
+    }
     stg_table_printf(&table, "%.12s", entry->key);
     stg_table_cell(&table, entry->arch);
     stg_table_cell(&table, entry->compiler);
@@ -126,12 +126,12 @@ void stg_cache_list_text(const stg_cache_entry *entries, size_t count, struct st
     stg_table_cell(&table, entry->signature);
   }
   stg_table_print(&table, out);
-  for (size_t i = 0; i < count; i++) {
-    if (!entries[i].ok) {
-      append_problem(&entries[i], out);
+  for (size_t i = 0; i < list->count; i++) {
+    if (!list->entries[i].ok) {
+      append_problem(&list->entries[i], out);
     }
   }
-  stg_strbuf_printf(out, "%zu entries, %.1f KiB\n", count, (double)bytes / 1024);
+  append_sum(list, bytes, out);
 }
 
 static void json_factors(struct stg_json_out *json, const stg_cache_entry *entry) {
@@ -184,8 +184,8 @@ void stg_cache_show_text(const stg_cache_entry *entry, bool with_source, struct 
     append_problem(entry, out);
     return;
   }
-  char created[TIME_CHARS];
-  format_time(entry->created_unix, created);
+  char created[STG_UTC_TIME_CHARS];
+  stg_utc_time(entry->created_unix, created);
   struct stg_table table = {.columns = "ll", .indent = "  "};
   stg_table_cell(&table, "signature");
   stg_table_cell(&table, entry->signature);

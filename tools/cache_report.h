@@ -8,8 +8,16 @@
 
 #include "runtime/base/strbuf.h"
 
-void stg_cache_list_json(const stg_cache_entry *entries, size_t count, struct stg_strbuf *out);
-void stg_cache_list_text(const stg_cache_entry *entries, size_t count, struct stg_strbuf *out);
+/* What `ls` lists: entries as they were looked at, and not verified. */
+struct stg_cache_list {
+  const stg_cache_entry *entries;
+  size_t count;
+  size_t n_there; /* in the cache */
+};
+void stg_cache_list_json(const struct stg_cache_list *list, struct stg_strbuf *out);
+/** `max_width` is in columns; 0: as wide as it gets. */
+void stg_cache_list_text(const struct stg_cache_list *list, size_t max_width,
+                         struct stg_strbuf *out);
 
 void stg_cache_show_json(const stg_cache_entry *entry, bool with_source, struct stg_strbuf *out);
 void stg_cache_show_text(const stg_cache_entry *entry, bool with_source, struct stg_strbuf *out);

@@ -11,6 +11,7 @@
 #include "tools/report.h"
 
 #define COLUMN_GAP 2
+#define SHORTEST_CELL 24 /* below, other columns are left out */
 
 void stg_table_cell(struct stg_table *table, const char *text) {
   stg_report_clean(&table->cells, text);
@@ -37,41 +38,120 @@ static size_t text_width(const char *text) {
   return width;
 }
 
+/* The first `n` code points of a text end here. */
+static const char *skip(const char *text, size_t n) {
+  while (n > 0 && *text != '\0') {
+    do {
+      text++;
+    } while (((unsigned char)*text & 0xc0u) == 0x80u);
+    n--;
+  }
+  return text;
+}
+
+/* A cell that is wider than its column loses what stands in its middle. */
+static void print_text(struct stg_strbuf *out, const char *cell, size_t width) {
+  size_t full = text_width(cell);
+  if (full <= width) {
+    stg_strbuf_str(out, cell);
+    return;
+  }
+  size_t tail = width > 0 ? (width - 1) / 2 : 0;
+  size_t head = width > 0 ? width - 1 - tail : 0;
+  stg_strbuf_mem(out, cell, (size_t)(skip(cell, head) - cell));
+  stg_strbuf_str(out, width > 0 ? "\xe2\x80\xa6" : ""); /* an ellipsis */
+  stg_strbuf_str(out, width > 0 ? skip(cell, full - tail) : "");
+}
+
 static void print_cell(struct stg_strbuf *out, const char *cell, size_t width, char align,
                        bool last) {
-  size_t pad = width - text_width(cell);
+  size_t full = text_width(cell);
+  size_t pad = full < width ? width - full : 0;
   if (align == 'r') {
     stg_strbuf_printf(out, "%*s", (int)pad, "");
   }
-  stg_strbuf_str(out, cell);
+  print_text(out, cell, width);
   if (!last) {
     stg_strbuf_printf(out, "%*s", (int)((align == 'r' ? 0 : pad) + COLUMN_GAP), "");
   }
 }
 
+/* How the columns are printed. */
+struct layout {
+  size_t n_columns;
+  size_t widths[STG_TABLE_MAX_COLUMNS];
+  bool hidden[STG_TABLE_MAX_COLUMNS];
+  size_t last; /* column that is not hidden */
+};
+
+static struct layout measure(const struct stg_table *table) {
+  struct layout layout = {.n_columns = strlen(table->columns)};
+  const char *cell = stg_strbuf_text(&table->cells);
+  for (size_t i = 0; i < table->n_cells; i++) {
+    size_t width = text_width(cell);
+    size_t *column = &layout.widths[i % layout.n_columns];
+    *column = width > *column ? width : *column;
+    cell += strlen(cell) + 1;
+  }
+  layout.last = layout.n_columns > 0 ? layout.n_columns - 1 : 0;
+  return layout;
+}
+
+/* What is left of `max_width` for one column, beside the others. */
+static size_t room_for(const struct stg_table *table, const struct layout *layout, size_t column) {
+  size_t used = table->indent != NULL ? text_width(table->indent) : 0;
+  for (size_t i = 0; i < layout->n_columns; i++) {
+    used += i != column && !layout->hidden[i] ? layout->widths[i] + COLUMN_GAP : 0;
+  }
+  return used < table->max_width ? table->max_width - used : 0;
+}
+
+/* Leave out the next column that may go; false when there is none. */
+static bool hide_next(const struct stg_table *table, struct layout *layout) {
+  for (char order = '1'; order <= '9'; order++) {
+    const char *at = strchr(table->yields, order);
+    if (at != NULL && !layout->hidden[at - table->yields]) {
+      layout->hidden[at - table->yields] = true;
+      return true;
+    }
+  }
+  return false;
+}
+
+static void fit(const struct stg_table *table, struct layout *layout) {
+  const char *at = table->yields != NULL ? strchr(table->yields, 's') : NULL;
+  if (at == NULL || table->max_width == 0) {
+    return;
+  }
+  size_t column = (size_t)(at - table->yields);
+  size_t wanted = layout->widths[column];
+  size_t least = wanted < SHORTEST_CELL ? wanted : SHORTEST_CELL;
+  while (room_for(table, layout, column) < least && hide_next(table, layout)) {
+  }
+  size_t room = room_for(table, layout, column);
+  layout->widths[column] = room < wanted ? room : wanted;
+  while (layout->last > 0 && layout->hidden[layout->last]) {
+    layout->last--;
+  }
+}
+
 void stg_table_print(struct stg_table *table, struct stg_strbuf *out) {
-  size_t n_columns = strlen(table->columns);
-  size_t widths[STG_TABLE_MAX_COLUMNS] = {0};
   if (table->cells.failed) {
     out->failed = true;
     table->n_cells = 0;
   }
+  struct layout layout = measure(table);
+  fit(table, &layout);
   const char *cell = stg_strbuf_text(&table->cells);
   for (size_t i = 0; i < table->n_cells; i++) {
-    size_t width = text_width(cell);
-    size_t *column = &widths[i % n_columns];
-    *column = width > *column ? width : *column;
-    cell += strlen(cell) + 1;
-  }
-  cell = stg_strbuf_text(&table->cells);
-  for (size_t i = 0; i < table->n_cells; i++) {
-    size_t column = i % n_columns;
+    size_t column = i % layout.n_columns;
     if (column == 0 && table->indent != NULL) {
       stg_strbuf_str(out, table->indent);
     }
-    bool last = column + 1 == n_columns;
-    print_cell(out, cell, widths[column], table->columns[column], last);
-    if (last) {
+    if (!layout.hidden[column]) {
+      print_cell(out, cell, layout.widths[column], table->columns[column], column == layout.last);
+    }
+    if (column == layout.last) {
       stg_strbuf_char(out, '\n');
     }
     cell += strlen(cell) + 1;

@@ -8,10 +8,18 @@
 
 #define STG_TABLE_MAX_COLUMNS 8
 
-/* `columns` has one letter per column: 'l' or 'r'. The rest {0}. */
+/*
+ * `columns` has one letter per column: 'l' or 'r'. The rest {0}.
+ *
+ * A table that is wider than `max_width` gives way as `yields` says, one letter per column: 's' is
+ * shortened in the middle of its cells, and where too little is left of it '1' is left out first,
+ * then '2' and so on; '.' stays.
+ */
 struct stg_table {
   const char *columns;
   const char *indent; /* before each row; NULL: none */
+  size_t max_width;   /* of a row; 0: as wide as it gets */
+  const char *yields; /* NULL: no column does */
   struct stg_strbuf cells;
   size_t n_cells;
 };

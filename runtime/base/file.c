@@ -116,6 +116,37 @@ out:
   return status;
 }
 
+stg_status stg_file_open(const char *path, struct stg_file_pieces *ret_file, stg_error *reterr) {
+  struct stg_file_pieces file = {.path = path};
+  stg_status status = open_regular(path, &file.fd, &file.size, reterr);
+  if (status == STG_OK) {
+    *ret_file = file;
+  }
+  return status;
+}
+
+void stg_file_close(const struct stg_file_pieces *file) {
+  close(file->fd);
+}
+
+stg_status stg_file_read_at(const struct stg_file_pieces *file, uint64_t offset, void *ret_data,
+                            size_t size, stg_error *reterr) {
+  char *data = ret_data;
+  size_t done = 0;
+  while (done < size) {
+    ssize_t got = pread(file->fd, data + done, size - done, (off_t)(offset + done));
+    if (got < 0 && errno != EINTR) {
+      return read_error(reterr, errno, file->path);
+    }
+    if (got == 0) {
+      return stg_error_set(reterr, STG_E_CORRUPT, "it ends at byte %llu",
+                           (unsigned long long)(offset + done));
+    }
+    done += got > 0 ? (size_t)got : 0;
+  }
+  return STG_OK;
+}
+
 stg_status stg_file_map(const char *path, struct stg_file_map *ret_map, stg_error *reterr) {
   int fd = -1;
   uint64_t size = 0;

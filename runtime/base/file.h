@@ -19,6 +19,20 @@
 STG_NODISCARD stg_status stg_file_read(const char *path, uint64_t max_bytes, char **ret_data,
                                        size_t *ret_size, stg_error *reterr);
 
+/* A file that is read in pieces. */
+struct stg_file_pieces {
+  const char *path; /* borrowed */
+  int fd;
+  uint64_t size; /* as it was opened */
+};
+/** Open a regular file; fails as stg_file_read does. */
+STG_NODISCARD stg_status stg_file_open(const char *path, struct stg_file_pieces *ret_file,
+                                       stg_error *reterr);
+void stg_file_close(const struct stg_file_pieces *file);
+/** Fill `size` bytes from `offset` on. STG_E_CORRUPT when the file ends before. */
+STG_NODISCARD stg_status stg_file_read_at(const struct stg_file_pieces *file, uint64_t offset,
+                                          void *ret_data, size_t size, stg_error *reterr);
+
 /* A read-only view of a file (mmap), so that a large tensor file costs only what is touched. An
  * empty file is {NULL, 0}. The file must not be cut short while it is mapped. */
 struct stg_file_map {

@@ -186,6 +186,19 @@ void stg_strbuf_float(struct stg_strbuf *sb, float value) {
   append_number(sb, number);
 }
 
+void stg_strbuf_bytes(struct stg_strbuf *sb, uint64_t bytes) {
+  const double kib = (double)bytes / 1024;
+  if (bytes < 1024) {
+    stg_strbuf_printf(sb, "%u B", (unsigned)bytes);
+  } else if (bytes < UINT64_C(1) << 20) {
+    stg_strbuf_printf(sb, "%.1f KiB", kib);
+  } else if (bytes < UINT64_C(1) << 30) {
+    stg_strbuf_printf(sb, "%.1f MiB", kib / 1024);
+  } else {
+    stg_strbuf_printf(sb, "%.2f GiB", kib / 1024 / 1024);
+  }
+}
+
 const char *stg_strbuf_text(const struct stg_strbuf *sb) {
   return sb->data != NULL ? sb->data : "";
 }

@@ -30,6 +30,8 @@ void stg_strbuf_json(struct stg_strbuf *sb, const char *text);
 void stg_strbuf_double(struct stg_strbuf *sb, double value);
 /** Append a float in the shortest form that reads back equal ("inf", "-inf", "nan" otherwise). */
 void stg_strbuf_float(struct stg_strbuf *sb, float value);
+/** Append a size as people read it: "812 B", "96.1 KiB", "40.0 MiB", "1.80 GiB". */
+void stg_strbuf_bytes(struct stg_strbuf *sb, uint64_t bytes);
 /** The text so far, "" when empty; borrowed until the next append. */
 const char *stg_strbuf_text(const struct stg_strbuf *sb);
 stg_status stg_strbuf_status(const struct stg_strbuf *sb, stg_error *err);

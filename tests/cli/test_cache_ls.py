@@ -1,15 +1,174 @@
 #!/usr/bin/env python3
 """`steergraph cache ls`: what is listed, in which order, and of which folder."""
+import fcntl
+import json
+import os
+import pty
+import struct
+import subprocess
+import termios
+import time
+
 import tap
 from built import Built
-from cli import FAILED, Case
+from cli import COMMAND, FAILED, WRONG, Case
+
+
+def head_of(key, meta):
+    """The bytes of an entry that has nothing but its head and its metadata."""
+    text = json.dumps(meta).encode()
+    sizes = struct.pack("<4Q", 0, len(text), 0, 0)
+    return b"STGCACHE" + struct.pack("<II", 2, 0) + bytes.fromhex(key) + sizes + text + bytes(16)
+
+
+META = {
+    "signature": "steer v1 | ops=add chain<=16 | hidden=8 dtype=f32 bank=f32 state=hidden | tile=decode | sm_90",
+    "family": "steer", "kernel": "stg_steer", "arch": "sm_90", "compiler": "nvrtc-13.0.88", "creator": "0.1.0",
+    "compile_ms": 10.5, "created": 1700000000, "threads": 256, "rows_per_block": 1, "stage_bytes": 0,
+    "wide_stage_bytes": 0, "registers": 32, "shared_bytes": 0, "local_bytes": 0, "constant_bytes": 0,
+    "param_bytes": 64, "code_bytes": 1024, "max_threads": 256,
+}  # fmt: skip
+
+
+class Heads(Case):
+    """Entries that are listed by their heads alone; no compiler is needed."""
+
+    def add(self, number, used=None, **meta):
+        meta = {**META, **meta}
+        key = f"{number:032x}"[::-1]
+        path = self.folder / "kernels" / "v1" / key[:2] / f"{key}-{meta['compiler']}.sgc"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(head_of(key, meta))
+        if used is not None:
+            os.utime(path, (used, used))
+        return key
+
+    def list(self, *words):
+        return [entry["key"] for entry in self.report(*words)["entries"]]
+
+    def report(self, *words):
+        return self.succeed("cache", "ls", "--json", *words, "--cache", "kernels").json()
+
+    def test_ten_thousand_entries_are_listed(self):
+        for number in range(10000):
+            self.add(number, compile_ms=number / 2)
+        report = self.report("--sort", "compile")
+        self.assertEqual((report["count"], report["in_cache"], report["verified"]), (10000, 10000, False))
+        self.assertEqual([entry["compile_ms"] for entry in report["entries"]], [i / 2 for i in range(9999, -1, -1)])
+        text = self.succeed("cache", "ls", "--cache", "kernels").out
+        self.assertEqual(text.count("\n"), 10002)
+        self.assertRegex(text, r"\n10000 entries, [0-9.]+ MiB\n$")
+
+    def test_each_filter_takes_its_own(self):
+        now = int(time.time())
+        old = self.add(1, used=now - 3 * 86400)
+        other_arch = self.add(2, arch="sm_80")
+        other_compiler = self.add(3, compiler="nvrtc-12.4.127")
+        other_family = self.add(4, family="gram", signature="gram v1 | hidden=8")
+        ahead = self.add(5, used=now + 3600)
+        everything = {old, other_arch, other_compiler, other_family, ahead}
+        for words, expected in (
+            ((), everything),
+            (("--arch", "sm_80"), {other_arch}),
+            (("--arch", "sm_80,sm_90"), everything),
+            (("--arch", "sm_100"), set()),
+            (("--family", "steer"), everything - {other_family}),
+            (("--family", "ste"), set()),
+            (("--compiler", "nvrtc-12"), {other_compiler}),
+            (("--compiler", "nvrtc-12.4.127"), {other_compiler}),
+            (("--compiler", "nvrtc-1"), set()),
+            (("--match", "gram v1"), {other_family}),
+            (("--match", "ops=add"), everything - {other_family}),
+            (("--older-than", "2d"), {old}),
+            (("--older-than", "4d"), set()),
+            (("--older-than", "0s"), everything - {ahead}),
+            (("--arch", "sm_90", "--compiler", "nvrtc-13", "--match", "tile=decode", "--older-than", "1h"), {old}),
+        ):
+            with self.subTest(words=words):
+                self.assertEqual(set(self.list(*words)), expected)
+        self.assertRegex(self.succeed("cache", "ls", "--arch", "sm_80", "--cache", "kernels").out,
+                         r"\n1 of 5 entries, [0-9.]+ K?i?B\n$")  # fmt: skip
+
+    def test_orders_can_be_reversed_and_cut(self):
+        keys = [self.add(n, used=1700000000 + n, family=f"f{9 - n}", signature=f"f{9 - n} v1") for n in range(6)]
+        self.assertEqual(self.list("--sort", "used"), keys[::-1])
+        self.assertEqual(self.list("--sort", "used", "--reverse"), keys)
+        self.assertEqual(self.list("--sort", "family"), keys[::-1])
+        self.assertEqual(self.list("--sort", "used", "--limit", "2"), keys[:3:-1])
+        self.assertEqual(self.list("--limit", "0"), [])
+        self.assertEqual(self.list("--limit", "6", "--reverse"), sorted(keys, reverse=True))
+
+    def test_words_that_mean_nothing_are_refused(self):
+        self.add(1)
+        for words, named in (
+            (("--arch", "hopper"), "'hopper'"),
+            (("--older-than", "30"), "30 is no time; write a number with s, m, h or d, as 30d"),
+            (("--older-than", "9999999999999d"), "is no time"),
+            (("--limit", "-1"), "'-1'"),
+            (("--limit", "1k"), "--limit '1k'"),
+            (("--sort", "name"), "name"),
+        ):
+            with self.subTest(words=words):
+                self.assertIn(named, self.refuse(WRONG, "cache", "ls", *words, "--cache", "kernels"))
+
+    def test_what_is_bad_has_no_properties_to_be_found_by(self):
+        self.add(1)
+        path = next((self.folder / "kernels").rglob("*.sgc"))
+        path.write_bytes(b"no entry")
+        os.utime(path, (1700000000, 1700000000))
+        self.assertFalse(self.report()["entries"][0]["ok"])
+        self.assertEqual(self.report("--arch", "sm_90")["count"], 0)
+        self.assertEqual(self.report("--older-than", "1d")["count"], 1)
+        self.assertIn("bad: ", self.succeed("cache", "ls", "--cache", "kernels").out)
+
+    def on_a_terminal(self, columns, *words, **environment):
+        """What a terminal so wide gets to see."""
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        process = subprocess.Popen([COMMAND, "cache", "ls", "--cache", "kernels", *words], cwd=self.folder,
+                                   env={**self.environment, **environment}, stdin=subprocess.DEVNULL, stdout=theirs,
+                                   stderr=subprocess.PIPE)  # fmt: skip
+        os.close(theirs)
+        seen = b""
+        try:
+            while piece := os.read(ours, 65536):
+                seen += piece
+        except OSError:  # EIO: nobody holds the other end
+            pass
+        os.close(ours)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, err), (0, b""))
+        return seen.decode().replace("\r\n", "\n").splitlines()
+
+    def test_rows_fit_the_terminal(self):
+        for number in range(3):
+            self.add(number, compile_ms=10.0**number)
+        for columns in (200, 120, 100, 80, 60, 40, 20):
+            with self.subTest(columns=columns):
+                lines = self.on_a_terminal(columns)
+                self.assertEqual(len(lines), 5)
+                if columns > 24:
+                    self.assertLessEqual(max(map(len, lines)), columns, lines)
+                self.assertIn("key", lines[0])
+                if columns in (40, 60, 80):
+                    self.assertIn("\N{HORIZONTAL ELLIPSIS}", lines[1])
+        self.assertIn(META["signature"], self.on_a_terminal(200)[1])
+        self.assertIn(META["signature"], self.on_a_terminal(80, "--wide")[1])
+        self.assertNotIn("nvrtc", "".join(self.on_a_terminal(80)))
+        self.assertEqual(self.on_a_terminal(0, COLUMNS="60"), self.on_a_terminal(60, COLUMNS="200"))
+        self.assertEqual(self.on_a_terminal(0, COLUMNS="many"), self.on_a_terminal(80))
+
+    def test_a_pipe_gets_whole_rows(self):
+        self.add(1)
+        self.environment["COLUMNS"] = "40"
+        self.assertIn(META["signature"], self.succeed("cache", "ls", "--cache", "kernels").out)
 
 
 class Empty(Case):
     def test_a_folder_that_is_not_there_has_no_entries(self):
         self.environment["STEERGRAPH_CACHE_DIR"] = "nowhere"
         report = self.succeed("cache", "ls", "--json").json()
-        self.assertEqual(report, {"entries": [], "count": 0, "size_bytes": 0})
+        self.assertEqual(report, {"entries": [], "count": 0, "in_cache": 0, "size_bytes": 0, "verified": False})
         self.assertEqual(self.succeed("cache", "verify", "--json").json()["entries"], 0)
         self.assertFalse((self.folder / "nowhere").exists())
 
@@ -42,7 +201,7 @@ class Lists(Built):
             self.assertRegex(entry["created"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
 
     def test_ls_sorts(self):
-        for order, member, down in (("size", "size_bytes", True), ("arch", "arch", False), ("path", "path", False),
+        for order, member, down in (("used", "used", True), ("family", "family", False), ("size", "size_bytes", True), ("arch", "arch", False), ("path", "path", False),
                                     ("compile", "compile_ms", True), ("age", "created", True)):  # fmt: skip
             with self.subTest(order=order):
                 words = ("cache", "ls", "--json", "--sort", order, "--cache", self.cache)
@@ -60,11 +219,25 @@ class Lists(Built):
 
     def test_a_bad_entry_shows_in_the_list_and_is_not_shown(self):
         entry = self.entries()[0]
-        self.damage(entry["path"], self.flip(0.5))
+        self.damage(entry["path"], self.flip(0))
         bad = [e for e in self.entries() if not e["ok"]]
         self.assertEqual([e["path"] for e in bad], [entry["path"]])
         self.assertEqual(list(bad[0]), ["path", "ok", "size_bytes", "other_format", "problem"])
         self.refuse(FAILED, "cache", "show", entry["key"], "--cache", self.cache)
+
+    def test_what_is_damaged_behind_its_head_is_listed_and_not_shown(self):
+        entry = self.entries()[0]
+        self.damage(entry["path"], self.flip(1))
+        self.assertEqual(self.entries()[0], {**entry, "used": self.entries()[0]["used"]})
+        self.refuse(FAILED, "cache", "show", entry["key"], "--cache", self.cache)
+
+    def test_entries_of_a_pack_are_listed_as_those_of_a_folder(self):
+        words = ("build", "--arch", "sm_80,sm_90", "--cache", self.cache, "--pack", "k.sgp", self.spec)
+        self.succeed(*words)
+        rows = self.succeed("cache", "ls", "--json", "--cache", "k.sgp").json()["entries"]
+        apart = ("path", "used")
+        strip = lambda entries: [{k: v for k, v in entry.items() if k not in apart} for entry in entries]
+        self.assertEqual(strip(rows), strip(self.entries()))
 
 
 tap.main()

@@ -85,6 +85,122 @@ static void shows_every_field_of_an_entry(void **state) {
   stg_cache_close(cache);
 }
 
+/* Everything but what an entry is made of. */
+static void assert_says_the_same(const stg_cache_entry *peeked, const stg_cache_entry *read) {
+  assert_true(peeked->ok);
+  assert_ptr_equal(peeked->path, read->path);
+  assert_string_equal(peeked->key, read->key);
+  assert_string_equal(peeked->signature, read->signature);
+  assert_string_equal(peeked->family, read->family);
+  assert_string_equal(peeked->kernel, read->kernel);
+  assert_string_equal(peeked->arch, read->arch);
+  assert_string_equal(peeked->compiler, read->compiler);
+  assert_string_equal(peeked->creator, read->creator);
+  assert_int_equal(peeked->source_bytes, read->source_bytes);
+  assert_int_equal(peeked->cubin_bytes, read->cubin_bytes);
+  assert_int_equal(peeked->material_bytes, read->material_bytes);
+  assert_int_equal(peeked->size_bytes, read->size_bytes);
+  assert_int_equal(peeked->created_unix, read->created_unix);
+  assert_int_equal(peeked->used_unix, read->used_unix);
+  assert_true(peeked->compile_ms == read->compile_ms);
+  assert_int_equal(peeked->threads, read->threads);
+  assert_int_equal(peeked->rows_per_block, read->rows_per_block);
+  assert_int_equal(peeked->registers, read->registers);
+  assert_int_equal(peeked->shared_bytes, read->shared_bytes);
+  assert_int_equal(peeked->local_bytes, read->local_bytes);
+  assert_int_equal(peeked->param_bytes, read->param_bytes);
+  assert_int_equal(peeked->code_bytes, read->code_bytes);
+  assert_int_equal(peeked->max_threads, read->max_threads);
+  assert_int_equal(peeked->stage_bytes, read->stage_bytes);
+  assert_int_equal(peeked->wide_stage_bytes, read->wide_stage_bytes);
+  assert_null(peeked->source);
+  assert_null(peeked->cubin);
+  assert_null(peeked->material);
+}
+
+static void looks_into_entries_of_folders_and_packs_without_reading_them(void **state) {
+  char list[512];
+  struct stg_kernel_request request = fixture_request();
+  request.source = "// 1\n";
+  pack_of_one(temp_path(state, "a.sgp"), &request, "nvrtc-13.0.88");
+  fill(temp_path(state, "b"), "// 2\n", "nvrtc-13.0.88");
+  snprintf(list, sizeof list, "%s:%s", temp_path(state, "a.sgp"), temp_path(state, "b"));
+  stg_cache *cache = open_cache(list);
+  assert_int_equal(stg_cache_count(cache), 2);
+  for (size_t i = 0; i < 2; i++) {
+    stg_cache_entry peeked;
+    stg_cache_entry read;
+    assert_int_equal(stg_cache_peek(cache, i, &peeked, NULL), STG_OK);
+    assert_int_equal(stg_cache_get(cache, i, &read, NULL), STG_OK);
+    assert_non_null(read.source);
+    assert_says_the_same(&peeked, &read);
+    assert_int_equal(stg_cache_peek(cache, i, &peeked, NULL), STG_OK); /* also when it was read */
+    assert_says_the_same(&peeked, &read);
+  }
+  stg_cache_close(cache);
+}
+
+static void sees_by_a_look_what_is_wrong_with_a_head_alone(void **state) {
+  static const struct {
+    long flip; /* offset of a byte */
+    const char *problem;
+    bool other_format;
+  } cases[] = {
+      {0, "no cache entry: wrong magic", false}, {8, "entry format 3, this version reads 2", true},
+      {12, "unknown flags 0x1", false},          {20, "its name should be '", false}, /* the key */
+      {38, " does not fit in ", false}, /* size of the material */
+  };
+  struct stg_kernel_request request = fixture_request();
+  stg_cache_entry entry;
+  fill(temp_path(state, "c"), request.source, "nvrtc-13.0.88");
+  char *path = disk_entry_path(temp_path(state, "c"), &request, "nvrtc-13.0.88");
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    assert_true(temp_flip_byte(path, cases[i].flip));
+    stg_cache *cache = open_cache(temp_path(state, "c"));
+    assert_int_equal(stg_cache_peek(cache, 0, &entry, NULL), STG_OK);
+    assert_false(entry.ok);
+    assert_int_equal(entry.other_format, cases[i].other_format);
+    assert_string_equal(entry.key, "");
+    assert_null(entry.signature);
+    if (strstr(entry.problem, cases[i].problem) == NULL) {
+      fail_msg("'%s' is not in '%s'", cases[i].problem, entry.problem);
+    }
+    stg_cache_close(cache);
+    assert_true(temp_flip_byte(path, cases[i].flip));
+  }
+  assert_true(temp_flip_byte(path, -1)); /* the checksum: only who reads it all sees that */
+  stg_cache *cache = open_cache(temp_path(state, "c"));
+  assert_int_equal(stg_cache_peek(cache, 0, &entry, NULL), STG_OK);
+  assert_true(entry.ok);
+  assert_int_equal(stg_cache_get(cache, 0, &entry, NULL), STG_OK);
+  assert_false(entry.ok);
+  stg_cache_close(cache);
+  stg_free(path);
+}
+
+static void reads_anew_what_was_forgotten(void **state) {
+  stg_cache_entry entry;
+  fill(temp_path(state, "c"), "// 1\n", "nvrtc-13.0.88");
+  stg_cache *cache = open_cache(temp_path(state, "c"));
+  stg_cache_forget(cache, 0); /* nothing was read */
+  assert_int_equal(stg_cache_get(cache, 0, &entry, NULL), STG_OK);
+  assert_true(entry.ok);
+  stg_cache_forget(cache, 0);
+  assert_int_equal(stg_cache_get(cache, 0, &entry, NULL), STG_OK);
+  assert_string_equal(entry.source, "// prelude\n// 1\n");
+  const char *path = entry.path;
+  stg_cache_forget(cache, 0);
+  assert_int_equal(truncate(path, 200), 0);
+  assert_int_equal(stg_cache_get(cache, 0, &entry, NULL), STG_OK);
+  assert_false(entry.ok);
+  const char *problem = entry.problem;
+  stg_cache_forget(cache, 0);
+  assert_non_null(strstr(problem, "does not fit in 200"));
+  stg_cache_forget(cache, 1);
+  stg_cache_forget(NULL, 0);
+  stg_cache_close(cache);
+}
+
 static void has_no_entries_where_there_is_no_folder(void **state) {
   stg_cache *cache = open_cache(temp_path(state, "none"));
   assert_int_equal(stg_cache_count(cache), 0);
@@ -256,6 +372,8 @@ static void checks_its_arguments(void **state) {
   cache = open_cache(temp_path(state, "c"));
   assert_int_equal(stg_cache_get(cache, 0, &entry, &err), STG_E_INVALID);
   assert_string_equal(err.message, "no cache entry 0, the cache has 0");
+  assert_int_equal(stg_cache_peek(cache, 0, &entry, &err), STG_E_INVALID);
+  assert_int_equal(stg_cache_peek(NULL, 0, &entry, &err), STG_E_INVALID);
   assert_int_equal(stg_cache_quarantine(cache, "/etc/passwd", &err), STG_E_INVALID);
   assert_string_equal(err.message, "'/etc/passwd' is in no folder of this cache");
   assert_int_equal(entry.size_bytes, 7);
@@ -309,6 +427,10 @@ static void gives_no_memory_when_any_allocation_fails(void **state) {
     stg_alloc_fail_at(nth);
     status = stg_cache_open(folder, &cache, NULL);
     if (status == STG_OK) {
+      status = stg_cache_peek(cache, 0, &entry, NULL);
+    }
+    if (status == STG_OK) {
+      assert_true(entry.ok);
       status = stg_cache_get(cache, 0, &entry, NULL);
     }
     stg_alloc_fail_at(0);
@@ -323,6 +445,9 @@ int main(void) {
   cmocka_unit_test_setup_teardown(test, temp_folder_setup, temp_folder_teardown)
   const struct CMUnitTest tests[] = {
       IN_FOLDER(shows_every_field_of_an_entry),
+      IN_FOLDER(looks_into_entries_of_folders_and_packs_without_reading_them),
+      IN_FOLDER(sees_by_a_look_what_is_wrong_with_a_head_alone),
+      IN_FOLDER(reads_anew_what_was_forgotten),
       IN_FOLDER(has_no_entries_where_there_is_no_folder),
       IN_FOLDER(lists_all_layers_in_path_order),
       IN_FOLDER(lists_the_entries_of_a_pack_among_those_of_folders),

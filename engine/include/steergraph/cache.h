@@ -60,6 +60,20 @@ STG_API size_t stg_cache_count(const stg_cache *cache);
 STG_API STG_NODISCARD stg_status stg_cache_get(stg_cache *cache, size_t index,
                                                stg_cache_entry *ret_entry, stg_error *reterr);
 /**
+ * What entry `index` says of itself: as stg_cache_get, but its header and metadata alone are read,
+ * and checked against its length and its name; its checksum is not. `source`, `cubin` and
+ * `material` are NULL, with their sizes. For lists: an entry that is ok here may still be bad, and
+ * one of another format may be damaged too.
+ */
+STG_API STG_NODISCARD stg_status stg_cache_peek(stg_cache *cache, size_t index,
+                                                stg_cache_entry *ret_entry, stg_error *reterr);
+/**
+ * Free what stg_cache_get and stg_cache_find have read of entry `index`, for a walk over many: what
+ * they gave out of it is gone, but for its path and its problem. It is read anew when it is asked
+ * for again.
+ */
+STG_API void stg_cache_forget(stg_cache *cache, size_t index);
+/**
  * Find by the first characters of its file name, at least 4 hex digits of the key. Of several
  * entries with one key the newest compiler's is taken; add "-nvrtc-13.0.88" for a certain one.
  * @return STG_E_NOT_FOUND, or STG_E_INVALID when it is too short or several keys begin so.
