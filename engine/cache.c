@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "engine/cache_disk.h"
 #include "engine/offline.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/intmath.h"
@@ -133,6 +134,10 @@ void stg_cache_close(stg_cache *cache) {
   stg_arena_finish(&cache->arena);
   stg_disk_cache_close(cache->disk);
   stg_free(cache);
+}
+
+const struct stg_disk_cache *stg_cache_disk(const stg_cache *cache) {
+  return cache->disk;
 }
 
 size_t stg_cache_count(const stg_cache *cache) {

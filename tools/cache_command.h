@@ -8,7 +8,9 @@
 #define STG_CACHE_COMMAND_LIST(X)                                                                  \
   X(ls, "list the entries")                                                                        \
   X(show, "show one entry")                                                                        \
-  X(verify, "check every entry")
+  X(verify, "check every entry")                                                                   \
+  X(export, "write entries into one file, a pack")                                                 \
+  X(import, "copy the entries of packs into a folder")
 
 /** Run one subcommand; argv[0] is its name. Returns an exit status. */
 #define STG_CACHE_COMMAND_DECLARE(name, summary) int stg_cache_cmd_##name(int argc, char **argv);

@@ -18,7 +18,13 @@ ROOT, INCLUDES, COMPILER = pathlib.Path(sys.argv[2]), sys.argv[3:SPLIT], sys.arg
 HEADERS = ROOT / "engine" / "include" / "steergraph"
 
 # Of the offline cache reader and of counters, which the package reads as JSON.
-NOT_BRIDGED_STRUCTS = {"stg_cache_entry", "stg_stats"}
+NOT_BRIDGED_STRUCTS = {
+    "stg_cache_entry",
+    "stg_cache_export_result",
+    "stg_cache_import_options",
+    "stg_cache_import_result",
+    "stg_stats",
+}
 NOT_BRIDGED_FUNCTIONS = re.compile(r"stg_cache_\w+|stg_engine_stats")
 
 ENUMS = {
