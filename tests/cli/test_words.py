@@ -16,6 +16,8 @@ COMMANDS = {
     ("cache", "ls"): "",
     ("cache", "show"): "KEY",
     ("cache", "verify"): "",
+    ("cache", "export"): "FILE.sgp [KEY...]",
+    ("cache", "import"): "FILE.sgp...",
     ("doctor",): "",
     ("bench",): "SUITE [SPEC...]",
     ("bench", "show"): "FILE.json",
