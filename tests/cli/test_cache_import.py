@@ -3,6 +3,7 @@
 import os
 import random
 import struct
+import subprocess
 import time
 
 import tap
@@ -133,23 +134,32 @@ class Imports(Case):
             line = self.refuse(FAILED, "cache", "import", self.pack, "--cache", self.target)
             self.assertIn(str(self.target), line)
 
-    def test_a_kill_in_the_middle_leaves_whole_entries(self):
+    def end_some(self, end):
+        """Imports that are ended somewhere, each of which has something to do."""
         start = time.monotonic()
         self.succeed("cache", "import", self.pack, "--cache", self.folder / "timed")
         usual = time.monotonic() - start
         draw = random.Random(5)
         for _ in range(ROUNDS):
+            for path in list(self.target.rglob("v1/??/*.sgc")):
+                path.unlink()
             process = self.start("cache", "import", self.pack, "--cache", self.target)
             time.sleep(draw.uniform(0, usual))
-            process.kill()
+            end(process)
             process.communicate()
             for name, data in self.found().items():
                 self.assertEqual(data, self.entries[name])
-            if self.target.exists():
-                for path in list(self.target.rglob("v1/??/*.sgc"))[:1]:
-                    path.unlink()
+            yield
+
+    def test_a_kill_in_the_middle_leaves_whole_entries(self):
+        for _ in self.end_some(subprocess.Popen.kill):
+            pass
         self.succeed("cache", "import", self.pack, "--cache", self.target)
         self.assertEqual(self.found(), self.entries)
+
+    def test_an_interrupt_leaves_no_temporary_file_either(self):
+        for _ in self.end_some(subprocess.Popen.terminate):
+            self.assertEqual(list(self.target.rglob("v1/tmp/*")), [])
 
     def test_words_that_are_wrong(self):
         self.assertIn("FILE.sgp", self.refuse(WRONG, "cache", "import"))
