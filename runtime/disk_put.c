@@ -56,7 +56,6 @@ static stg_status publish(struct stg_disk_cache *cache, const struct stg_disk_la
 stg_status stg_disk_cache_put(struct stg_disk_cache *cache, const struct stg_disk_hit *hit,
                               bool dry_run, bool *ret_there, stg_error *reterr) {
   const struct stg_disk_layer *layer = NULL;
-  stg_error error = STG_ERROR_INIT;
   stg_error why = STG_ERROR_INIT;
   bool there = false;
   if (!stg_compiler_is_plain(hit->entry.meta.compiler)) {
@@ -66,10 +65,6 @@ stg_status stg_disk_cache_put(struct stg_disk_cache *cache, const struct stg_dis
   stg_status status = stg_disk_writable_layer(cache, &layer, reterr);
   if (status != STG_OK) {
     return status;
-  }
-  status = stg_disk_layer_check(layer, &error);
-  if (status != STG_OK && status != STG_E_NOT_FOUND) { /* not there: it will be made */
-    return stg_error_set(reterr, status, "%s", error.message);
   }
   char *path = place_of(layer, &hit->entry);
   status = path != NULL ? look(cache, path, &there, &why, reterr)

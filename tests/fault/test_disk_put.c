@@ -194,6 +194,22 @@ static void fails_when_any_step_does_and_leaves_nothing(void **state) {
   finish_entries(hits);
 }
 
+static void refuses_what_would_leave_the_folder(void **state) {
+  static const char *const compilers[] = {"../../../x", "a/b", ""};
+  struct stg_disk_hit hits[ENTRIES] = {0};
+  read_entries(temp_path(state, "elsewhere"), hits);
+  struct stg_disk_cache *cache = disk_open(temp_path(state, "c"), STG_DISK_READ_WRITE, NULL);
+  for (size_t i = 0; i < sizeof compilers / sizeof compilers[0]; i++) {
+    bool there = true;
+    hits[0].entry.meta.compiler = compilers[i];
+    assert_int_equal(stg_disk_cache_put(cache, &hits[0], false, &there, NULL), STG_E_INVALID);
+    assert_true(there);
+  }
+  stg_disk_cache_close(cache);
+  assert_int_equal(count_files(temp_path(state, "c")), 0);
+  finish_entries(hits);
+}
+
 /* In a child that dies in the `nth` step; true when it had not that many. */
 static bool outlives(const char *folder, const struct stg_disk_hit *hits, unsigned nth) {
   int status = 0;
@@ -280,6 +296,7 @@ int main(void) {
   cmocka_unit_test_setup_teardown(test, temp_folder_setup, temp_folder_teardown)
   const struct CMUnitTest tests[] = {
       IN_FOLDER(fails_when_any_step_does_and_leaves_nothing),
+      IN_FOLDER(refuses_what_would_leave_the_folder),
       IN_FOLDER(is_whole_after_a_kill_in_any_step),
       IN_FOLDER(many_processes_may_keep_the_same_at_once),
   };
