@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/cache_disk.h"
+#include "engine/cache_explain.h"
 #include "engine/offline.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/intmath.h"
@@ -335,6 +336,22 @@ stg_status stg_cache_find(stg_cache *cache, const char *key_prefix, stg_cache_en
                          cache->count, key_prefix);
   }
   return stg_cache_get(cache, best, ret_entry, reterr);
+}
+
+stg_status stg_cache_explain(stg_cache *cache, const stg_cache_entry *here,
+                             const stg_cache_entry *there,
+                             const stg_cache_difference **ret_differences, size_t *ret_count,
+                             stg_error *reterr) {
+  if (cache == NULL || here == NULL || there == NULL || ret_differences == NULL ||
+      ret_count == NULL) {
+    return stg_error_set(reterr, STG_E_INVALID, "no cache or no two entries are given");
+  }
+  if (here->material == NULL || there->material == NULL) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "the key material of a cache entry is not read; take one of "
+                         "stg_cache_get");
+  }
+  return stg_explain_entries(here, there, &cache->arena, ret_differences, ret_count, reterr);
 }
 
 stg_status stg_cache_quarantine(stg_cache *cache, const char *path, stg_error *reterr) {

@@ -106,6 +106,16 @@ STG_NODISCARD stg_status stg_cache_open_as_engine(const char *path_list, const c
                                                   bool read_only, stg_cache **ret_cache,
                                                   stg_error *reterr);
 
+/**
+ * A key factor's value in few words: itself when short, else its size. Two long texts are told
+ * apart by the first line that differs (0: not compared). Appended to `ret`.
+ */
+struct stg_strbuf;
+void stg_factor_describe(const char *value, size_t len, size_t differ_line, struct stg_strbuf *ret);
+/** How many factors two key materials do not have in common; allocates nothing. */
+size_t stg_material_distance(const void *here, size_t here_size, const void *there,
+                             size_t there_size);
+
 /* A pack in the making. One thread at a time. */
 struct stg_offline_pack;
 STG_NODISCARD stg_status stg_offline_pack_create(struct stg_offline_pack **ret_pack,

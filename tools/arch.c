@@ -58,8 +58,12 @@ int stg_arch_list_parse(const char *command, const char *text, struct stg_arch_l
   return STG_EXIT_DONE;
 }
 
+uint32_t stg_arch_sm(const char *name) {
+  return stg_arch_is_name(name) ? (uint32_t)strtoul(name + strlen("sm_"), NULL, 10) : 0;
+}
+
 bool stg_arch_is_too_old(const char *name) {
-  return strtol(name + strlen("sm_"), NULL, 10) < OLDEST_ARCH;
+  return stg_arch_sm(name) < OLDEST_ARCH;
 }
 
 int stg_arch_list_check(const char *command, const struct stg_arch_list *list) {

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define STG_ARCH_LIST_MAX 16
 
@@ -17,6 +18,9 @@ struct stg_arch_list {
 
 /** True for "sm_" and two or three digits, with an optional suffix letter 'a' or 'f'. */
 bool stg_arch_is_name(const char *text);
+
+/** The number of an architecture's name: 90 for "sm_90" and "sm_90a"; 0 for what is no name. */
+uint32_t stg_arch_sm(const char *name);
 
 /**
  * Split "sm_80,sm_90". Returns an exit status: STG_EXIT_WRONG after a message that names the piece

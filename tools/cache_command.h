@@ -8,6 +8,7 @@
 #define STG_CACHE_COMMAND_LIST(X)                                                                  \
   X(ls, "list the entries")                                                                        \
   X(show, "show one entry")                                                                        \
+  X(explain, "say why two entries are two, or why a workload misses")                              \
   X(verify, "check every entry")                                                                   \
   X(export, "write entries into one file, a pack")                                                 \
   X(import, "copy the entries of packs into a folder")

@@ -1,5 +1,5 @@
 /*
- * cache_report.c: the reports of `cache` as JSON and as text.
+ * cache_report.c: the reports of `cache ls` and `cache verify` as JSON and as text.
  *
  * Must not read anything but the entries given.
  */
@@ -8,12 +8,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "runtime/base/key.h"
-#include "tools/json_out.h"
 #include "tools/report.h"
 #include "tools/table.h"
 #include "tools/utc_time.h"
-#include "tools/why_miss.h"
 
 static void json_facts(struct stg_json_out *json, const stg_cache_entry *entry) {
   char created[STG_UTC_TIME_CHARS];
@@ -43,9 +40,7 @@ static void json_facts(struct stg_json_out *json, const stg_cache_entry *entry) 
   stg_json_out_count(json, "wide_stage_bytes", entry->wide_stage_bytes);
 }
 
-/* The members that every list and `show` share; an entry that is not ok has a path and a problem
- * only. */
-static void json_entry(struct stg_json_out *json, const stg_cache_entry *entry) {
+void stg_cache_entry_json(struct stg_json_out *json, const stg_cache_entry *entry) {
   stg_json_out_text(json, "path", entry->path);
   stg_json_out_bool(json, "ok", entry->ok);
   stg_json_out_count(json, "size_bytes", entry->size_bytes);
@@ -65,7 +60,7 @@ void stg_cache_list_json(const struct stg_cache_list *list, struct stg_strbuf *o
   stg_json_out_open(&json, "entries", '[');
   for (size_t i = 0; i < list->count; i++) {
     stg_json_out_open(&json, NULL, '{');
-    json_entry(&json, &list->entries[i]);
+    stg_cache_entry_json(&json, &list->entries[i]);
     stg_json_out_close(&json, '}');
     bytes += list->entries[i].size_bytes;
   }
@@ -134,143 +129,61 @@ void stg_cache_list_text(const struct stg_cache_list *list, size_t max_width,
   append_sum(list, bytes, out);
 }
 
-static void json_factors(struct stg_json_out *json, const stg_cache_entry *entry) {
-  size_t cursor = 0;
-  struct stg_material_view field;
-  stg_json_out_open(json, "factors", '[');
-  while (stg_material_next(entry->material, entry->material_bytes, &cursor, &field)) {
-    struct stg_strbuf value = {0};
-    stg_factor_describe(field.value, field.len, 0, &value);
-    stg_json_out_open(json, NULL, '{');
-    stg_json_out_text(json, "factor", field.name);
-    stg_json_out_text(json, "value", stg_strbuf_text(&value));
-    stg_json_out_close(json, '}');
-    stg_strbuf_finish(&value);
-  }
-  stg_json_out_close(json, ']');
-}
-
-void stg_cache_show_json(const stg_cache_entry *entry, bool with_source, struct stg_strbuf *out) {
-  struct stg_json_out json = {0};
-  stg_json_out_open(&json, NULL, '{');
-  json_entry(&json, entry);
-  if (entry->ok) {
-    json_factors(&json, entry);
-  }
-  if (entry->ok && with_source) {
-    stg_json_out_text(&json, "source", entry->source);
-  }
-  stg_json_out_close(&json, '}');
-  *out = json.text;
-}
-
-static void append_factors(const stg_cache_entry *entry, struct stg_strbuf *out) {
-  struct stg_table table = {.columns = "ll", .indent = "  "};
-  size_t cursor = 0;
-  struct stg_material_view field;
-  while (stg_material_next(entry->material, entry->material_bytes, &cursor, &field)) {
-    struct stg_strbuf value = {0};
-    stg_factor_describe(field.value, field.len, 0, &value);
-    stg_table_cell(&table, field.name);
-    stg_table_cell(&table, stg_strbuf_text(&value));
-    stg_strbuf_finish(&value);
-  }
-  stg_strbuf_str(out, "key factors\n");
-  stg_table_print(&table, out);
-}
-
-void stg_cache_show_text(const stg_cache_entry *entry, bool with_source, struct stg_strbuf *out) {
-  if (!entry->ok) {
-    append_problem(entry, out);
-    return;
-  }
-  char created[STG_UTC_TIME_CHARS];
-  stg_utc_time(entry->created_unix, created);
-  struct stg_table table = {.columns = "ll", .indent = "  "};
-  stg_table_cell(&table, "signature");
-  stg_table_cell(&table, entry->signature);
-  stg_table_cell(&table, "path");
-  stg_table_cell(&table, entry->path);
-  stg_table_cell(&table, "compiled");
-  stg_table_printf(&table, "%s by %s in %.0f ms (steergraph %s)", created, entry->compiler,
-                   entry->compile_ms, entry->creator);
-  stg_table_cell(&table, "launch");
-  stg_table_printf(&table,
-                   "%s, %u threads a block, %u rows at a time, %u B staged, %u B in few blocks",
-                   entry->kernel, entry->threads, entry->rows_per_block, entry->stage_bytes,
-                   entry->wide_stage_bytes);
-  stg_table_cell(&table, "uses");
-  stg_table_printf(&table, "%u registers, %u B shared, %u B local a thread, %u B of parameters",
-                   entry->registers, entry->shared_bytes, entry->local_bytes, entry->param_bytes);
-  stg_table_cell(&table, "sizes");
-  stg_table_printf(&table, "source %zu B, cubin %zu B (code %u B), entry %" PRIu64 " B",
-                   entry->source_bytes, entry->cubin_bytes, entry->code_bytes, entry->size_bytes);
-  stg_strbuf_printf(out, "%s\n", entry->key);
-  stg_table_print(&table, out);
-  append_factors(entry, out);
-  if (with_source) {
-    stg_strbuf_printf(out, "\n%s", entry->source);
-  }
-}
-
-/* Of the entries that are not good, those of another format or the others, which are bad. */
-static size_t count_not_ok(const stg_cache_entry *entries, size_t count, bool other_format) {
-  size_t found = 0;
-  for (size_t i = 0; i < count; i++) {
-    found += !entries[i].ok && entries[i].other_format == other_format;
-  }
-  return found;
-}
-
-void stg_cache_verify_json(const stg_cache_entry *entries, size_t count,
+void stg_cache_verify_json(const struct stg_cache_verified *verified,
                            const struct stg_cache_repair *repair, struct stg_strbuf *out) {
   struct stg_json_out json = {0};
-  size_t n_bad = count_not_ok(entries, count, false);
-  size_t n_other = count_not_ok(entries, count, true);
+  const size_t n_bad = verified->n_not_ok - verified->n_other_format;
+  const bool dry_run = repair != NULL && repair->dry_run;
   stg_json_out_open(&json, NULL, '{');
-  stg_json_out_count(&json, "entries", count);
-  stg_json_out_count(&json, "good", count - n_bad - n_other);
-  stg_json_out_count(&json, "other_format", n_other);
+  stg_json_out_count(&json, "entries", verified->n_good + verified->n_not_ok);
+  stg_json_out_count(&json, "good", verified->n_good);
+  stg_json_out_count(&json, "other_format", verified->n_other_format);
   stg_json_out_open(&json, "bad", '[');
-  for (size_t i = 0; i < count; i++) {
-    if (!entries[i].ok && !entries[i].other_format) {
+  for (size_t i = 0; i < verified->n_not_ok; i++) {
+    const stg_cache_entry *entry = &verified->not_ok[i];
+    if (!entry->other_format) {
       stg_json_out_open(&json, NULL, '{');
-      stg_json_out_text(&json, "path", entries[i].path);
-      stg_json_out_text(&json, "problem", entries[i].problem);
+      stg_json_out_text(&json, "path", entry->path);
+      stg_json_out_text(&json, "problem", entry->problem);
       stg_json_out_close(&json, '}');
     }
   }
   stg_json_out_close(&json, ']');
-  stg_json_out_bool(&json, "repaired", repair != NULL && repair->n_moved == n_bad);
+  stg_json_out_bool(&json, "dry_run", dry_run);
+  stg_json_out_count(&json, dry_run ? "would_move" : "moved", repair != NULL ? repair->n_moved : 0);
+  stg_json_out_bool(&json, "repaired", repair != NULL && !dry_run && repair->n_moved == n_bad);
   stg_json_out_close(&json, '}');
   *out = json.text;
 }
 
-void stg_cache_verify_text(const stg_cache_entry *entries, size_t count,
+static void append_repair(const struct stg_cache_repair *repair, size_t n_bad,
+                          struct stg_strbuf *out) {
+  stg_strbuf_str(out, ", ");
+  if (repair->n_moved < n_bad) {
+    stg_strbuf_printf(out, "%zu ", repair->n_moved);
+  }
+  stg_strbuf_str(out, repair->dry_run ? "would be moved to quarantine" : "moved to quarantine");
+  if (repair->n_in_packs > 0) {
+    stg_strbuf_printf(out, ", %zu left in packs: make those again", repair->n_in_packs);
+  }
+  if (repair->n_no_files > 0) {
+    stg_strbuf_printf(out, ", %zu left that are no files: move those away", repair->n_no_files);
+  }
+}
+
+void stg_cache_verify_text(const struct stg_cache_verified *verified,
                            const struct stg_cache_repair *repair, struct stg_strbuf *out) {
-  size_t n_bad = count_not_ok(entries, count, false);
-  size_t n_other = count_not_ok(entries, count, true);
-  for (size_t i = 0; i < count; i++) {
-    if (!entries[i].ok) {
-      append_problem(&entries[i], out);
-    }
+  const size_t n_bad = verified->n_not_ok - verified->n_other_format;
+  for (size_t i = 0; i < verified->n_not_ok; i++) {
+    append_problem(&verified->not_ok[i], out);
   }
-  stg_strbuf_printf(out, "%zu entries: %zu good, %zu bad", count, count - n_bad - n_other, n_bad);
+  stg_strbuf_printf(out, "%zu entries: %zu good, %zu bad", verified->n_good + verified->n_not_ok,
+                    verified->n_good, n_bad);
   if (repair != NULL && n_bad > 0) {
-    if (repair->n_moved == n_bad) {
-      stg_strbuf_str(out, ", moved to quarantine");
-    } else {
-      stg_strbuf_printf(out, ", %zu moved to quarantine", repair->n_moved);
-    }
-    if (repair->n_in_packs > 0) {
-      stg_strbuf_printf(out, ", %zu left in packs: make those again", repair->n_in_packs);
-    }
-    if (repair->n_no_files > 0) {
-      stg_strbuf_printf(out, ", %zu left that are no files: move those away", repair->n_no_files);
-    }
+    append_repair(repair, n_bad, out);
   }
-  if (n_other > 0) {
-    stg_strbuf_printf(out, ", %zu of another format: left as they are", n_other);
+  if (verified->n_other_format > 0) {
+    stg_strbuf_printf(out, ", %zu of another format: left as they are", verified->n_other_format);
   }
   stg_strbuf_str(out, "\n");
 }

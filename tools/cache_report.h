@@ -6,7 +6,7 @@
 
 #include <steergraph/cache.h>
 
-#include "runtime/base/strbuf.h"
+#include "tools/json_out.h"
 
 /* What `ls` lists: entries as they were looked at, and not verified. */
 struct stg_cache_list {
@@ -19,20 +19,28 @@ void stg_cache_list_json(const struct stg_cache_list *list, struct stg_strbuf *o
 void stg_cache_list_text(const struct stg_cache_list *list, size_t max_width,
                          struct stg_strbuf *out);
 
-void stg_cache_show_json(const stg_cache_entry *entry, bool with_source, struct stg_strbuf *out);
-void stg_cache_show_text(const stg_cache_entry *entry, bool with_source, struct stg_strbuf *out);
+/** The members that every list and `show` share; an entry that is not ok has a path and a problem
+ * only. */
+void stg_cache_entry_json(struct stg_json_out *json, const stg_cache_entry *entry);
 
+/* What `verify` found. `not_ok` has the bad entries and those of another format, which are not. */
+struct stg_cache_verified {
+  stg_cache_entry *not_ok;
+  size_t n_not_ok;
+  size_t n_other_format; /* of them */
+  size_t n_good;
+};
 /* What became of the bad entries that were to be moved to quarantine. */
 struct stg_cache_repair {
+  bool dry_run; /* nothing is moved, and n_moved counts what would be */
   size_t n_moved;
   size_t n_in_packs; /* left: packs are never written to */
   size_t n_no_files; /* left: folders and such under an entry's name */
 };
-/** Of all entries verified, the bad ones, and how many another version wrote, which are neither;
- * `repair` is NULL where none was asked for. */
-void stg_cache_verify_json(const stg_cache_entry *entries, size_t count,
+/** `repair` is NULL where none was asked for. */
+void stg_cache_verify_json(const struct stg_cache_verified *verified,
                            const struct stg_cache_repair *repair, struct stg_strbuf *out);
-void stg_cache_verify_text(const stg_cache_entry *entries, size_t count,
+void stg_cache_verify_text(const struct stg_cache_verified *verified,
                            const struct stg_cache_repair *repair, struct stg_strbuf *out);
 
 #endif

@@ -1,15 +1,18 @@
 /*
- * cache_show.c: `steergraph cache show`: all that one entry says, its source and its cubin.
+ * cache_show.c: `steergraph cache show`: all that one entry says, its source, its machine code and
+ * its cubin.
  *
  * The entry is verified first; a bad one is named and not shown.
  */
 #include <string.h>
 
+#include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
 #include "runtime/base/interrupt.h"
 #include "tools/cache_command.h"
-#include "tools/cache_report.h"
+#include "tools/cache_show_report.h"
 #include "tools/cache_work.h"
+#include "tools/disassemble.h"
 #include "tools/options.h"
 #include "tools/report.h"
 #include "tools/run_output.h"
@@ -18,7 +21,7 @@ struct show_options {
   const char *folder; /* NULL: the environment's */
   const char *key;
   const char *cubin; /* file to write, or NULL */
-  bool json, source;
+  bool json, source, sass;
 };
 
 static stg_status write_cubin(const stg_cache_entry *entry, const char *path, stg_error *reterr) {
@@ -30,6 +33,47 @@ static stg_status write_cubin(const stg_cache_entry *entry, const char *path, st
   stg_interrupt_hold(&hold);
   status = stg_file_write_atomic(path, entry->cubin, entry->cubin_bytes, 0644, reterr);
   stg_interrupt_release(&hold);
+  return status;
+}
+
+static stg_status read_params(const stg_cache_entry *entry, stg_cache_param **ret_params,
+                              size_t *ret_count, stg_error *reterr) {
+  size_t count = 0;
+  stg_status status = stg_cache_params(entry, NULL, 0, &count, reterr);
+  if (status != STG_OK) {
+    stg_error_prefix(reterr, "%s: ", entry->path);
+    return status;
+  }
+  stg_cache_param *params = stg_calloc(count + 1, sizeof *params);
+  if (params == NULL) {
+    return stg_error_memory(reterr, "the parameters of a kernel", count * sizeof *params);
+  }
+  *ret_params = params;
+  return stg_cache_params(entry, params, count, ret_count, reterr);
+}
+
+/* Put together what was asked for of an entry that is good. */
+static stg_status report(const struct show_options *options, const stg_cache_entry *entry,
+                         struct stg_strbuf *ret_text, stg_error *reterr) {
+  struct stg_cache_shown shown = {.entry = entry, .with_source = options->source};
+  struct stg_strbuf sass = {0};
+  stg_cache_param *params = NULL;
+  stg_status status = read_params(entry, &params, &shown.n_params, reterr);
+  shown.params = params;
+  if (status == STG_OK && options->sass) {
+    status = stg_disassemble(entry->cubin, entry->cubin_bytes, &sass, reterr);
+    shown.sass = stg_strbuf_text(&sass);
+  }
+  if (status == STG_OK && options->cubin != NULL) {
+    status = write_cubin(entry, options->cubin, reterr);
+  }
+  if (status == STG_OK && options->json) {
+    stg_cache_show_json(&shown, ret_text);
+  } else if (status == STG_OK) {
+    stg_cache_show_text(&shown, ret_text);
+  }
+  stg_strbuf_finish(&sass);
+  stg_free(params);
   return status;
 }
 
@@ -45,15 +89,7 @@ static stg_status show(stg_cache *cache, void *user, bool *ret_good, struct stg_
   if (!entry.ok) {
     return stg_error_set(reterr, STG_E_CORRUPT, "%s: %s", entry.path, entry.problem);
   }
-  if (options->cubin != NULL) {
-    status = write_cubin(&entry, options->cubin, reterr);
-  }
-  if (status == STG_OK && options->json) {
-    stg_cache_show_json(&entry, options->source, ret_text);
-  } else if (status == STG_OK) {
-    stg_cache_show_text(&entry, options->source, ret_text);
-  }
-  return status;
+  return report(options, &entry, ret_text, reterr);
 }
 
 int stg_cache_cmd_show(int argc, char **argv) {
@@ -61,6 +97,7 @@ int stg_cache_cmd_show(int argc, char **argv) {
   const struct stg_option table[] = {
       STG_CACHE_OPTION(&options.folder),
       {"--source", NULL, "print the CUDA source too", NULL, &options.source},
+      {"--sass", NULL, "print the machine code too, by nvdisasm", NULL, &options.sass},
       {"--cubin", "FILE", "write the compiled kernel to a file", &options.cubin, NULL},
       {"--json", NULL, "print one JSON object", NULL, &options.json},
   };

@@ -5,29 +5,9 @@
  */
 #include "tools/cache_work.h"
 
-#include "runtime/base/alloc.h"
 #include "tools/cache_folder.h"
 #include "tools/command.h"
 #include "tools/report.h"
-
-stg_status stg_cache_read_all(stg_cache *cache, stg_cache_entry **ret_entries, size_t *ret_count,
-                              stg_error *reterr) {
-  size_t count = stg_cache_count(cache);
-  stg_cache_entry *entries = stg_calloc(count, sizeof *entries);
-  if (entries == NULL) {
-    return stg_error_memory(reterr, "the list of entries", count * sizeof *entries);
-  }
-  for (size_t i = 0; i < count; i++) {
-    stg_status status = stg_cache_get(cache, i, &entries[i], reterr);
-    if (status != STG_OK) {
-      stg_free(entries);
-      return status;
-    }
-  }
-  *ret_entries = entries;
-  *ret_count = count;
-  return STG_OK;
-}
 
 int stg_cache_work(const char *folder, stg_cache_job job, void *user) {
   stg_cache *cache = NULL;

@@ -27,8 +27,4 @@ typedef stg_status (*stg_cache_job)(stg_cache *cache, void *user, bool *ret_good
 /** Open `folder` (NULL: the environment's), do the job, print. Returns an exit status. */
 int stg_cache_work(const char *folder, stg_cache_job job, void *user);
 
-/** All entries, verified, in path order. The caller stg_free()s the list; texts are the cache's. */
-STG_NODISCARD stg_status stg_cache_read_all(stg_cache *cache, stg_cache_entry **ret_entries,
-                                            size_t *ret_count, stg_error *reterr);
-
 #endif

@@ -95,24 +95,6 @@ static stg_status print_programs(struct stg_job *job, struct stg_explain_program
   return status;
 }
 
-static stg_status look_in_cache(const struct explain_options *options,
-                                const struct stg_explained *kernel, struct stg_arena *arena,
-                                struct stg_miss *ret_miss, stg_error *reterr) {
-  stg_cache *cache = NULL;
-  const char *path = NULL;
-  stg_status status = stg_cache_folder_find(options->job.cache_path, &path, reterr);
-  if (status == STG_OK) {
-    const char *pack = options->job.pack_path;
-    status = stg_cache_open_as_engine(path, pack != NULL ? pack : stg_installed_pack(),
-                                      options->job.cache_read_only, &cache, reterr);
-  }
-  if (status == STG_OK) {
-    status = stg_why_miss(kernel, cache, arena, ret_miss, reterr);
-  }
-  stg_cache_close(cache);
-  return status;
-}
-
 /* Find everything out and turn it into text while it is alive. */
 static stg_status explain(struct stg_job *job, const struct explain_options *options,
                           struct stg_strbuf *ret_text, stg_error *reterr) {
@@ -126,6 +108,7 @@ static stg_status explain(struct stg_job *job, const struct explain_options *opt
   }
   struct stg_explained kernel = {0};
   struct stg_miss miss = {0};
+  stg_cache *cache = NULL; /* has the text of `miss` */
   struct stg_explain_program *programs = NULL;
   const struct stg_batch_sizes batch = {job->workload.rows, job->requests, job->longest};
   struct stg_explained_graph graph = {0};
@@ -144,7 +127,8 @@ static stg_status explain(struct stg_job *job, const struct explain_options *opt
   result.kernel = &kernel;
   result.graph_key = graph.graph_key;
   if (options->why_miss) {
-    status = look_in_cache(options, &kernel, &job->arena, &miss, reterr);
+    status = stg_why_miss_open(&options->job, &cache, reterr);
+    status = status == STG_OK ? stg_why_miss(&kernel, cache, &miss, reterr) : status;
     result.miss = &miss;
   }
   if (status == STG_OK && options->program) {
@@ -159,6 +143,7 @@ static stg_status explain(struct stg_job *job, const struct explain_options *opt
   for (size_t i = 0; i < result.n_programs; i++) {
     stg_strbuf_finish(&programs[i].places);
   }
+  stg_cache_close(cache);
   return status;
 }
 

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 
 #include "runtime/base/dtype.h"
+#include "tools/differences.h"
 #include "tools/json_out.h"
 #include "tools/report.h"
 #include "tools/table.h"
@@ -37,16 +38,8 @@ static void add_miss(struct stg_json_out *json, const struct stg_miss *miss) {
   stg_json_out_open(json, "why_miss", '{');
   stg_json_out_bool(json, "hit", miss->hit);
   stg_json_out_text(json, "nearest", miss->path);
-  stg_json_out_text(json, "nearest_key", miss->key);
-  stg_json_out_open(json, "factors", '[');
-  for (size_t i = 0; i < miss->n_factors; i++) {
-    stg_json_out_open(json, NULL, '{');
-    stg_json_out_text(json, "factor", miss->factors[i].name);
-    stg_json_out_text(json, "here", miss->factors[i].here);
-    stg_json_out_text(json, "there", miss->factors[i].there);
-    stg_json_out_close(json, '}');
-  }
-  stg_json_out_close(json, ']');
+  stg_json_out_text(json, "nearest_key", miss->path != NULL ? miss->key : NULL);
+  stg_differences_json(json, "factors", miss->factors, miss->n_factors);
   stg_json_out_close(json, '}');
 }
 
@@ -102,16 +95,7 @@ static void append_miss(const struct stg_miss *miss, struct stg_strbuf *out) {
     return;
   }
   stg_strbuf_printf(out, "\nnot cached; the nearest entry is %s\n", miss->path);
-  struct stg_table table = {.columns = "lll", .indent = "  "};
-  stg_table_cell(&table, "factor");
-  stg_table_cell(&table, "here");
-  stg_table_cell(&table, "there");
-  for (size_t i = 0; i < miss->n_factors; i++) {
-    stg_table_cell(&table, miss->factors[i].name);
-    stg_table_cell(&table, miss->factors[i].here);
-    stg_table_cell(&table, miss->factors[i].there);
-  }
-  stg_table_print(&table, out);
+  stg_differences_text(miss->factors, miss->n_factors, out);
 }
 
 static void append_programs(const struct stg_explain_result *result, struct stg_strbuf *out) {

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""`steergraph cache show`: one entry by the first digits of its key, its source and its cubin."""
+"""`steergraph cache show`: one entry by the first digits of its key, its source, its machine code and its cubin."""
+import sys
+
 import tap
 from built import Built
 from cli import FAILED, Case
@@ -31,6 +33,68 @@ class Shows(Built):
             self.assertEqual(shown["stage_bytes"] % 32, 0)
             self.assertGreater(shown["wide_stage_bytes"], 0)
             self.assertGreaterEqual(shown["wide_stage_bytes"], shown["stage_bytes"])
+
+    def show(self, entry, *words):
+        return self.succeed("cache", "show", entry["key"], *words, "--cache", self.cache)
+
+    def test_show_says_how_many_blocks_a_multiprocessor_holds(self):
+        for entry in self.entries():
+            shown = self.show(entry, "--json").json()
+            found = shown["occupancy"]
+            warps = (entry["threads"] + 31) // 32
+            self.assertEqual(found["dynamic_bytes"], shown["stage_bytes"])
+            self.assertEqual((found["max_warps"], found["warps"]), (64, found["blocks"] * warps))
+            self.assertEqual(found["percent"], 100 * found["warps"] / 64)
+            self.assertGreater(found["blocks"], 0)
+            self.assertLessEqual(set(found["limited_by"]), {"registers", "shared memory", "threads", "blocks"})
+            self.assertNotEqual(found["limited_by"], [])
+            text = self.show(entry).out
+            self.assertRegex(text, rf"occupancy +{found['blocks']} blocks? of {entry['threads']} threads on a "
+                                   rf"multiprocessor of {entry['arch']}, {found['warps']} of 64 warps \(\d+ %\), "
+                                   rf"limited by {' and '.join(found['limited_by'])}; with ")  # fmt: skip
+            self.assertIn(f"compiled for at most {entry['max_threads']} threads a block", text)
+
+    def test_show_lists_the_parameters_of_the_cubin(self):
+        entry = self.entries()[0]
+        params = self.show(entry, "--json").json()["parameters"]
+        self.assertEqual([param["ordinal"] for param in params], list(range(len(params))))
+        self.assertEqual(params[-1]["offset_bytes"] + params[-1]["size_bytes"], entry["param_bytes"])
+        self.assertRegex(self.show(entry).out, rf"parameters\n +ordinal +offset +bytes\n +0 +0 +{params[0]['size_bytes']}\n")
+
+    def disassembler(self, text):
+        """Put a program `nvdisasm` on PATH."""
+        path = self.write("bin/nvdisasm", f"#!{sys.executable}\n{text}")
+        path.chmod(0o755)
+        self.environment["PATH"] = f"{path.parent}:{self.environment['PATH']}"
+        (self.folder / "tmp").mkdir(exist_ok=True)
+        self.environment["TMPDIR"] = str(self.folder / "tmp")
+
+    def test_show_prints_what_nvdisasm_says_of_the_cubin(self):
+        entry = self.entries()[0]
+        self.disassembler("import sys; data = open(sys.argv[2], 'rb').read(); print(sys.argv[1], data[1:4], len(data))")
+        line = f"-c b'ELF' {entry['cubin_bytes']}\n"
+        self.assertEqual(self.show(entry, "--sass", "--json").json()["sass"], line)
+        self.assertTrue(self.show(entry, "--sass").out.endswith("\n\n" + line))
+        self.assertEqual(list((self.folder / "tmp").iterdir()), [])
+
+    def test_a_disassembler_that_fails_or_is_missing_is_named(self):
+        entry = self.entries()[0]
+        words = ("cache", "show", entry["key"], "--sass", "--cubin", "k.cubin", "--cache", self.cache)
+        self.disassembler("import sys; print('half'); sys.exit(3)")
+        line = self.refuse(FAILED, *words)
+        self.assertIn("nvdisasm failed with exit status 3", line)
+        self.disassembler("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+        self.assertIn("nvdisasm was ended by signal 9", self.refuse(FAILED, *words))
+        self.assertEqual(list((self.folder / "tmp").iterdir()), [])
+        self.assertFalse((self.folder / "k.cubin").exists())
+        self.environment["TMPDIR"] = str(self.folder / "nowhere")
+        self.assertIn("nowhere/steergraph-cubin-", self.refuse(FAILED, *words))
+        del self.environment["TMPDIR"]
+        self.environment["PATH"] = "/nowhere"
+        outcome = self.run_command(*words)
+        if outcome.code != 0:  # the toolkit that this was built with may have one
+            self.assertRegex(outcome.err, r"no nvdisasm on PATH nor in .*/bin; it comes with the CUDA toolkit "
+                                          r"\(package cuda-nvdisasm\)\n$")  # fmt: skip
 
     def test_show_prints_the_source(self):
         key = self.entries()[0]["key"]

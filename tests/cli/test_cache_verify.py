@@ -2,10 +2,11 @@
 """`steergraph cache verify`: damage of every kind is found, and with --repair moved away."""
 import os
 import pathlib
+import pty
 
 import tap
 from built import Built
-from cli import FAILED, Case
+from cli import FAILED, WRONG, Case, strict_json
 
 
 class Empty(Case):
@@ -31,7 +32,8 @@ class Empty(Case):
 class Verifies(Built):
     def test_verify_passes_a_good_cache(self):
         report = self.succeed("cache", "verify", "--json", "--cache", self.cache).json()
-        self.assertEqual(report, {"entries": 4, "good": 4, "other_format": 0, "bad": [], "repaired": False})
+        self.assertEqual(report, {"entries": 4, "good": 4, "other_format": 0, "bad": [], "dry_run": False,
+                                  "moved": 0, "repaired": False})  # fmt: skip
 
     def test_a_flipped_bit_anywhere_is_found(self):
         path = self.entries()[1]["path"]
@@ -62,7 +64,8 @@ class Verifies(Built):
         other = pathlib.Path(__file__).resolve().parent.parent / "data" / "entry_format_1.sgc"
         pathlib.Path(path).write_bytes(other.read_bytes())
         report = self.succeed("cache", "verify", "--repair", "--json", "--cache", self.cache).json()
-        self.assertEqual(report, {"entries": 4, "good": 3, "other_format": 1, "bad": [], "repaired": True})
+        self.assertEqual(report, {"entries": 4, "good": 3, "other_format": 1, "bad": [], "dry_run": False,
+                                  "moved": 0, "repaired": True})  # fmt: skip
         outcome = self.succeed("cache", "verify", "--cache", self.cache)
         self.assertIn(f"other format: {path}: entry format 1, this version reads 2\n", outcome.out)
         self.assertIn("4 entries: 3 good, 0 bad, 1 of another format: left as they are\n", outcome.out)
@@ -80,6 +83,100 @@ class Verifies(Built):
         self.assertEqual(len(list(self.cache.rglob("quarantine/*"))), 1)
         words = ("build", "--json", "--arch", "sm_80,sm_90", "--cache", self.cache, self.spec)
         self.assertEqual(self.succeed(*words).json()["compiled"], 1)
+
+    def tree(self):
+        return sorted(str(path) for path in self.cache.rglob("*"))
+
+    def test_a_dry_run_says_what_a_repair_then_does(self):
+        first, second = self.entries()[0]["path"], self.entries()[2]["path"]
+        self.damage(first, self.flip(0.5))
+        self.damage(second, lambda data: data[:100])
+        before = self.tree()
+        words = ("cache", "verify", "--repair", "--dry-run", "--cache", self.cache)
+        outcome = self.run_command(*words, "--json")
+        self.assertEqual(outcome.code, FAILED, "what is bad stays in its place")
+        report = outcome.json()
+        self.assertEqual((report["dry_run"], report["would_move"], report["repaired"]), (True, 2, False))
+        self.assertEqual([bad["path"] for bad in report["bad"]], [first, second])
+        text = self.run_command(*words).out
+        self.assertTrue(text.endswith("4 entries: 2 good, 2 bad, would be moved to quarantine\n"), text)
+        self.assertEqual(self.tree(), before)
+        done = self.succeed("cache", "verify", "--repair", "--json", "--cache", self.cache).json()
+        self.assertEqual((done["dry_run"], done["moved"], done["repaired"]), (False, 2, True))
+        self.assertEqual(done["bad"], report["bad"])
+        again = self.succeed(*words, "--json").json()
+        self.assertEqual((again["entries"], again["would_move"]), (2, 0))
+
+    def test_a_dry_run_leaves_out_what_a_repair_would_leave(self):
+        self.succeed("build", "--arch", "sm_80,sm_90", "--cache", self.cache, "--pack", "k.sgp", self.spec)
+        self.damage(self.folder / "k.sgp", self.flip(0.4))
+        shard = self.cache / "v1" / "ab"
+        shard.mkdir(exist_ok=True)
+        (shard / f"ab{30 * '0'}-nvrtc-13.0.88.sgc").mkdir()
+        words = ("cache", "verify", "--repair", "--json", "--cache", f"k.sgp:{self.cache}")
+        dry = self.run_command(*words, "--dry-run").json()
+        done = self.run_command(*words).json()
+        self.assertGreater(len(dry["bad"]), 1)
+        self.assertEqual((dry["would_move"], done["moved"], done["repaired"]), (0, 0, False))
+        self.assertEqual(dry["bad"], done["bad"])
+
+    def test_a_dry_run_of_nothing_is_refused(self):
+        line = self.refuse(WRONG, "cache", "verify", "--dry-run", "--cache", self.cache)
+        self.assertIn("--dry-run is of --repair", line)
+
+    def most_memory(self, path_list):
+        """KiB that verifying takes at most."""
+        self.environment["ASAN_OPTIONS"] = "quarantine_size_mb=1"  # what is freed is free
+        process = self.start("cache", "verify", "--json", "--cache", path_list)
+        out = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        process.stdout.close()
+        process.stderr.close()
+        self.assertEqual(process.returncode, 0)
+        return usage.ru_maxrss, strict_json(out.decode())["good"]
+
+    def test_entries_are_in_memory_one_at_a_time(self):
+        folders = []
+        for number in range(200):
+            folders.append(self.folder / f"k{number}")
+            folders[-1].symlink_to(self.cache)
+        few, n_few = self.most_memory(folders[0])
+        many, n_many = self.most_memory(":".join(map(str, folders)))
+        self.assertEqual((n_few, n_many), (4, 800))
+        size = sum(entry["size_bytes"] for entry in self.entries()) / 1024
+        self.assertGreater(200 * size, 60000)
+        self.assertLess(many - few, 20000)
+
+    def on_a_terminal(self, path_list):
+        """What a terminal that is stderr gets to see."""
+        ours, theirs = pty.openpty()
+        process = self.start("cache", "verify", "--cache", path_list, stderr=theirs)
+        os.close(theirs)
+        seen = b""
+        try:
+            while piece := os.read(ours, 65536):
+                seen += piece
+        except OSError:  # EIO: nobody holds the other end
+            pass
+        os.close(ours)
+        out = process.communicate(timeout=600)[0].decode()
+        self.assertEqual(process.returncode, 0)
+        return seen.decode(), out
+
+    def test_long_work_says_on_a_terminal_how_far_it_is(self):
+        folders = []
+        seen = ""
+        while seen == "" and len(folders) < 12800:  # machines differ in how much is long
+            for number in range(len(folders), 2 * len(folders) + 200):
+                folders.append(self.folder / f"{number}")
+                folders[-1].symlink_to(self.cache)
+            seen, out = self.on_a_terminal(":".join(path.name for path in folders))
+        total = 4 * len(folders)
+        self.assertRegex(seen, rf"^(\r\d+ of {total} entries verified *)+\r\n$")
+        self.assertEqual(out, f"{total} entries: {total} good, 0 bad\n")
+        self.assertEqual(self.on_a_terminal(self.cache)[0], "", "short work says nothing")
+        self.assertEqual(self.run_command("cache", "verify", "--cache", ":".join(path.name for path in folders)).err, "")
 
     def test_the_checks_need_no_compiler(self):
         self.environment["STEERGRAPH_NO_JIT"] = "1"

@@ -18,6 +18,7 @@ class WhyMiss(Built):
         factors = {factor["factor"]: factor for factor in miss["factors"]}
         self.assertEqual(factors["arch"]["here"], "sm_100")
         self.assertIn(factors["arch"]["there"], ("sm_80", "sm_90"))
+        self.assertEqual(factors["arch"]["words"], f"compiled for sm_100 here, {factors['arch']['there']} there")
 
     def test_why_miss_names_the_piece_of_the_signature(self):
         other = self.write("other.json", small_workload(geometry={"hidden_size": 8, "dtype": "bf16"}))

@@ -15,6 +15,7 @@ COMMANDS = {
     ("vectors", "show"): "FILE",
     ("cache", "ls"): "",
     ("cache", "show"): "KEY",
+    ("cache", "explain"): "KEY KEY|SPEC",
     ("cache", "verify"): "",
     ("cache", "export"): "FILE.sgp [KEY...]",
     ("cache", "import"): "FILE.sgp...",

@@ -201,6 +201,35 @@ static void reads_anew_what_was_forgotten(void **state) {
   stg_cache_close(cache);
 }
 
+static void lists_the_parameters_of_a_kernel(void **state) {
+  stg_cache_entry entry;
+  stg_cache_param params[3] = {{7, 7, 7}, {7, 7, 7}, {7, 7, 7}};
+  size_t count = 0;
+  stg_error err = STG_ERROR_INIT;
+  fill(temp_path(state, "c"), "// 1\n", "nvrtc-13.0.88");
+  stg_cache *cache = open_cache(temp_path(state, "c"));
+  assert_int_equal(stg_cache_get(cache, 0, &entry, NULL), STG_OK);
+  assert_int_equal(stg_cache_params(&entry, NULL, 0, &count, NULL), STG_OK);
+  assert_int_equal(count, 2);
+  assert_int_equal(stg_cache_params(&entry, params, 1, &count, NULL), STG_OK);
+  assert_int_equal(count, 2);
+  assert_int_equal(params[0].size_bytes, 8);
+  assert_int_equal(params[1].size_bytes, 7);
+  assert_int_equal(stg_cache_params(&entry, params, 3, &count, NULL), STG_OK);
+  assert_int_equal(params[1].ordinal, 1);
+  assert_int_equal(params[1].offset_bytes, 8);
+  assert_int_equal(params[1].size_bytes, 4);
+  assert_int_equal(params[2].size_bytes, 7);
+  assert_int_equal(stg_cache_params(NULL, params, 3, &count, &err), STG_E_INVALID);
+  assert_int_equal(stg_cache_params(&entry, NULL, 3, &count, &err), STG_E_INVALID);
+  assert_int_equal(stg_cache_peek(cache, 0, &entry, NULL), STG_OK);
+  assert_int_equal(stg_cache_params(&entry, params, 3, &count, &err), STG_E_INVALID);
+  assert_string_equal(err.message,
+                      "the cubin of a cache entry is not read; take one of stg_cache_get");
+  assert_int_equal(count, 2);
+  stg_cache_close(cache);
+}
+
 static void has_no_entries_where_there_is_no_folder(void **state) {
   stg_cache *cache = open_cache(temp_path(state, "none"));
   assert_int_equal(stg_cache_count(cache), 0);
@@ -447,6 +476,7 @@ int main(void) {
       IN_FOLDER(shows_every_field_of_an_entry),
       IN_FOLDER(looks_into_entries_of_folders_and_packs_without_reading_them),
       IN_FOLDER(sees_by_a_look_what_is_wrong_with_a_head_alone),
+      IN_FOLDER(lists_the_parameters_of_a_kernel),
       IN_FOLDER(reads_anew_what_was_forgotten),
       IN_FOLDER(has_no_entries_where_there_is_no_folder),
       IN_FOLDER(lists_all_layers_in_path_order),

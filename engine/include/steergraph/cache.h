@@ -80,6 +80,38 @@ STG_API void stg_cache_forget(stg_cache *cache, size_t index);
  */
 STG_API STG_NODISCARD stg_status stg_cache_find(stg_cache *cache, const char *key_prefix,
                                                 stg_cache_entry *ret_entry, stg_error *reterr);
+/* One parameter of an entry's kernel. */
+typedef struct stg_cache_param {
+  uint32_t ordinal, offset_bytes, size_bytes;
+} stg_cache_param;
+/**
+ * The parameters of a kernel in their order, as its cubin describes them: the first `capacity` of
+ * them go to `ret_params`, how many there are to `*ret_count`. `entry` is one of stg_cache_get or
+ * stg_cache_find that is ok.
+ * @return STG_E_INVALID for an entry without its cubin, STG_E_CORRUPT when they overlap or lie
+ * outside of what the kernel takes.
+ */
+STG_API STG_NODISCARD stg_status stg_cache_params(const stg_cache_entry *entry,
+                                                  stg_cache_param *ret_params, size_t capacity,
+                                                  size_t *ret_count, stg_error *reterr);
+/* One factor that two entries do not have in common. Text is borrowed from the cache. */
+typedef struct stg_cache_difference {
+  const char *factor;       /* of the key, as "signature" or "arch"; or "compiler" */
+  const char *here, *there; /* its value in few words, of the signature a piece; "(none)" */
+  const char *words;        /* what that means, a sentence */
+} stg_cache_difference;
+/**
+ * Which factors make two entries two, in the order of the key material; the compiler, which is no
+ * factor of the key, comes last. None: they are of one kernel and one compiler. At most 64 factors
+ * are told. Both are entries of stg_cache_get or stg_cache_find that are ok, or made by the caller
+ * of a kernel that no cache has: `material` and `material_bytes` are enough. Text is of `cache`,
+ * which the entries need not come from.
+ * @return STG_E_INVALID for an entry without its material; STG_E_NO_MEMORY.
+ */
+STG_API STG_NODISCARD stg_status stg_cache_explain(stg_cache *cache, const stg_cache_entry *here,
+                                                   const stg_cache_entry *there,
+                                                   const stg_cache_difference **ret_differences,
+                                                   size_t *ret_count, stg_error *reterr);
 /**
  * Move an entry to its layer's quarantine folder.
  * @return STG_E_INVALID when `path` is in no layer, STG_E_UNSUPPORTED when it is in a pack.

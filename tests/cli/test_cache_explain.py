@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""`steergraph cache explain`: why two entries are two, and why a workload's kernels are not there."""
+import tap
+from built import Built
+from cli import FAILED, WRONG, Case, small_workload
+
+
+class Words(Case):
+    def test_words_that_are_no_keys_are_refused(self):
+        (self.folder / "kernels").mkdir()
+        for words, named in (
+            (("abcd",), "'abcd' is one key; give two, or a workload's file"),
+            (("abcd", "xyz"), "'xyz' is no key: expected 4 to 32 digits 0-9a-f, and perhaps a compiler"),
+            (("abc", "abcd"), "'abc' is no key"),
+            (("a" * 33, "abcd"), "is no key"),
+            (("abcd", "abcd", "abcd"), "one word too many"),
+            (("abcd", "abcd", "--arch", "sm_90"), "--arch is of a workload, and two keys are given"),
+            (("w.json", "--arch", "hopper"), "--arch 'hopper': expected a name such as sm_90"),
+            (("w.json", "--arch", "sm_70"), "steergraph needs sm_80 or newer"),
+        ):
+            with self.subTest(words=words):
+                self.assertIn(named, self.refuse(WRONG, "cache", "explain", *words, "--cache", "kernels"))
+
+    def test_what_is_not_there_is_named(self):
+        (self.folder / "kernels").mkdir()
+        self.assertIn("'abcd'", self.refuse(FAILED, "cache", "explain", "abcd", "abce", "--cache", "kernels"))
+        self.assertIn("w.json", self.refuse(FAILED, "cache", "explain", "w.json", "--cache", "kernels"))
+
+    def test_an_empty_cache_has_nothing_to_compare_with(self):
+        (self.folder / "kernels").mkdir()
+        spec = self.write("w.json", small_workload())
+        words = ("cache", "explain", spec, "--arch", "sm_90", "--cache", "kernels")
+        for kernel in self.succeed(*words, "--json").json()["kernels"]:
+            self.assertEqual((kernel["hit"], kernel["nearest"], kernel["nearest_key"]), (False, None, None))
+            self.assertEqual(kernel["differences"], [])
+        self.assertIn("not cached, and no entry to compare with\n", self.succeed(*words).out)
+
+
+class Explains(Built):
+    def keys(self):
+        """{(arch, tile): key} of the four entries."""
+        tile = lambda entry: "prefill" if "tile=prefill" in entry["signature"] else "decode"
+        return {(entry["arch"], tile(entry)): entry["key"] for entry in self.entries()}
+
+    def explain(self, *words):
+        return self.succeed("cache", "explain", *words, "--json", "--cache", self.cache).json()
+
+    def test_two_tiles_belong_to_one_table(self):
+        keys = self.keys()
+        report = self.explain(keys["sm_90", "decode"][:8], keys["sm_90", "prefill"])
+        self.assertEqual((report["here"]["key"], report["there"]["key"]),
+                         (keys["sm_90", "decode"], keys["sm_90", "prefill"]))  # fmt: skip
+        self.assertFalse(report["same_kernel"])
+        first, *others = report["differences"]
+        self.assertEqual((first["factor"], first["here"], first["there"]), ("signature", "tile=decode", "tile=prefill"))
+        self.assertEqual(first["words"], "for steps of short requests (decode) here, of long requests (prefill) there")
+        for other in others:  # a row of eight elements is as one thread has it, in either tile
+            self.assertEqual(other["factor"], "source")
+            self.assertRegex(other["words"], r"^follows from the signature; differs from line \d+ on$")
+        self.assertIn("two kernels of one table", report["consequence"])
+
+    def test_two_architectures_are_needed_by_their_gpus(self):
+        keys = self.keys()
+        report = self.explain(keys["sm_90", "decode"], keys["sm_80", "decode"])
+        (difference,) = report["differences"]
+        self.assertEqual(difference, {"factor": "arch", "here": "sm_90", "there": "sm_80",
+                                      "words": "compiled for sm_90 here, sm_80 there"})  # fmt: skip
+        self.assertIn("each is needed where there are GPUs of its architecture", report["consequence"])
+        words = ("cache", "explain", keys["sm_90", "decode"], keys["sm_80", "decode"], "--cache", self.cache)
+        lines = self.succeed(*words).out.splitlines()
+        self.assertRegex(lines[0], rf"^here   {keys['sm_90', 'decode']} nvrtc-\S+  /")
+        self.assertRegex(lines[1], rf"^there  {keys['sm_80', 'decode']} nvrtc-\S+  /")
+        self.assertRegex(lines[2], "^  factor +here +there +in words$")
+        self.assertRegex(lines[3], "^  arch +sm_90 +sm_80 +compiled for sm_90 here, sm_80 there$")
+        self.assertEqual(lines[4], report["consequence"])
+        self.assertEqual(len(lines), 5)
+
+    def test_an_entry_is_itself(self):
+        entry = self.entries()[0]
+        report = self.explain(entry["key"], f"{entry['key']}-{entry['compiler']}")
+        self.assertEqual((report["same_kernel"], report["differences"], report["consequence"]),
+                         (True, [], "the same entry"))  # fmt: skip
+
+    def test_a_bad_entry_is_not_explained(self):
+        first, second = self.entries()[:2]
+        self.damage(first["path"], self.flip(0.5))
+        words = ("cache", "explain", second["key"], first["key"], "--cache", self.cache)
+        self.assertIn(first["path"], self.refuse(FAILED, *words))
+
+    def test_options_of_the_environment_are_named(self):
+        self.environment["NVRTC_APPEND_FLAGS"] = "--maxrregcount=64"
+        self.succeed("build", "--arch", "sm_90", "--cache", self.cache, self.spec)
+        before = self.keys()["sm_90", "decode"]
+        after = [entry["key"] for entry in self.entries() if entry["arch"] == "sm_90" and "decode" in entry["signature"]]
+        self.assertEqual(len(after), 2)
+        here, there = after
+        report = self.explain(here, there)
+        (difference,) = report["differences"]
+        self.assertEqual(difference["factor"], "option")
+        self.assertRegex(difference["words"], r"^compiled with '--maxrregcount=64' of NVRTC_APPEND_FLAGS "
+                                              r"(here, without it there|there, without it here)$")  # fmt: skip
+        self.assertIn("with either set of options", report["consequence"])
+        self.assertIn(before, after)
+
+    def test_a_fresh_person_learns_why_a_changed_workload_compiles(self):
+        """Nothing but what is printed is needed to see what to do."""
+        words = ("cache", "explain", self.spec, "--arch", "sm_90", "--cache", self.cache)
+        text = self.succeed(*words).out
+        self.assertEqual(text.count(" on sm_90: cached, "), 2)
+        self.assertTrue(text.endswith("w.json: compiles nothing\n"), text)
+        other = self.write("other.json", small_workload(geometry={"hidden_size": 16, "dtype": "bf16"},
+                                                        vectors={"v": {"values": [1] + 15 * [0]}}))  # fmt: skip
+        words = ("cache", "explain", other, "--arch", "sm_90", "--cache", self.cache)
+        text = self.succeed(*words).out
+        self.assertEqual(text.count("not cached; there is "), 2)
+        self.assertEqual(text.count("rows have 16 elements here, 8 there"), 2)
+        self.assertEqual(text.count("rows are bf16 here, f32 there"), 2)
+        self.assertTrue(text.endswith("other.json: 2 of 2 kernels would be compiled; 'steergraph build' makes them "
+                                      "ahead\n"), text)  # fmt: skip
+        kernels = self.explain(other, "--arch", "sm_90")["kernels"]
+        self.assertEqual([kernel["variant"] for kernel in kernels], ["decode", "prefill"])
+        for kernel in kernels:
+            self.assertFalse(kernel["hit"])
+            self.assertIn(f"tile={kernel['variant']}", kernel["signature"])
+            self.assertIn(kernel["nearest_key"], kernel["nearest"])
+        self.succeed("build", "--arch", "sm_90", "--cache", self.cache, other)
+        self.assertTrue(all(kernel["hit"] for kernel in self.explain(other, "--arch", "sm_90")["kernels"]))
+
+    def test_the_nearest_entry_is_found_in_a_pack(self):
+        self.succeed("build", "--arch", "sm_80", "--cache", self.cache, "--pack", "k.sgp", self.spec)
+        words = ("cache", "explain", self.spec, "--arch", "sm_100", "--json", "--cache", "k.sgp")
+        for kernel in self.succeed(*words).json()["kernels"]:
+            self.assertIn("/k.sgp/", kernel["nearest"])
+            self.assertEqual([d["factor"] for d in kernel["differences"]], ["arch"])
+
+    def test_neither_a_compiler_nor_a_device_is_needed(self):
+        self.environment["STEERGRAPH_NO_JIT"] = "1"
+        keys = self.keys()
+        self.explain(keys["sm_90", "decode"], keys["sm_80", "decode"])
+        self.explain(self.spec, "--arch", "sm_90")
+
+
+tap.main()

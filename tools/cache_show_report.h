@@ -1,0 +1,24 @@
+/*
+ * cache_show_report.h: all that `steergraph cache show` says of one entry, for people and for
+ * programs.
+ */
+#ifndef STG_TOOLS_CACHE_SHOW_REPORT_H
+#define STG_TOOLS_CACHE_SHOW_REPORT_H
+
+#include <steergraph/cache.h>
+
+#include "runtime/base/strbuf.h"
+
+/* Borrowed. The entry is ok. */
+struct stg_cache_shown {
+  const stg_cache_entry *entry;
+  const stg_cache_param *params;
+  size_t n_params;
+  bool with_source;
+  const char *sass; /* NULL: not asked for */
+};
+
+void stg_cache_show_json(const struct stg_cache_shown *shown, struct stg_strbuf *out);
+void stg_cache_show_text(const struct stg_cache_shown *shown, struct stg_strbuf *out);
+
+#endif
