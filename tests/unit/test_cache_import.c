@@ -149,7 +149,7 @@ static void forge(const char *path, size_t from_index, char byte) {
 }
 
 /* The last of the index: which of the two keys that is depends on their digits. */
-#define LAST_ENTRY ((SHIPPED - 1) * STG_PACK_ENTRY_BYTES)
+#define LAST_ENTRY ((size_t)(SHIPPED - 1) * STG_PACK_ENTRY_BYTES)
 
 static void passes_over_entries_under_a_wrong_name(void **state) {
   static const struct {
