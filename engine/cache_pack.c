@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "engine/cache_disk.h"
-#include "runtime/base/alloc.h"
 #include "runtime/base/interrupt.h"
 #include "runtime/base/strbuf.h"
 #include "runtime/pack_writer.h"
@@ -137,40 +136,26 @@ static stg_status import_entry(void *user, const struct stg_disk_item *item, stg
   return status;
 }
 
-/* The element of a path list that is written to; stg_free. NULL only when out of memory. */
-static char *last_element(const char *path_list) {
-  size_t begin = 0;
-  size_t len = 0;
-  for (size_t at = 0; path_list[at] != '\0';) {
-    size_t here = strcspn(path_list + at, ":");
-    if (here > 0) {
-      begin = at;
-      len = here;
-    }
-    at += here + (path_list[at + here] == ':');
-  }
-  struct stg_strbuf element = {0};
-  stg_strbuf_mem(&element, path_list + begin, len);
-  return stg_strbuf_take(&element);
-}
-
 static stg_status open_import(struct import *import, const char *folders, const char *pack,
                               struct stg_disk_cache **ret_pack, stg_error *reterr) {
-  char *folder = last_element(folders);
-  if (folder == NULL) {
-    return stg_error_memory(reterr, "a cache folder's path", strlen(folders));
-  }
-  const struct stg_disk_options to = {.path_list = folder};
+  struct stg_arena arena = {0};
+  const struct stg_disk_options to = {.path_list = stg_cache_last_folder(folders, &arena),
+                                      .max_bytes = import->options->max_bytes,
+                                      .max_entries = import->options->max_entries};
   const struct stg_disk_options from = {
       .pack_path = pack, .mode = STG_DISK_READ_ONLY, .strict = true};
-  stg_status status = folder[0] != '\0'
-                          ? stg_disk_cache_open(&to, &import->folder, reterr)
-                          : stg_error_set(reterr, STG_E_INVALID, "no cache folder is given");
+  stg_status status = stg_arena_status(&arena, reterr);
+  if (status == STG_OK && to.path_list[0] == '\0') {
+    status = stg_error_set(reterr, STG_E_INVALID, "no cache folder is given");
+  }
+  if (status == STG_OK) {
+    status = stg_disk_cache_open(&to, &import->folder, reterr);
+  }
   if (status == STG_OK) {
     status = stg_disk_cache_open(&from, ret_pack, reterr);
     import->pack = *ret_pack;
   }
-  stg_free(folder);
+  stg_arena_finish(&arena);
   return status;
 }
 

@@ -28,7 +28,7 @@ static stg_status check_options(const stg_options *options, stg_error *reterr) {
   if ((unsigned)options->backend > STG_BACKEND_CPU ||
       (unsigned)options->compile > STG_COMPILE_BACKGROUND ||
       (unsigned)options->launch > STG_LAUNCH_PLAIN ||
-      (unsigned)options->cache_mode > STG_CACHE_OFF ||
+      (unsigned)options->cache_mode > STG_CACHE_MEMORY ||
       (unsigned)options->log_level > STG_LOG_DEBUG) {
     return stg_error_set(
         reterr, STG_E_INVALID,
@@ -136,10 +136,9 @@ static const char *lowest_pack(const stg_options *options) {
 static stg_status open_cache(struct stg_engine *engine, const stg_options *options,
                              stg_error *reterr) {
   static const enum stg_disk_mode modes[] = {
-      [STG_CACHE_DEFAULT] = STG_DISK_READ_WRITE,
-      [STG_CACHE_READ_ONLY] = STG_DISK_READ_ONLY,
-      [STG_CACHE_REFRESH] = STG_DISK_REFRESH,
-      [STG_CACHE_OFF] = STG_DISK_OFF,
+      [STG_CACHE_DEFAULT] = STG_DISK_READ_WRITE, [STG_CACHE_READ_ONLY] = STG_DISK_READ_ONLY,
+      [STG_CACHE_REFRESH] = STG_DISK_REFRESH,    [STG_CACHE_OFF] = STG_DISK_OFF,
+      [STG_CACHE_MEMORY] = STG_DISK_PACKS,
   };
   const struct stg_disk_options disk = {
       .path_list = options->cache_path,
@@ -147,13 +146,16 @@ static stg_status open_cache(struct stg_engine *engine, const stg_options *optio
       .mode = modes[options->cache_mode],
       .trust = options->cache_trust,
       .log = engine->log,
+      .max_bytes = options->cache_max_bytes,
+      .max_entries = options->cache_max_entries,
   };
   return stg_disk_cache_open(&disk, &engine->disk, reterr);
 }
 
 static void warn_of_no_folder(const struct stg_engine *engine, const stg_options *options) {
   const bool has_path = options->cache_path != NULL && options->cache_path[0] != '\0';
-  if (!has_path && options->cache_mode != STG_CACHE_OFF) {
+  if (!has_path && options->cache_mode != STG_CACHE_OFF &&
+      options->cache_mode != STG_CACHE_MEMORY) {
     stg_log_printf(&engine->log, STG_LOG_WARN,
                    "no cache folder: kernels are kept in memory only; set STEERGRAPH_CACHE_DIR");
   }

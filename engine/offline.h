@@ -18,6 +18,12 @@
  */
 STG_NODISCARD stg_status stg_options_for_command(stg_options *options, stg_error *reterr);
 
+/**
+ * Read a limit as the environment has it: "none" is UINT64_MAX, else a number above 0, of bytes
+ * with K, M or G (1024 each) where `is_size`. False for anything else.
+ */
+bool stg_limit_parse(const char *text, bool is_size, uint64_t *ret_limit);
+
 /* The two tiles of the steer kernel. */
 enum stg_tile { STG_TILE_DECODE, STG_TILE_PREFILL };
 #define STG_TILE_COUNT 2

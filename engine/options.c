@@ -52,6 +52,73 @@ static stg_status read_log_level(stg_log_level *ret_level, stg_error *reterr) {
                        "STEERGRAPH_LOG: '%s' is none of off, error, warn, info, debug", value);
 }
 
+static stg_status read_cache_mode(stg_cache_mode *ret_mode, stg_error *reterr) {
+  static const struct {
+    const char *name;
+    stg_cache_mode mode;
+  } modes[] = {
+      {"on", STG_CACHE_DEFAULT},      {"off", STG_CACHE_OFF},
+      {"memory", STG_CACHE_MEMORY},   {"read-only", STG_CACHE_READ_ONLY},
+      {"refresh", STG_CACHE_REFRESH},
+  };
+  const char *value = getenv("STEERGRAPH_CACHE");
+  if (value == NULL || value[0] == '\0') {
+    return STG_OK;
+  }
+  for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+    if (strcmp(value, modes[i].name) == 0) {
+      *ret_mode = modes[i].mode;
+      return STG_OK;
+    }
+  }
+  return stg_error_set(reterr, STG_E_INVALID,
+                       "STEERGRAPH_CACHE: '%s' is none of on, off, memory, read-only, refresh",
+                       value);
+}
+
+bool stg_limit_parse(const char *text, bool is_size, uint64_t *ret_limit) {
+  static const char units[] = "KMG";
+  uint64_t number = 0;
+  const char *c = text;
+  if (strcmp(text, "none") == 0) {
+    *ret_limit = UINT64_MAX;
+    return true;
+  }
+  for (; *c >= '0' && *c <= '9'; c++) {
+    const uint64_t digit = (uint64_t)(*c - '0');
+    if (number > (UINT64_MAX - digit) / 10) {
+      return false;
+    }
+    number = number * 10 + digit;
+  }
+  const char *unit = *c != '\0' && is_size ? strchr(units, *c) : NULL;
+  const unsigned shift = unit != NULL ? 10 * (unsigned)(unit - units + 1) : 0;
+  c += unit != NULL;
+  if (c == text || *c != '\0' || number == 0 || number > UINT64_MAX >> shift) {
+    return false;
+  }
+  *ret_limit = number << shift;
+  return true;
+}
+
+static stg_status read_limits(stg_options *options, stg_error *reterr) {
+  const char *size = getenv("STEERGRAPH_CACHE_MAX_SIZE");
+  const char *entries = getenv("STEERGRAPH_CACHE_MAX_ENTRIES");
+  if (size != NULL && size[0] != '\0' && !stg_limit_parse(size, true, &options->cache_max_bytes)) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "STEERGRAPH_CACHE_MAX_SIZE: '%s' is no size; write bytes or a number "
+                         "with K, M or G, or none",
+                         size);
+  }
+  if (entries != NULL && entries[0] != '\0' &&
+      !stg_limit_parse(entries, false, &options->cache_max_entries)) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "STEERGRAPH_CACHE_MAX_ENTRIES: '%s' is no number above 0, nor none",
+                         entries);
+  }
+  return STG_OK;
+}
+
 #define MAX_PATH_BYTES 4096
 
 /* Paths that were made up, which live as long as the process: one of each. */
@@ -107,6 +174,12 @@ stg_status stg_options_for_command(stg_options *options, stg_error *reterr) {
   stg_status status = read_switch("STEERGRAPH_NO_JIT", &no_jit, reterr);
   if (status == STG_OK) {
     status = read_log_level(&read.log_level, reterr);
+  }
+  if (status == STG_OK) {
+    status = read_cache_mode(&read.cache_mode, reterr);
+  }
+  if (status == STG_OK) {
+    status = read_limits(&read, reterr);
   }
   if (status != STG_OK) {
     return status;

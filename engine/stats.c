@@ -13,6 +13,9 @@
   X(cache_store_failures)                                                                          \
   X(cache_quarantined)                                                                             \
   X(cache_pack_hits)                                                                               \
+  X(cache_misses)                                                                                  \
+  X(cache_evictions)                                                                               \
+  X(cache_evicted_bytes)                                                                           \
   X(graphs_created)                                                                                \
   X(graph_updates)                                                                                 \
   X(graph_launches)                                                                                \
@@ -87,6 +90,9 @@ void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
       .cache_store_failures = disk.store_failures,
       .cache_quarantined = disk.quarantined,
       .cache_pack_hits = disk.pack_hits,
+      .cache_misses = disk.misses,
+      .cache_evictions = disk.evictions,
+      .cache_evicted_bytes = disk.evicted_bytes,
       .graphs_created = atomic_load(&own->graphs_created),
       .graph_updates = atomic_load(&own->graph_updates),
       .graph_launches = atomic_load(&own->graph_launches),

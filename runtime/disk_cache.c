@@ -74,9 +74,13 @@ static stg_status open_element(struct stg_disk_cache *cache, const struct stg_di
     return stg_error_memory(reterr, "a cache folder's path", len);
   }
   if (!stg_pack_is_file(path)) {
+    if (cache->mode == STG_DISK_PACKS) {
+      stg_free(path);
+      return STG_OK;
+    }
     return add_folder(cache, options, path, reterr);
   }
-  if (is_last && cache->mode != STG_DISK_READ_ONLY) {
+  if (is_last && cache->mode != STG_DISK_READ_ONLY && cache->mode != STG_DISK_PACKS) {
     stg_status status = stg_error_set(reterr, STG_E_INVALID,
                                       "cache folder '%s' is not a folder, and the last of a list "
                                       "is written to; put a folder after a pack, as in PACK:FOLDER",
@@ -130,6 +134,7 @@ stg_status stg_disk_cache_open_with(const struct stg_disk_options *options,
   cache->log = options->log;
   cache->io = *io;
   cache->lock_wait_ms = options->lock_wait_ms;
+  stg_disk_room_init(&cache->room, options->max_bytes, options->max_entries);
   stg_status status = options->mode == STG_DISK_OFF ? STG_OK : open_layers(cache, options, reterr);
   if (status != STG_OK) {
     stg_disk_cache_close(cache);
@@ -154,6 +159,7 @@ void stg_disk_cache_close(struct stg_disk_cache *cache) {
     stg_free(cache->layers[i].root);
   }
   stg_free(cache->layers);
+  stg_disk_room_finish(&cache->room);
   stg_free(cache);
 }
 
@@ -236,7 +242,8 @@ static void log_store_failure(struct stg_disk_cache *cache, const char *why) {
 
 static stg_status store(struct stg_disk_cache *cache, const struct stg_disk_layer *layer,
                         const struct stg_kernel_request *request,
-                        const struct stg_kernel_image *image, stg_error *reterr) {
+                        const struct stg_kernel_image *image, uint64_t *ret_bytes,
+                        stg_error *reterr) {
   struct stg_strbuf bytes = {0};
   struct stg_key key = {0};
   if (!stg_compiler_is_plain(image->compiler)) {
@@ -255,6 +262,7 @@ static stg_status store(struct stg_disk_cache *cache, const struct stg_disk_laye
     status = stg_disk_layer_publish(layer, &cache->io, key, image->compiler, bytes.data, bytes.len,
                                     reterr);
   }
+  *ret_bytes = bytes.len;
   stg_strbuf_finish(&bytes);
   return status;
 }
@@ -288,12 +296,14 @@ stg_status stg_disk_cache_store(struct stg_disk_cache *cache,
   if (status != STG_OK) {
     return status;
   }
-  status = store(cache, layer, request, image, &error);
+  uint64_t bytes = 0;
+  status = store(cache, layer, request, image, &bytes, &error);
   if (status != STG_OK) {
     log_store_failure(cache, error.message);
     return stg_error_set(reterr, status, "%s", error.message);
   }
   atomic_fetch_add(&cache->stores, 1u);
+  stg_disk_room_stored(cache, bytes);
   return STG_OK;
 }
 
@@ -303,5 +313,7 @@ void stg_disk_cache_counters(const struct stg_disk_cache *cache, struct stg_disk
                                     .stores = atomic_load(&cache->stores),
                                     .store_failures = atomic_load(&cache->store_failures),
                                     .quarantined = atomic_load(&cache->quarantined),
-                                    .pack_hits = atomic_load(&cache->pack_hits)};
+                                    .pack_hits = atomic_load(&cache->pack_hits),
+                                    .evictions = atomic_load(&cache->evictions),
+                                    .evicted_bytes = atomic_load(&cache->evicted_bytes)};
 }

@@ -19,7 +19,8 @@ enum stg_disk_mode {
   STG_DISK_READ_WRITE,
   STG_DISK_READ_ONLY,
   STG_DISK_REFRESH, /* never hit, always overwrite */
-  STG_DISK_OFF      /* open gives a cache that never hits and stores nothing */
+  STG_DISK_OFF,     /* open gives a cache that never hits and stores nothing */
+  STG_DISK_PACKS    /* packs are read; folders are left out, and nothing is stored */
 };
 
 struct stg_disk_options {
@@ -30,6 +31,9 @@ struct stg_disk_options {
   bool strict; /* a pack that cannot be used is an error, and not one warning */
   struct stg_log log;
   uint32_t lock_wait_ms; /* longest wait for who compiles the same kernel; 0: 30 s */
+  /* How much the folder that is written to may hold, bytes and files; 0: 2 GiB and 32768;
+   * UINT64_MAX: no limit. */
+  uint64_t max_bytes, max_entries;
 };
 
 /**
@@ -57,13 +61,15 @@ struct stg_disk_hit {
   size_t size;
   char *path; /* stg_free; of an entry in a pack "PACK/NAME.sgc", which is no file */
   bool from_pack;
+  int64_t mtime_unix; /* of the file when it was read; 0 for an entry in a pack */
 };
 void stg_disk_hit_finish(struct stg_disk_hit *hit);
 
 /**
  * Find the request's entry: the one of `preferred_compiler` if given and there, else the newest
  * compiler's. A bad entry is moved to quarantine with one warning and passed over. STG_E_NOT_FOUND
- * is an ordinary miss.
+ * is an ordinary miss. A hit in the folder that is written to gets a new stamp, at most hourly: by
+ * stamps it is known what was unused longest.
  */
 STG_NODISCARD stg_status stg_disk_cache_find(struct stg_disk_cache *cache,
                                              const struct stg_kernel_request *request,
@@ -88,8 +94,9 @@ void stg_disk_cache_reject(struct stg_disk_cache *cache, const struct stg_disk_h
 STG_NODISCARD stg_status stg_disk_cache_quarantine(struct stg_disk_cache *cache, const char *path,
                                                    stg_error *reterr);
 /**
- * Store; STG_OK means that the entry is on disk. The caller may ignore a failure: the first is
- * logged as a warning, later ones as info. STG_E_UNSUPPORTED, not logged: the mode stores nothing.
+ * Store; STG_OK means that the entry is on disk. Entries that were unused longest make room when
+ * there is too much. The caller may ignore a failure: the first is logged as a warning, later ones
+ * as info. STG_E_UNSUPPORTED, not logged: the mode stores nothing.
  */
 stg_status stg_disk_cache_store(struct stg_disk_cache *cache,
                                 const struct stg_kernel_request *request,
@@ -149,7 +156,8 @@ int stg_disk_compare_compilers(const char *a, const char *b);
 /* Counters since open; any thread. */
 struct stg_disk_counters {
   uint64_t hits, misses, stores, store_failures, quarantined;
-  uint64_t pack_hits; /* of the hits */
+  uint64_t pack_hits;                /* of the hits */
+  uint64_t evictions, evicted_bytes; /* entries that made room, and the bytes of all that went */
 };
 void stg_disk_cache_counters(const struct stg_disk_cache *cache, struct stg_disk_counters *ret);
 

@@ -10,18 +10,26 @@
 #include "runtime/disk_cache.h"
 #include "runtime/disk_io.h"
 #include "runtime/disk_layer.h"
+#include "runtime/disk_room.h"
 
-/* Immutable after open but for the counters. */
+#define STG_DISK_SHARDS 256
+
+/* Immutable after open but for the counters, the room and what is remembered of locks. */
 struct stg_disk_cache {
   struct stg_disk_layer *layers; /* the last one is written to, if it is writable */
   size_t n_layers;
   enum stg_disk_mode mode;
   struct stg_log log;
   struct stg_disk_io io;
-  uint32_t lock_wait_ms;    /* 0: the default */
+  uint32_t lock_wait_ms; /* 0: the default */
+  struct stg_disk_room room;
+  /* By shard: until when (stg_clock_ns) its lock is tried but not waited for, since its holder was
+   * waited for in vain. */
+  atomic_uint_least64_t hung_until_ns[STG_DISK_SHARDS];
   atomic_bool lock_failed;  /* said once */
   atomic_bool store_failed; /* the first failure is a warning, later ones are not */
   atomic_uint_least64_t hits, misses, stores, store_failures, quarantined, pack_hits;
+  atomic_uint_least64_t evictions, evicted_bytes;
 };
 
 /** stg_disk_cache_open with other steps. */

@@ -7,12 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
 #include "runtime/disk_cache_private.h"
 #include "runtime/disk_pack.h"
 #include "runtime/pack.h"
+
+#define TOUCH_S 3600 /* a stamp may be so wrong */
 
 int stg_disk_compare_compilers(const char *a, const char *b) {
   static const char digits[] = "0123456789";
@@ -101,12 +104,13 @@ stg_status stg_disk_check_name(const char *path, struct stg_key key, const char 
 }
 
 /* The bytes of a file, or those that a pack has under its name. */
-static stg_status read_bytes(const struct stg_disk_layer *layer, const char *path, char **ret_bytes,
-                             size_t *ret_size, stg_error *reterr) {
+static stg_status read_bytes(const struct stg_disk_layer *layer, const char *path,
+                             struct stg_disk_hit *hit, stg_error *reterr) {
   if (layer != NULL && layer->pack != NULL) {
-    return stg_disk_pack_read(layer, path, ret_bytes, ret_size, reterr);
+    return stg_disk_pack_read(layer, path, &hit->bytes, &hit->size, reterr);
   }
-  stg_status status = stg_file_read(path, STG_ENTRY_MAX_BYTES, ret_bytes, ret_size, reterr);
+  stg_status status = stg_file_read_stamped(path, STG_ENTRY_MAX_BYTES, &hit->bytes, &hit->size,
+                                            &hit->mtime_unix, reterr);
   if (status == STG_E_INVALID) {
     return stg_error_set(reterr, STG_E_CORRUPT, "over %llu bytes",
                          (unsigned long long)STG_ENTRY_MAX_BYTES);
@@ -118,7 +122,7 @@ stg_status stg_disk_cache_read(const struct stg_disk_cache *cache, const char *p
                                struct stg_disk_hit *ret_hit, stg_error *reterr) {
   const struct stg_disk_layer *layer = stg_disk_layer_of(cache, path);
   struct stg_disk_hit hit = {.from_pack = layer != NULL && layer->pack != NULL};
-  stg_status status = read_bytes(layer, path, &hit.bytes, &hit.size, reterr);
+  stg_status status = read_bytes(layer, path, &hit, reterr);
   if (status == STG_OK) {
     hit.path = stg_strdup(path);
     status = hit.path == NULL ? stg_error_memory(reterr, "a path", strlen(path)) : STG_OK;
@@ -144,6 +148,16 @@ static bool is_of(const struct stg_disk_hit *hit, const struct stg_strbuf *mater
          memcmp(hit->entry.material, material->data, material->len) == 0;
 }
 
+/* Stamp an entry that is in use, where it might be evicted. A stamp far in the future would keep it
+ * for ever. One that cannot be stamped is evicted early, which costs a compile. */
+static void touch(const struct stg_disk_cache *cache, const struct stg_disk_layer *layer,
+                  const struct stg_disk_hit *hit) {
+  const int64_t age_s = (int64_t)time(NULL) - hit->mtime_unix;
+  if (layer->writable && (age_s > TOUCH_S || age_s < -TOUCH_S)) {
+    (void)cache->io.touch(cache->io.user, hit->path);
+  }
+}
+
 /* The first candidate that is good. Bad ones are set aside on the way; those of another format are
  * left to the version that wrote them, and spoken of by the first look alone. */
 static stg_status take_first(struct stg_disk_cache *cache, const struct stg_disk_files *files,
@@ -154,6 +168,7 @@ static stg_status take_first(struct stg_disk_cache *cache, const struct stg_disk
     stg_error error = STG_ERROR_INIT;
     stg_status status = stg_disk_cache_read(cache, path, ret_hit, &error);
     if (status == STG_OK && is_of(ret_hit, material)) {
+      touch(cache, files->items[i].layer, ret_hit);
       return STG_OK;
     }
     if (status == STG_OK) {

@@ -90,6 +90,11 @@ static int remove_file(void *user, const char *path) {
   return unlink(path) == 0 ? 0 : errno;
 }
 
+static int touch_file(void *user, const char *path) {
+  (void)user;
+  return utimensat(AT_FDCWD, path, NULL, 0) == 0 ? 0 : errno;
+}
+
 /* For writing, as NFS wants it for a lock that excludes; never waits, whatever is in its place. */
 static int open_lock(void *user, const char *path, int *ret_fd) {
   (void)user;
@@ -114,6 +119,7 @@ struct stg_disk_io stg_disk_io_default(void) {
                               .sync_and_close = sync_and_close,
                               .rename = rename_file,
                               .remove = remove_file,
+                              .touch = touch_file,
                               .open_lock = open_lock,
                               .try_lock = try_lock};
 }

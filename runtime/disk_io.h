@@ -1,5 +1,6 @@
 /*
- * disk_io.h: the steps by which a cache entry gets to disk, each of which can fail.
+ * disk_io.h: the steps by which a cache entry gets to disk, is kept and goes, each of which can
+ * fail.
  *
  * A table of functions, so that tests can make any step fail the way a full disk, a read-only root
  * or another process does. Every function returns 0 or an errno value.
@@ -20,6 +21,8 @@ struct stg_disk_io {
   int (*sync_and_close)(void *user, int fd);
   int (*rename)(void *user, const char *from, const char *to);
   int (*remove)(void *user, const char *path);
+  /* Set the stamp of a file, its mtime, to now. */
+  int (*touch)(void *user, const char *path);
   /* Open a lock's file, making it, mode 0600. */
   int (*open_lock)(void *user, const char *path, int *ret_fd);
   /* Lock it for this open file alone; EWOULDBLOCK when another has it. */

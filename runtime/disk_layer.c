@@ -94,24 +94,28 @@ bool stg_disk_files_push(struct stg_disk_files *files, struct stg_disk_file file
   return true;
 }
 
-/* The compiler part of a file name of ours, copied into the arena; NULL for any other name. */
-static const char *compiler_of(const char *name, const char *prefix, struct stg_arena *arena) {
+#define SUFFIX_CHARS (sizeof STG_DISK_SUFFIX - 1)
+
+bool stg_disk_is_entry_name(const char *name) {
   char hex[STG_KEY_HEX_CHARS + 1];
   struct stg_key key;
   size_t len = strlen(name);
-  size_t suffix = sizeof STG_DISK_SUFFIX - 1;
-  if (len <= STG_KEY_HEX_CHARS + 1 + suffix || name[STG_KEY_HEX_CHARS] != '-' ||
-      strcmp(name + len - suffix, STG_DISK_SUFFIX) != 0 ||
-      strncmp(name, prefix, strlen(prefix)) != 0) {
-    return NULL;
+  if (len <= STG_KEY_HEX_CHARS + 1 + SUFFIX_CHARS || name[STG_KEY_HEX_CHARS] != '-' ||
+      strcmp(name + len - SUFFIX_CHARS, STG_DISK_SUFFIX) != 0) {
+    return false;
   }
   memcpy(hex, name, STG_KEY_HEX_CHARS);
   hex[STG_KEY_HEX_CHARS] = '\0';
-  if (!stg_key_parse(hex, &key)) {
+  return stg_key_parse(hex, &key);
+}
+
+/* The compiler part of a file name of ours, copied into the arena; NULL for any other name. */
+static const char *compiler_of(const char *name, const char *prefix, struct stg_arena *arena) {
+  if (strncmp(name, prefix, strlen(prefix)) != 0 || !stg_disk_is_entry_name(name)) {
     return NULL;
   }
   return stg_arena_strndup(arena, name + STG_KEY_HEX_CHARS + 1,
-                           len - suffix - STG_KEY_HEX_CHARS - 1);
+                           strlen(name) - SUFFIX_CHARS - STG_KEY_HEX_CHARS - 1);
 }
 
 /* What one listing needs at every level. */
@@ -156,7 +160,7 @@ static stg_status list_shard(const struct listing *listing, const char *shard, s
   return status == STG_OK ? stg_arena_status(listing->arena, reterr) : status;
 }
 
-static bool is_shard(const char *name) {
+bool stg_disk_is_shard_name(const char *name) {
   return strlen(name) == STG_DISK_SHARD_CHARS &&
          strspn(name, "0123456789abcdef") == STG_DISK_SHARD_CHARS;
 }
@@ -169,7 +173,7 @@ static stg_status list_all(const struct listing *listing, const char *top, stg_e
   }
   const struct dirent *entry;
   while (status == STG_OK && (entry = readdir(folder)) != NULL) {
-    if (!is_shard(entry->d_name)) {
+    if (!stg_disk_is_shard_name(entry->d_name)) {
       continue;
     }
     char *shard = stg_path_join(top, entry->d_name);
@@ -188,7 +192,7 @@ bool stg_disk_layer_is_empty(const struct stg_disk_layer *layer) {
   stg_free(top);
   const struct dirent *entry;
   while (folder != NULL && empty && (entry = readdir(folder)) != NULL) {
-    empty = !is_shard(entry->d_name);
+    empty = !stg_disk_is_shard_name(entry->d_name);
   }
   if (folder != NULL) {
     closedir(folder);

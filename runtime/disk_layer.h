@@ -81,5 +81,9 @@ bool stg_disk_layer_holds(const struct stg_disk_layer *layer, const char *path);
 
 /** The file name of an entry, "<32 hex>-<compiler>.sgc"; stg_free, NULL when out of memory. */
 char *stg_disk_file_name(struct stg_key key, const char *compiler);
+/** Whether a file has such a name, whatever is in it. */
+bool stg_disk_is_entry_name(const char *name);
+/** Whether a folder of v1/ has the name of one that holds entries, "ab". */
+bool stg_disk_is_shard_name(const char *name);
 
 #endif

@@ -21,6 +21,7 @@
 #define DEFAULT_WAIT_MS 30000u
 #define POLL_NS 10000000
 #define NS_PER_MS UINT64_C(1000000)
+#define HUNG_NS UINT64_C(60000000000) /* how long it is remembered that a wait was in vain */
 
 /* Open the lock's file, making its folder. STG_E_IO, or what stg_disk_layer_check says. */
 static stg_status open_lock(const struct stg_disk_cache *cache, const struct stg_disk_layer *layer,
@@ -42,73 +43,95 @@ static stg_status open_lock(const struct stg_disk_cache *cache, const struct stg
   return errnum == 0 ? STG_OK : stg_error_io(reterr, errnum, "open lock", path);
 }
 
-/* STG_E_BUSY: somebody holds it for longer than we wait; STG_E_CANCELLED. */
+/* STG_E_BUSY: somebody holds it for longer than `wait_ms`; STG_E_CANCELLED. */
 static stg_status wait_for(const struct stg_disk_cache *cache, int fd, const char *path,
-                           const atomic_bool *cancel, stg_error *reterr) {
+                           uint32_t wait_ms, const atomic_bool *cancel, stg_error *reterr) {
   const struct timespec pause = {.tv_nsec = POLL_NS};
-  uint32_t wait_ms = cache->lock_wait_ms != 0 ? cache->lock_wait_ms : DEFAULT_WAIT_MS;
   uint64_t start_ns = stg_clock_ns();
   int errnum = cache->io.try_lock(cache->io.user, fd);
   while (errnum == EWOULDBLOCK || errnum == EINTR) {
     if (cancel != NULL && atomic_load(cancel)) {
       return stg_error_set(reterr, STG_E_CANCELLED, "the wait for lock '%s' was given up", path);
     }
-    if (stg_clock_ns() - start_ns >= wait_ms * NS_PER_MS) {
-      return stg_error_set(reterr, STG_E_BUSY, "lock '%s' is held by another process since %u ms",
-                           path, (unsigned)wait_ms);
+    if (errnum == EWOULDBLOCK && stg_clock_ns() - start_ns >= wait_ms * NS_PER_MS) {
+      return wait_ms != 0 ? stg_error_set(reterr, STG_E_BUSY,
+                                          "lock '%s' is held by another process since %u ms", path,
+                                          (unsigned)wait_ms)
+                          : stg_error_set(reterr, STG_E_BUSY, "lock '%s' is held by another", path);
     }
-    nanosleep(&pause, NULL);
+    if (wait_ms != 0) {
+      nanosleep(&pause, NULL);
+    }
     errnum = cache->io.try_lock(cache->io.user, fd);
   }
   return errnum == 0 ? STG_OK : stg_error_io(reterr, errnum, "lock", path);
 }
 
-/* A holder that hangs is worth a warning; that there is nothing to lock is said by the first store
- * that fails, or matters to nobody. */
-static void log_failure(struct stg_disk_cache *cache, const stg_error *error) {
+/* A holder that hangs is worth a warning, once a minute; that there is nothing to lock is said
+ * once. */
+static void log_failure(struct stg_disk_cache *cache, const stg_error *error, bool patient) {
   bool busy = error->code == STG_E_BUSY;
+  stg_log_level level = !busy ? STG_LOG_INFO : patient ? STG_LOG_WARN : STG_LOG_DEBUG;
   if (error->code == STG_E_CANCELLED) {
     return; /* nothing will be compiled */
   }
   if (busy || !atomic_exchange(&cache->lock_failed, true)) {
-    stg_log_printf(&cache->log, busy ? STG_LOG_WARN : STG_LOG_DEBUG, "compiling without a lock: %s",
-                   error->message);
+    stg_log_printf(&cache->log, level, "compiling without a lock: %s", error->message);
   }
+}
+
+/* Open the lock `name` of the layer that is written to, and wait for it. */
+static stg_status take_named(struct stg_disk_cache *cache, const char *name, uint32_t wait_ms,
+                             const atomic_bool *cancel, struct stg_disk_lock *ret_lock,
+                             stg_error *reterr) {
+  const struct stg_disk_layer *layer = &cache->layers[cache->n_layers - 1];
+  int fd = -1;
+  char *folder = stg_path_join(layer->root, "v1/lock");
+  char *path = folder == NULL ? NULL : stg_path_join(folder, name);
+  stg_status status = path == NULL ? stg_error_memory(reterr, "a lock's path", strlen(layer->root))
+                                   : open_lock(cache, layer, folder, path, &fd, reterr);
+  if (status == STG_OK) {
+    status = wait_for(cache, fd, path, wait_ms, cancel, reterr);
+  }
+  if (status == STG_OK) {
+    *ret_lock = (struct stg_disk_lock){.held = true, .fd = fd};
+  } else if (fd >= 0) {
+    close(fd);
+  }
+  stg_free(path);
+  stg_free(folder);
+  return status;
+}
+
+stg_status stg_disk_lock_try(struct stg_disk_cache *cache, const char *name,
+                             struct stg_disk_lock *ret_lock, stg_error *reterr) {
+  return take_named(cache, name, 0, NULL, ret_lock, reterr);
 }
 
 bool stg_disk_lock_take(struct stg_disk_cache *cache, struct stg_key key, const atomic_bool *cancel,
                         struct stg_disk_lock *ret_lock) {
   char hex[STG_KEY_HEX_CHARS + 1];
   stg_error error = STG_ERROR_INIT;
-  int fd = -1;
-  /* who refreshes compiles whatever others do */
-  if (cache->n_layers == 0 || cache->mode != STG_DISK_READ_WRITE) {
-    return false;
-  }
-  const struct stg_disk_layer *layer = &cache->layers[cache->n_layers - 1];
-  if (!layer->writable) { /* a pack alone: there is nothing to store in */
+  /* who refreshes compiles whatever others do; a pack alone: there is nothing to store in */
+  if (cache->n_layers == 0 || cache->mode != STG_DISK_READ_WRITE ||
+      !cache->layers[cache->n_layers - 1].writable) {
     return false;
   }
   stg_key_hex(key, hex);
   hex[STG_DISK_SHARD_CHARS] = '\0';
-  char *folder = stg_path_join(layer->root, "v1/lock");
-  char *path = folder == NULL ? NULL : stg_path_join(folder, hex);
-  stg_status status = path == NULL ? stg_error_memory(&error, "a lock's path", strlen(layer->root))
-                                   : open_lock(cache, layer, folder, path, &fd, &error);
+  atomic_uint_least64_t *hung_until_ns = &cache->hung_until_ns[key.high >> 56];
+  const bool patient = stg_clock_ns() >= atomic_load(hung_until_ns);
+  const uint32_t limit_ms = cache->lock_wait_ms != 0 ? cache->lock_wait_ms : DEFAULT_WAIT_MS;
+  stg_status status = take_named(cache, hex, patient ? limit_ms : 0, cancel, ret_lock, &error);
   if (status == STG_OK) {
-    status = wait_for(cache, fd, path, cancel, &error);
+    atomic_store(hung_until_ns, 0);
+    return true;
   }
-  if (status == STG_OK) {
-    *ret_lock = (struct stg_disk_lock){.held = true, .fd = fd};
-  } else {
-    if (fd >= 0) {
-      close(fd);
-    }
-    log_failure(cache, &error);
+  if (status == STG_E_BUSY && patient) {
+    atomic_store(hung_until_ns, stg_clock_ns() + HUNG_NS);
   }
-  stg_free(path);
-  stg_free(folder);
-  return status == STG_OK;
+  log_failure(cache, &error, patient);
+  return false;
 }
 
 /* Unlocked by name: a child that was forked meanwhile shares the lock and may live on. */

@@ -196,6 +196,9 @@ stg_status stg_disk_layer_quarantine(const struct stg_disk_layer *layer,
   if (errnum == 0) {
     errnum = io->rename(io->user, path, to);
   }
+  if (errnum == 0) {
+    (void)io->touch(io->user, to); /* it is kept for as long as it is bad, not as it was unused */
+  }
   if (errnum != 0 && errnum != ENOENT) {
     status = stg_error_io(reterr, errnum, "move to quarantine", path);
   }

@@ -49,6 +49,7 @@ static stg_status publish(struct stg_disk_cache *cache, const struct stg_disk_la
   stg_interrupt_release(&hold);
   if (status == STG_OK) {
     atomic_fetch_add(&cache->stores, 1u);
+    stg_disk_room_stored(cache, hit->size);
   }
   return status;
 }

@@ -10,6 +10,7 @@
   X(show, "show one entry")                                                                        \
   X(explain, "say why two entries are two, or why a workload misses")                              \
   X(verify, "check every entry")                                                                   \
+  X(gc, "remove what was unused longest")                                                          \
   X(export, "write entries into one file, a pack")                                                 \
   X(import, "copy the entries of packs into a folder")
 

@@ -5,6 +5,8 @@
  */
 #include <string.h>
 
+#include <steergraph/engine.h>
+
 #include "engine/offline.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/arena.h"
@@ -45,11 +47,17 @@ static void note_bad(void *user, const char *path, const char *problem) {
 
 static stg_status import_all(struct import *import, char **packs, size_t n_packs,
                              const char *folders, stg_error *reterr) {
+  stg_options environment;
+  stg_status status = stg_options_for_command(&environment, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
   const stg_cache_import_options options = {.struct_size = sizeof options,
                                             .dry_run = import->dry_run,
+                                            .max_bytes = environment.cache_max_bytes,
+                                            .max_entries = environment.cache_max_entries,
                                             .on_bad = note_bad,
                                             .user = import};
-  stg_status status = STG_OK;
   for (size_t i = 0; i < n_packs && status == STG_OK; i++) {
     status = stg_offline_pack_check(packs[i], reterr);
   }

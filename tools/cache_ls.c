@@ -92,35 +92,37 @@ static void sort_entries(stg_cache_entry *entries, size_t count, const char *by,
   }
 }
 
-/* The entries asked for; room for all of them. */
+/* Fill `list` with the entries asked for; room for all of them. */
 static stg_status choose(stg_cache *cache, const struct stg_cache_filter *filter,
-                         stg_cache_entry *entries, size_t *ret_count, stg_error *reterr) {
-  size_t count = 0;
+                         stg_cache_entry *entries, struct stg_cache_list *list, stg_error *reterr) {
   for (size_t i = 0; i < stg_cache_count(cache); i++) {
-    stg_status status = stg_cache_peek(cache, i, &entries[count], reterr);
+    stg_cache_entry *entry = &entries[list->count];
+    stg_status status = stg_cache_peek(cache, i, entry, reterr);
     if (status != STG_OK) {
       return status;
     }
-    count += stg_cache_filter_takes(filter, &entries[count]);
+    if (!stg_cache_is_gone(entry)) {
+      list->n_there++;
+      list->count += stg_cache_filter_takes(filter, entry);
+    }
   }
-  *ret_count = count;
   return STG_OK;
 }
 
 static stg_status list(stg_cache *cache, void *user, bool *ret_good, struct stg_strbuf *ret_text,
                        stg_error *reterr) {
   const struct ls_options *options = user;
-  struct stg_cache_list list = {.n_there = stg_cache_count(cache)};
-  stg_cache_entry *entries = stg_calloc(list.n_there, sizeof *entries);
+  const size_t room = stg_cache_count(cache);
+  stg_cache_entry *entries = stg_calloc(room, sizeof *entries);
+  struct stg_cache_list list = {.entries = entries};
   (void)ret_good;
   if (entries == NULL) {
-    return stg_error_memory(reterr, "the list of entries", list.n_there * sizeof *entries);
+    return stg_error_memory(reterr, "the list of entries", room * sizeof *entries);
   }
-  stg_status status = choose(cache, &options->filter, entries, &list.count, reterr);
+  stg_status status = choose(cache, &options->filter, entries, &list, reterr);
   if (status == STG_OK) {
     sort_entries(entries, list.count, options->sort != NULL ? options->sort : "path",
                  options->reverse);
-    list.entries = entries;
     list.count = list.count < options->limit ? list.count : options->limit;
     if (options->json) {
       stg_cache_list_json(&list, ret_text);

@@ -62,12 +62,11 @@ static void say_progress(size_t done, size_t total, struct timespec *last) {
   }
 }
 
-/* Note what is not good; room for it was made. What is gone since it was listed is nothing. */
+/* Note what is not good; room for it was made. */
 static void note(const stg_cache_entry *entry, struct stg_cache_verified *verified) {
-  struct stat facts;
   if (entry->ok) {
     verified->n_good++;
-  } else if (stat(entry->path, &facts) == 0 || errno != ENOENT) {
+  } else if (!stg_cache_is_gone(entry)) {
     verified->not_ok[verified->n_not_ok++] = *entry;
     verified->n_other_format += entry->other_format;
   }

@@ -5,9 +5,17 @@
  */
 #include "tools/cache_work.h"
 
+#include <errno.h>
+#include <sys/stat.h>
+
 #include "tools/cache_folder.h"
 #include "tools/command.h"
 #include "tools/report.h"
+
+bool stg_cache_is_gone(const stg_cache_entry *entry) {
+  struct stat facts;
+  return !entry->ok && stat(entry->path, &facts) != 0 && errno == ENOENT;
+}
 
 int stg_cache_work(const char *folder, stg_cache_job job, void *user) {
   stg_cache *cache = NULL;

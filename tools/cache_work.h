@@ -24,6 +24,10 @@
 typedef stg_status (*stg_cache_job)(stg_cache *cache, void *user, bool *ret_good,
                                     struct stg_strbuf *ret_text, stg_error *reterr);
 
+/** Whether what is not ok is not there any more: removed since the cache was opened, and not bad.
+ */
+bool stg_cache_is_gone(const stg_cache_entry *entry);
+
 /** Open `folder` (NULL: the environment's), do the job, print. Returns an exit status. */
 int stg_cache_work(const char *folder, stg_cache_job job, void *user);
 

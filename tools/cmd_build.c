@@ -313,14 +313,24 @@ static int build_files(char **files, size_t n_files, const struct stg_arch_list 
   return code;
 }
 
-/* To build is to compile. A variable that forbids it was set for other commands. */
-static int check_compiling_allowed(void) {
+/* To build is to compile and, but for a pack, to store. A variable that forbids it was set for
+ * other commands. */
+static int check_building_allowed(bool stores) {
   stg_options options;
   stg_error err = STG_ERROR_INIT;
   stg_status status = stg_options_for_command(&options, &err);
   if (status == STG_OK && options.compile == STG_COMPILE_NEVER) {
     status = stg_error_set(&err, STG_E_INVALID,
                            "STEERGRAPH_NO_JIT=1 forbids to compile, and build compiles; unset it");
+  }
+  if (status == STG_OK && stores && options.cache_mode != STG_CACHE_DEFAULT &&
+      options.cache_mode != STG_CACHE_REFRESH) {
+    status = stg_error_set(&err, STG_E_INVALID,
+                           "STEERGRAPH_CACHE=%s forbids to store, and build stores; unset it, or "
+                           "write a pack with --pack",
+                           options.cache_mode == STG_CACHE_OFF      ? "off"
+                           : options.cache_mode == STG_CACHE_MEMORY ? "memory"
+                                                                    : "read-only");
   }
   return status == STG_OK ? STG_EXIT_DONE : stg_report_fail(&err);
 }
@@ -366,7 +376,7 @@ int stg_cmd_build(int argc, char **argv) {
   struct stg_arch_list archs;
   code = stg_arch_list_parse("build", arch, &archs);
   if (code == STG_EXIT_DONE) {
-    code = check_compiling_allowed();
+    code = check_building_allowed(pack == NULL);
   }
   if (code == STG_EXIT_DONE) {
     code = stg_arch_list_check("build", &archs);

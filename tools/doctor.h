@@ -8,7 +8,7 @@
 #include "tools/trial_compile.h"
 
 /* The environment variables that are looked at. */
-#define STG_DOCTOR_VARIABLES 7
+#define STG_DOCTOR_VARIABLES 10
 extern const char *const stg_doctor_variables[STG_DOCTOR_VARIABLES];
 
 /* A part of the machine: found, or the problem in words. */

@@ -20,8 +20,16 @@
 #define TRIAL_ARCH "sm_80"
 
 const char *const stg_doctor_variables[STG_DOCTOR_VARIABLES] = {
-    "STEERGRAPH_CACHE_DIR", "STEERGRAPH_NO_JIT", "STEERGRAPH_LOG", "STEERLLM_COMPILE_STEERING",
-    "NVRTC_APPEND_FLAGS",   "XDG_CACHE_HOME",    "HOME",
+    "STEERGRAPH_CACHE_DIR",
+    "STEERGRAPH_CACHE",
+    "STEERGRAPH_CACHE_MAX_SIZE",
+    "STEERGRAPH_CACHE_MAX_ENTRIES",
+    "STEERGRAPH_NO_JIT",
+    "STEERGRAPH_LOG",
+    "STEERLLM_COMPILE_STEERING",
+    "NVRTC_APPEND_FLAGS",
+    "XDG_CACHE_HOME",
+    "HOME",
 };
 
 static void copy_text(char *to, size_t capacity, const char *from) {

@@ -15,7 +15,7 @@
 
 #define WARP_THREADS 32
 #define MAX_BLOCK_THREADS 1024
-#define REGISTERS 65536 /* of a multiprocessor, and at most of a block */
+#define REGISTERS 65536
 #define REGISTER_UNIT 256
 #define PARTITIONS 4 /* each with a quarter of the registers, for warps of its own */
 #define SHARED_UNIT 128
@@ -45,10 +45,6 @@ static size_t blocks_by_registers(const struct stg_occupancy_ask *ask, size_t wa
   const size_t per_warp = stg_round_up((size_t)ask->registers * WARP_THREADS, REGISTER_UNIT);
   if (per_warp == 0) {
     return SIZE_MAX;
-  }
-  /* the launch is checked as if all partitions were given as many warps */
-  if (per_warp * stg_round_up(warps, PARTITIONS) > REGISTERS) {
-    return 0;
   }
   return REGISTERS / PARTITIONS / per_warp * PARTITIONS / warps;
 }

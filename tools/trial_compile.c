@@ -49,7 +49,7 @@ static stg_status make_folder(char **ret_folder, stg_error *reterr) {
 
 static stg_status compile_into(const char *folder, const char *arch, stg_error *reterr) {
   const struct stg_job_options options = {
-      .backend = STG_BACKEND_CPU, .cache_path = folder, .pack_path = ""};
+      .backend = STG_BACKEND_CPU, .cache_path = folder, .pack_path = "", .cache_is_own = true};
   const stg_steer_desc desc = {
       .struct_size = sizeof desc, .hidden_size = 64, .dtype = STG_F32, .max_chain = 1};
   stg_engine *engine = NULL;

@@ -19,6 +19,16 @@
 /* The chain length that a table declares at least, so that most workloads share their kernels. */
 #define USUAL_CHAIN 4
 
+/* What the environment switches off stays off. */
+static stg_cache_mode cache_mode(const struct stg_job_options *options,
+                                 stg_cache_mode of_environment) {
+  const bool writes = of_environment == STG_CACHE_DEFAULT || of_environment == STG_CACHE_REFRESH;
+  if (options->cache_read_only && (writes || options->cache_is_own)) {
+    return STG_CACHE_READ_ONLY;
+  }
+  return options->cache_is_own ? STG_CACHE_DEFAULT : of_environment;
+}
+
 stg_status stg_job_open_engine(const struct stg_job_options *options, stg_engine **ret_engine,
                                stg_error *reterr) {
   stg_options engine_options;
@@ -33,7 +43,7 @@ stg_status stg_job_open_engine(const struct stg_job_options *options, stg_engine
   }
   engine_options.pack_path = options->pack_path;
   engine_options.compile_threads = options->compile_threads;
-  engine_options.cache_mode = options->cache_read_only ? STG_CACHE_READ_ONLY : STG_CACHE_DEFAULT;
+  engine_options.cache_mode = cache_mode(options, engine_options.cache_mode);
   if (engine_options.compile == STG_COMPILE_DEFAULT) {
     /* block: what is reported is the declared kernel */
     engine_options.compile =

@@ -20,6 +20,7 @@ struct stg_job_options {
   uint32_t compile_threads; /* 0: the engine's default */
   stg_compile_mode compile; /* DEFAULT: block; the environment may forbid it */
   bool cache_read_only;     /* nothing will be stored */
+  bool cache_is_own;        /* a folder of the command's own, so STEERGRAPH_CACHE is not about it */
   bool allow_outside;       /* paths of the workload may leave its folder */
   bool declare_used;        /* declare the ops in use instead of all ops there are */
 };

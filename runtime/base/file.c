@@ -42,7 +42,7 @@ static stg_status read_error(stg_error *reterr, int errnum, const char *path) {
 }
 
 /* Open a regular file; the caller closes `*ret_fd`. */
-static stg_status open_regular(const char *path, int *ret_fd, uint64_t *ret_size,
+static stg_status open_regular(const char *path, int *ret_fd, struct stat *ret_info,
                                stg_error *reterr) {
   struct stat info;
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -59,7 +59,7 @@ static stg_status open_regular(const char *path, int *ret_fd, uint64_t *ret_size
                          kind_of(info.st_mode));
   }
   *ret_fd = fd;
-  *ret_size = (uint64_t)info.st_size;
+  *ret_info = info;
   return STG_OK;
 }
 
@@ -81,16 +81,17 @@ static stg_status read_all(int fd, const char *path, char *data, size_t size, si
   return STG_OK;
 }
 
-stg_status stg_file_read(const char *path, uint64_t max_bytes, char **ret_data, size_t *ret_size,
-                         stg_error *reterr) {
+stg_status stg_file_read_stamped(const char *path, uint64_t max_bytes, char **ret_data,
+                                 size_t *ret_size, int64_t *ret_mtime_unix, stg_error *reterr) {
   int fd = -1;
-  uint64_t size = 0;
+  struct stat info = {0};
   size_t got = 0;
   char *data = NULL;
-  stg_status status = open_regular(path, &fd, &size, reterr);
+  stg_status status = open_regular(path, &fd, &info, reterr);
   if (status != STG_OK) {
     return status;
   }
+  const uint64_t size = (uint64_t)info.st_size;
   if (size > max_bytes || size >= SIZE_MAX) {
     status = stg_error_set(reterr, STG_E_INVALID,
                            "cannot read '%s': it has %llu bytes, at most %llu are allowed", path,
@@ -109,6 +110,7 @@ stg_status stg_file_read(const char *path, uint64_t max_bytes, char **ret_data, 
   data[got] = '\0';
   *ret_data = data;
   *ret_size = got;
+  *ret_mtime_unix = (int64_t)info.st_mtime;
   data = NULL;
 out:
   stg_free(data);
@@ -116,11 +118,18 @@ out:
   return status;
 }
 
+stg_status stg_file_read(const char *path, uint64_t max_bytes, char **ret_data, size_t *ret_size,
+                         stg_error *reterr) {
+  int64_t mtime_unix = 0;
+  return stg_file_read_stamped(path, max_bytes, ret_data, ret_size, &mtime_unix, reterr);
+}
+
 stg_status stg_file_open(const char *path, struct stg_file_pieces *ret_file, stg_error *reterr) {
-  struct stg_file_pieces file = {.path = path};
-  stg_status status = open_regular(path, &file.fd, &file.size, reterr);
+  struct stat info;
+  int fd = -1;
+  stg_status status = open_regular(path, &fd, &info, reterr);
   if (status == STG_OK) {
-    *ret_file = file;
+    *ret_file = (struct stg_file_pieces){.path = path, .fd = fd, .size = (uint64_t)info.st_size};
   }
   return status;
 }
@@ -149,11 +158,12 @@ stg_status stg_file_read_at(const struct stg_file_pieces *file, uint64_t offset,
 
 stg_status stg_file_map(const char *path, struct stg_file_map *ret_map, stg_error *reterr) {
   int fd = -1;
-  uint64_t size = 0;
-  stg_status status = open_regular(path, &fd, &size, reterr);
+  struct stat info = {0};
+  stg_status status = open_regular(path, &fd, &info, reterr);
   if (status != STG_OK) {
     return status;
   }
+  const uint64_t size = (uint64_t)info.st_size;
   void *data = NULL; /* an empty file cannot be mapped, and needs no bytes */
   if (size != 0) {
     data = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fd, 0);

@@ -18,6 +18,10 @@
  */
 STG_NODISCARD stg_status stg_file_read(const char *path, uint64_t max_bytes, char **ret_data,
                                        size_t *ret_size, stg_error *reterr);
+/** The same, and when the file was last written or touched, in seconds since 1970. */
+STG_NODISCARD stg_status stg_file_read_stamped(const char *path, uint64_t max_bytes,
+                                               char **ret_data, size_t *ret_size,
+                                               int64_t *ret_mtime_unix, stg_error *reterr);
 
 /* A file that is read in pieces. */
 struct stg_file_pieces {

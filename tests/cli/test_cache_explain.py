@@ -124,7 +124,12 @@ class Explains(Built):
             self.assertIn(f"tile={kernel['variant']}", kernel["signature"])
             self.assertIn(kernel["nearest_key"], kernel["nearest"])
         self.succeed("build", "--arch", "sm_90", "--cache", self.cache, other)
-        self.assertTrue(all(kernel["hit"] for kernel in self.explain(other, "--arch", "sm_90")["kernels"]))
+        made = self.explain(other, "--arch", "sm_90")["kernels"]
+        self.assertTrue(all(kernel["hit"] for kernel in made))
+        report = self.explain(kernels[0]["nearest_key"], made[1]["key"])
+        pieces = [d["here"].split("=")[0] for d in report["differences"] if d["factor"] == "signature"]
+        self.assertEqual(pieces, ["hidden", "dtype", "bank", "tile"])
+        self.assertIn("as long as tables of both kinds are made", report["consequence"])
 
     def test_the_nearest_entry_is_found_in_a_pack(self):
         self.succeed("build", "--arch", "sm_80", "--cache", self.cache, "--pack", "k.sgp", self.spec)

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import pty
+import shutil
 
 import tap
 from built import Built
@@ -148,14 +149,16 @@ class Verifies(Built):
         self.assertGreater(200 * size, 60000)
         self.assertLess(many - few, 20000)
 
-    def on_a_terminal(self, path_list):
-        """What a terminal that is stderr gets to see."""
+    def on_a_terminal(self, path_list, when_it_speaks=lambda: None):
+        """What a terminal that is stderr gets to see; what is done at the first of it."""
         ours, theirs = pty.openpty()
         process = self.start("cache", "verify", "--cache", path_list, stderr=theirs)
         os.close(theirs)
         seen = b""
         try:
             while piece := os.read(ours, 65536):
+                if seen == b"":
+                    when_it_speaks()
                 seen += piece
         except OSError:  # EIO: nobody holds the other end
             pass
@@ -177,6 +180,18 @@ class Verifies(Built):
         self.assertEqual(out, f"{total} entries: {total} good, 0 bad\n")
         self.assertEqual(self.on_a_terminal(self.cache)[0], "", "short work says nothing")
         self.assertEqual(self.run_command("cache", "verify", "--cache", ":".join(path.name for path in folders)).err, "")
+
+    def test_what_is_removed_meanwhile_is_not_bad(self):
+        folders = []
+        for number in range(3000):
+            folders.append(self.folder / f"{number}")
+            folders[-1].symlink_to(self.cache)
+        last = self.folder / "z"  # paths are walked in their order
+        shutil.copytree(self.cache, last)
+        names = ":".join(path.name for path in [*folders, last])
+        seen, out = self.on_a_terminal(names, lambda: shutil.rmtree(last))
+        self.assertIn("of 12004 entries verified", seen)
+        self.assertEqual(out, "12000 entries: 12000 good, 0 bad\n")
 
     def test_the_checks_need_no_compiler(self):
         self.environment["STEERGRAPH_NO_JIT"] = "1"

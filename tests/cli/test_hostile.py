@@ -243,7 +243,13 @@ class Streams(Case):
 class Environment(Case):
     def test_a_wrong_value_is_named_with_what_is_allowed(self):
         spec = self.write("w.json", small_workload())
-        for name in ("STEERGRAPH_LOG", "STEERGRAPH_NO_JIT"):
+        for name in (
+            "STEERGRAPH_CACHE",
+            "STEERGRAPH_CACHE_MAX_ENTRIES",
+            "STEERGRAPH_CACHE_MAX_SIZE",
+            "STEERGRAPH_LOG",
+            "STEERGRAPH_NO_JIT",
+        ):
             with self.subTest(variable=name):
                 self.environment[name] = "nonsense"
                 line = self.refuse(FAILED, "run", "--backend", "cpu", "--no-timing", spec)

@@ -17,6 +17,7 @@ COMMANDS = {
     ("cache", "show"): "KEY",
     ("cache", "explain"): "KEY KEY|SPEC",
     ("cache", "verify"): "",
+    ("cache", "gc"): "",
     ("cache", "export"): "FILE.sgp [KEY...]",
     ("cache", "import"): "FILE.sgp...",
     ("doctor",): "",

@@ -128,6 +128,71 @@ static void a_stopped_holder_is_waited_for_no_longer_than_the_limit(void **state
   stg_disk_cache_close(cache);
 }
 
+static void who_was_waited_for_in_vain_is_not_waited_for_again(void **state) {
+  struct log_lines lines = {0};
+  struct stg_disk_cache *cache = open_cache(temp_path(state, "c"), SHORT_MS, &lines);
+  struct stg_disk_lock lock = {0};
+  unsigned taken = 0;
+  pid_t holder = start_holder(cache);
+  taken += stg_disk_lock_take(cache, key_ab, NULL, &lock);
+  uint64_t start_ns = stg_clock_ns();
+  for (int i = 0; i < 3; i++) {
+    taken += stg_disk_lock_take(cache, key_ab, NULL, &lock);
+  }
+  const uint64_t tried_ms = ms_since(start_ns);
+  const uint64_t until_ns = atomic_load(&cache->hung_until_ns[0xab]);
+  atomic_store(&cache->hung_until_ns[0xab], start_ns); /* a minute later */
+  start_ns = stg_clock_ns();
+  taken += stg_disk_lock_take(cache, key_ab, NULL, &lock);
+  const uint64_t waited_ms = ms_since(start_ns);
+  end_holder(holder);
+
+  assert_int_equal(taken, 0);
+  assert_true(tried_ms < SHORT_MS);
+  assert_true(until_ns > start_ns);
+  assert_true(waited_ms >= SHORT_MS);
+  assert_int_equal(lines.count, 5);
+  assert_int_equal(lines.level[0], STG_LOG_WARN);
+  assert_int_equal(lines.level[1], STG_LOG_DEBUG);
+  assert_non_null(strstr(lines.text[1], "/v1/lock/ab' is held by another"));
+  assert_int_equal(lines.level[4], STG_LOG_WARN);
+  stg_disk_cache_close(cache);
+}
+
+static void a_holder_that_came_back_is_trusted_again(void **state) {
+  struct stg_disk_cache *cache = open_cache(temp_path(state, "c"), SHORT_MS, NULL);
+  struct stg_disk_lock lock = {0};
+  pid_t holder = start_holder(cache);
+  assert_false(stg_disk_lock_take(cache, key_ab, NULL, &lock));
+  end_holder(holder);
+
+  assert_true(stg_disk_lock_take(cache, key_ab, NULL, &lock)); /* the first try gets it */
+
+  assert_int_equal(atomic_load(&cache->hung_until_ns[0xab]), 0);
+  stg_disk_lock_give(&lock);
+  stg_disk_cache_close(cache);
+}
+
+static void a_lock_that_is_only_tried_is_never_waited_for(void **state) {
+  struct log_lines lines = {0};
+  struct stg_disk_cache *cache = open_cache(temp_path(state, "c"), LONG_MS, &lines);
+  struct stg_disk_lock first = {0}, second = {0};
+  stg_error error = STG_ERROR_INIT;
+  assert_int_equal(stg_disk_lock_try(cache, "gc", &first, &error), STG_OK);
+  uint64_t start_ns = stg_clock_ns();
+
+  assert_int_equal(stg_disk_lock_try(cache, "gc", &second, &error), STG_E_BUSY);
+
+  assert_true(ms_since(start_ns) < LONG_MS / 4);
+  assert_non_null(strstr(error.message, "/v1/lock/gc' is held by another"));
+  assert_false(second.held);
+  assert_int_equal(lines.count, 0);
+  stg_disk_lock_give(&first);
+  assert_int_equal(stg_disk_lock_try(cache, "gc", &second, &error), STG_OK);
+  stg_disk_lock_give(&second);
+  stg_disk_cache_close(cache);
+}
+
 static void another_key_does_not_wait(void **state) {
   struct stg_disk_cache *cache = open_cache(temp_path(state, "c"), SHORT_MS, NULL);
   const struct stg_key key_cd = {.high = UINT64_C(0xcd00000000000000)};
@@ -179,6 +244,7 @@ static void expect_no_lock(struct stg_disk_cache *cache, const struct log_lines 
   assert_false(stg_disk_lock_take(cache, key_ab, NULL, &lock));
   assert_false(stg_disk_lock_take(cache, key_ab, NULL, &lock));
   assert_int_equal(lines->count, 1);
+  assert_int_equal(lines->level[0], STG_LOG_INFO);
   assert_non_null(strstr(lines->text[0], why));
   stg_disk_cache_close(cache);
 }
@@ -298,6 +364,9 @@ int main(void) {
       IN_FOLDER(a_killed_holder_lets_the_next_one_in_at_once),
       IN_FOLDER(a_holder_killed_while_another_waits_lets_it_in),
       IN_FOLDER(a_stopped_holder_is_waited_for_no_longer_than_the_limit),
+      IN_FOLDER(who_was_waited_for_in_vain_is_not_waited_for_again),
+      IN_FOLDER(a_holder_that_came_back_is_trusted_again),
+      IN_FOLDER(a_lock_that_is_only_tried_is_never_waited_for),
       IN_FOLDER(another_key_does_not_wait),
       IN_FOLDER(a_child_forked_meanwhile_keeps_nobody_out),
       IN_FOLDER(makes_one_private_file_and_leaves_it),

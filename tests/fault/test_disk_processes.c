@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "runtime/disk_cache.h"
+#include "runtime/disk_evict.h"
 #include "tests/fault/numbered_kernel.h"
 #include "tests/support/temp_folder.h"
 
@@ -127,10 +128,7 @@ static void many_processes_share_a_cold_folder(void **state) {
   assert_int_equal(hits, KERNELS);
 }
 
-static void many_processes_outlive_one_that_clears_the_folder(void **state) {
-  pid_t children[PROCESSES];
-  char folder[512];
-  snprintf(folder, sizeof folder, "%s", temp_path(state, "c"));
+static pid_t start_clearer(const char *folder) {
   pid_t clearer = fork();
   assert_true(clearer >= 0);
   if (clearer == 0) {
@@ -139,14 +137,26 @@ static void many_processes_outlive_one_that_clears_the_folder(void **state) {
       pause_ms(1);
     }
   }
-  start_all(folder, children);
-  for (size_t i = 0; i < PROCESSES; i++) {
+  return clearer;
+}
+
+/* A store may give up after many vanished folders, and then says so; bytes are never wrong. */
+static void join_complaining(const pid_t *children, size_t count) {
+  for (size_t i = 0; i < count; i++) {
     int status = 0;
     assert_int_equal(waitpid(children[i], &status, 0), children[i]);
     assert_true(WIFEXITED(status));
-    /* a store may give up after many vanished folders, and then says so; bytes are never wrong */
     assert_true(WEXITSTATUS(status) == FINE || WEXITSTATUS(status) == COMPLAINED);
   }
+}
+
+static void many_processes_outlive_one_that_clears_the_folder(void **state) {
+  pid_t children[PROCESSES];
+  char folder[512];
+  snprintf(folder, sizeof folder, "%s", temp_path(state, "c"));
+  pid_t clearer = start_clearer(folder);
+  start_all(folder, children);
+  join_complaining(children, PROCESSES);
   assert_int_equal(kill(clearer, SIGKILL), 0);
   assert_int_equal(waitpid(clearer, NULL, 0), clearer);
   unsigned hits = 0;
@@ -154,6 +164,74 @@ static void many_processes_outlive_one_that_clears_the_folder(void **state) {
   hits = 0;
   assert_int_equal(serve(folder, 0, &hits), FINE);
   assert_int_equal(hits, KERNELS);
+}
+
+/* Remove all that is there, as `gc` does. */
+static void collect_all(const char *folder) {
+  const struct stg_disk_io io = stg_disk_io_default();
+  const struct stg_disk_limits everything = {.older_than_s = 0};
+  struct stg_disk_content content = {0};
+  char root[512];
+  snprintf(root, sizeof root, "%s", folder);
+  const struct stg_disk_layer layer = {.root = root};
+  if (stg_disk_scan(&layer, &content, NULL) == STG_OK) {
+    stg_disk_choose(&content, &everything, stg_disk_now_ns());
+  }
+  for (size_t i = 0; i < content.count; i++) {
+    if (content.items[i].why != NULL) {
+      (void)stg_disk_remove(&io, &content.items[i], NULL);
+    }
+  }
+  stg_disk_content_finish(&content);
+}
+
+static pid_t start_collector(const char *folder) {
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    for (;;) {
+      collect_all(folder);
+      pause_ms(1);
+    }
+  }
+  return child;
+}
+
+static void end(pid_t child) {
+  assert_int_equal(kill(child, SIGKILL), 0);
+  assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+/* It takes no folder and no file that is being written, so nobody even complains. */
+static void many_processes_outlive_one_that_evicts_all(void **state) {
+  pid_t children[PROCESSES];
+  char folder[512];
+  unsigned hits = 0;
+  snprintf(folder, sizeof folder, "%s", temp_path(state, "c"));
+  pid_t collector = start_collector(folder);
+  start_all(folder, children);
+  join(children, PROCESSES);
+  end(collector);
+  assert_int_equal(serve(folder, 0, &hits), FINE);
+  hits = 0;
+  assert_int_equal(serve(folder, 0, &hits), FINE);
+  assert_int_equal(hits, KERNELS);
+}
+
+static void a_collector_outlives_one_that_clears_the_folder(void **state) {
+  pid_t children[PROCESSES];
+  char folder[512];
+  snprintf(folder, sizeof folder, "%s", temp_path(state, "c"));
+  pid_t collector = start_collector(folder);
+  pid_t clearer = start_clearer(folder);
+  start_all(folder, children);
+  join_complaining(children, PROCESSES);
+  end(clearer);
+  int status = 0;
+  assert_int_equal(waitpid(collector, &status, WNOHANG), 0); /* it lives */
+  end(collector);
+  unsigned hits = 0;
+  assert_int_equal(serve(folder, 0, &hits), FINE);
 }
 
 /* A walk that reads what it visits. */
@@ -221,6 +299,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       IN_FOLDER(many_processes_share_a_cold_folder),
       IN_FOLDER(many_processes_outlive_one_that_clears_the_folder),
+      IN_FOLDER(many_processes_outlive_one_that_evicts_all),
+      IN_FOLDER(a_collector_outlives_one_that_clears_the_folder),
       IN_FOLDER(a_killed_writer_leaves_no_bad_entry),
       IN_FOLDER(another_home_and_working_folder_hit_the_same_entries),
   };

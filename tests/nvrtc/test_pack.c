@@ -96,6 +96,88 @@ static void a_folder_above_a_pack_gets_what_the_pack_lacks(void **state) {
   stg_engine_stats(engine, &stats);
   assert_int_equal(stats.cache_pack_hits, 1);
   assert_int_equal(stats.cache_stores, 1);
+  assert_int_equal(stats.cache_misses, 1);
+  assert_int_equal(stg_engine_destroy(engine, NULL), STG_OK);
+}
+
+static stg_engine *engine_with(const stg_options *options) {
+  stg_engine *engine = NULL;
+  stg_error err = STG_ERROR_INIT;
+  if (stg_engine_create(options, &engine, &err) != STG_OK) {
+    fail_msg("%s", err.message);
+  }
+  return engine;
+}
+
+/* Build the decode kernel for an architecture; whether it was compiled. */
+static bool builds(stg_engine *engine, const char *arch) {
+  bool compiled = false;
+  double ms = 0;
+  stg_error err = STG_ERROR_INIT;
+  if (stg_offline_build(engine, &desc, STG_TILE_DECODE, arch, &compiled, &ms, &err) != STG_OK) {
+    fail_msg("%s", err.message);
+  }
+  return compiled;
+}
+
+static void an_engine_keeps_its_folder_under_its_limits(void **state) {
+  stg_stats stats = {.struct_size = sizeof stats};
+  stg_options options;
+  stg_options_init(&options);
+  options.backend = STG_BACKEND_CPU;
+  options.cache_path = *state;
+  options.cache_max_entries = 1;
+  stg_engine *engine = engine_with(&options);
+  assert_true(builds(engine, "sm_80"));
+  stg_engine_stats(engine, &stats);
+  assert_int_equal(stats.cache_evictions, 0);
+  assert_true(builds(engine, "sm_90"));
+  assert_false(builds(engine, "sm_90"));
+  stg_engine_stats(engine, &stats);
+  assert_int_equal(stats.cache_misses, 2);
+  assert_int_equal(stats.cache_evictions, 1);
+  assert_true(stats.cache_evicted_bytes > 10000);
+  assert_true(builds(engine, "sm_80")); /* it went */
+  assert_int_equal(stg_engine_destroy(engine, NULL), STG_OK);
+
+  options.cache_max_entries = 0;
+  options.cache_max_bytes = 1; /* less than any entry: nothing stays, and nothing fails */
+  engine = engine_with(&options);
+  assert_true(builds(engine, "sm_90"));
+  assert_true(builds(engine, "sm_90"));
+  stg_engine_stats(engine, &stats);
+  assert_int_equal(stats.cache_evictions, 3);
+  assert_int_equal(stats.cache_stores, 2);
+  assert_int_equal(stg_engine_destroy(engine, NULL), STG_OK);
+}
+
+static void memory_alone_still_reads_packs(void **state) {
+  const char *path = temp_path(state, "a.sgp");
+  char list[1200];
+  stg_options options;
+  stg_error err = STG_ERROR_INIT;
+  bool compiled = true;
+  double ms = 0;
+  make_pack(path);
+  snprintf(list, sizeof list, "%s:%s", path, temp_path(state, "rw"));
+  stg_options_init(&options);
+  options.backend = STG_BACKEND_CPU;
+  options.pack_path = "";
+  options.cache_path = list;
+  stg_engine *engine = engine_with(&options);
+  assert_true(builds(engine, "sm_80")); /* into the folder */
+  assert_int_equal(stg_engine_destroy(engine, NULL), STG_OK);
+
+  options.cache_mode = STG_CACHE_MEMORY;
+  engine = engine_with(&options);
+  assert_false(builds(engine, "sm_90"));
+  assert_int_equal(stg_offline_build(engine, &desc, STG_TILE_DECODE, "sm_80", &compiled, &ms, &err),
+                   STG_E_UNSUPPORTED);
+  assert_int_equal(stg_engine_destroy(engine, NULL), STG_OK);
+
+  options.cache_path = path; /* nothing is written, so a pack may be the last */
+  engine = engine_with(&options);
+  assert_false(builds(engine, "sm_90"));
   assert_int_equal(stg_engine_destroy(engine, NULL), STG_OK);
 }
 
@@ -152,6 +234,10 @@ int main(int argc, char **argv) {
                                       temp_folder_setup, temp_folder_teardown),
       cmocka_unit_test_setup_teardown(a_folder_above_a_pack_gets_what_the_pack_lacks,
                                       temp_folder_setup, temp_folder_teardown),
+      cmocka_unit_test_setup_teardown(an_engine_keeps_its_folder_under_its_limits,
+                                      temp_folder_setup, temp_folder_teardown),
+      cmocka_unit_test_setup_teardown(memory_alone_still_reads_packs, temp_folder_setup,
+                                      temp_folder_teardown),
       cmocka_unit_test_setup_teardown(a_fresh_process_hits_without_loading_nvrtc, temp_folder_setup,
                                       temp_folder_teardown),
   };

@@ -22,9 +22,12 @@ NOT_BRIDGED_STRUCTS = {
     "stg_cache_difference",
     "stg_cache_entry",
     "stg_cache_export_result",
+    "stg_cache_gc_result",
     "stg_cache_import_options",
     "stg_cache_import_result",
+    "stg_cache_limits",
     "stg_cache_param",
+    "stg_cache_victim",
     "stg_stats",
 }
 NOT_BRIDGED_FUNCTIONS = re.compile(r"stg_cache_\w+|stg_engine_stats")

@@ -257,6 +257,23 @@ class Options(unittest.TestCase):
             self.assertIn("STEERGRAPH_LOG", text)
             steergraph.Engine("cpu", environment=False).close()
 
+    def test_takes_limits_and_a_mode_of_the_cache(self):
+        names = ("cache_max_bytes", "cache_max_entries", "cache_mode")
+        given = {"cache_max_bytes": 2**40, "cache_max_entries": 7, "cache_mode": "memory"}
+        environment = {"STEERGRAPH_CACHE_MAX_SIZE": "3K", "STEERGRAPH_CACHE_MAX_ENTRIES": "none"}
+        seen = []
+        call = _abi.call
+
+        def look(name, *words):
+            if name == "stg_engine_create":
+                seen.append(tuple(getattr(words[0]._obj, option) for option in names))
+            return call(name, *words)
+
+        with mock.patch.dict(os.environ, environment), mock.patch.object(_abi, "call", look):
+            for words in (given, {}, {"cache_max_entries": 0}):
+                steergraph.Engine("cpu", **words).close()
+        self.assertEqual(seen, [(2**40, 7, 4), (3072, 2**64 - 1, 0), (3072, 0, 0)])
+
 
 class Ops(unittest.TestCase):
     NUDGE = {

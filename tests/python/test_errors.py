@@ -154,6 +154,8 @@ class Texts(unittest.TestCase):
             calls[name] = declared(name, [2**64 + 8]), 2**64 + 8
         for name in ("device", "max_plans", "compile_threads", "compile_queue"):
             calls[name] = opened(name, 2**32), 2**32
+        for name in ("cache_max_bytes", "cache_max_entries"):
+            calls[name] = opened(name, 2**64), 2**64
         for name in ("requests", "longest"):
             calls[name] = lambda name=name: frame.step([0], **{name: 2**32 + 1}), 2**32 + 1
         calls["rows"] = lambda: frame.step([0], rows=2**64 + 1), 2**64 + 1

@@ -109,6 +109,14 @@ static void replaces_what_is_damaged_there(void **state) {
   assert_int_equal(shipped_count(temp_path(state, "c")), SHIPPED);
 }
 
+static void keeps_the_folder_within_its_limits(void **state) {
+  const stg_cache_import_options options = {.struct_size = sizeof options, .max_entries = 2};
+  shipped_pack(temp_path(state, "a.sgp"));
+  assert_counts(import(temp_path(state, "c"), temp_path(state, "a.sgp"), &options), SHIPPED, 0, 0);
+  const size_t kept = shipped_count(temp_path(state, "c"));
+  assert_true(kept > 0 && kept <= 2);
+}
+
 static void only_looks_when_told_to(void **state) {
   const stg_cache_import_options look = {.struct_size = sizeof look, .dry_run = true};
   shipped_pack(temp_path(state, "a.sgp"));
@@ -284,6 +292,7 @@ int main(void) {
       IN_FOLDER(writes_to_the_last_folder_and_looks_at_no_other),
       IN_FOLDER(leaves_what_is_there_whatever_its_bytes),
       IN_FOLDER(replaces_what_is_damaged_there),
+      IN_FOLDER(keeps_the_folder_within_its_limits),
       IN_FOLDER(only_looks_when_told_to),
       IN_FOLDER(passes_over_entries_under_a_wrong_name),
       IN_FOLDER(passes_over_a_damaged_entry_and_takes_the_others),

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <setjmp.h>
@@ -80,6 +81,24 @@ static void refuses_a_pack_where_kernels_would_be_stored(void **state) {
   assert_non_null(strstr(err.message, "put a folder after a pack, as in PACK:FOLDER"));
   assert_int_equal(open_engine(pack, "", STG_CACHE_REFRESH, &lines, &err), STG_E_INVALID);
   assert_int_equal(open_engine(pack, "", STG_CACHE_READ_ONLY, &lines, &err), STG_OK);
+  assert_int_equal(open_engine(pack, "", STG_CACHE_MEMORY, &lines, &err), STG_OK);
+}
+
+static void memory_alone_asks_nothing_of_folders(void **state) {
+  struct log_lines lines = {0};
+  stg_error err = STG_ERROR_INIT;
+  assert_int_equal(chmod(*state, 0777), 0);
+  assert_int_equal(open_engine(*state, "", STG_CACHE_DEFAULT, &lines, &err), STG_E_INVALID);
+  assert_int_equal(open_engine(*state, "", STG_CACHE_MEMORY, &lines, &err), STG_OK);
+  assert_int_equal(open_engine(NULL, "", STG_CACHE_MEMORY, &lines, &err), STG_OK);
+  assert_int_equal(lines.count, 0);
+}
+
+static void a_mode_that_is_none_is_refused(void **state) {
+  struct log_lines lines = {0};
+  stg_error err = STG_ERROR_INIT;
+  assert_int_equal(open_engine(*state, "", (stg_cache_mode)5, &lines, &err), STG_E_INVALID);
+  assert_non_null(strstr(err.message, "cache_mode 5"));
 }
 
 int main(void) {
@@ -90,6 +109,8 @@ int main(void) {
       IN_FOLDER(needs_no_installed_pack),
       IN_FOLDER(warns_once_of_a_bad_pack_and_works),
       IN_FOLDER(refuses_a_pack_where_kernels_would_be_stored),
+      IN_FOLDER(memory_alone_asks_nothing_of_folders),
+      IN_FOLDER(a_mode_that_is_none_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

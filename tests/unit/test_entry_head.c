@@ -108,6 +108,10 @@ static void refuses_an_entry_of_any_other_length(void **state) {
     assert_true(err.message[0] != '\0');
     assert_int_equal(facts.head.flags, 77);
   }
+  struct stg_entry_facts facts = {0};
+  stg_error err;
+  assert_int_equal(peek(source, source->bytes.len + 7, &facts, &err), STG_E_CORRUPT);
+  assert_string_equal(err.message, "7 bytes too many");
 }
 
 static void survives_any_flipped_bit_of_header_and_metadata(void **state) {

@@ -88,13 +88,16 @@ static void gives_registers_to_warps_in_units_and_by_partition(void **state) {
       {{90, 128, 56, 0, 0}, {9, 36, 64, R}},
       /* 80 x 32 = 2560: 6 a partition, 24 in all, 6 blocks of 4 */
       {{100, 128, 80, 0, 0}, {6, 24, 64, R}},
+      /* 65536 / 2560 would be 25 warps, and 5 blocks of 5 */
+      {{100, 160, 80, 0, 0}, {4, 20, 64, R}},
+      {{100, 32, 80, 0, 0}, {24, 24, 64, R}},
       /* 255 x 32 = 8160, up to 8192: 2 a partition, 8 warps: one block of 256 threads */
       {{80, 256, 255, 0, 0}, {1, 8, 64, R}},
-      /* 9 warps of 8192 are more than a block may have */
+      /* 9 warps of 8192 do not fit in */
       {{80, 288, 255, 0, 0}, {0, 0, 64, R}},
       /* 168 x 32 = 5376: 3 a partition, 12 in all. 12 warps are 64512 registers and fit */
       {{80, 384, 168, 0, 0}, {1, 12, 64, R}},
-      /* 13 warps count as 16, which are 86016 */
+      /* 13 warps do not */
       {{80, 416, 168, 0, 0}, {0, 0, 64, R}},
       /* threads of a broken warp count as a whole one: 33 are 2 warps */
       {{90, 33, 128, 0, 0}, {8, 16, 64, R}},

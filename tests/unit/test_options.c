@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,9 @@
 static const char *const names[] = {
     "STEERLLM_COMPILE_STEERING",
     "STEERGRAPH_CACHE_DIR",
+    "STEERGRAPH_CACHE",
+    "STEERGRAPH_CACHE_MAX_SIZE",
+    "STEERGRAPH_CACHE_MAX_ENTRIES",
     "STEERGRAPH_NO_JIT",
     "STEERGRAPH_LOG",
     "NVRTC_APPEND_FLAGS",
@@ -64,6 +68,8 @@ static void an_empty_environment_gives_the_defaults(void **state) {
   assert_int_equal(STG_COMPILE_DEFAULT, options.compile);
   assert_int_equal(STG_LAUNCH_DEFAULT, options.launch);
   assert_int_equal(STG_CACHE_DEFAULT, options.cache_mode);
+  assert_int_equal(0, options.cache_max_bytes);
+  assert_int_equal(0, options.cache_max_entries);
   assert_false(options.cache_trust);
   assert_null(options.cache_path);
   assert_null(options.nvrtc_options);
@@ -198,6 +204,73 @@ static void every_log_level_has_its_name(void **state) {
   }
 }
 
+static void every_cache_mode_has_its_name(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    stg_cache_mode mode;
+  } modes[] = {{"on", STG_CACHE_DEFAULT},      {"off", STG_CACHE_OFF},
+               {"memory", STG_CACHE_MEMORY},   {"read-only", STG_CACHE_READ_ONLY},
+               {"refresh", STG_CACHE_REFRESH}, {"", STG_CACHE_DEFAULT}};
+  for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+    setenv("STEERGRAPH_CACHE", modes[i].name, 1);
+    assert_int_equal(modes[i].mode, read_options().cache_mode);
+  }
+  expect_refused("STEERGRAPH_CACHE", "x",
+                 "STEERGRAPH_CACHE: 'x' is none of on, off, memory, read-only, refresh");
+  expect_refused("STEERGRAPH_CACHE", "OFF",
+                 "STEERGRAPH_CACHE: 'OFF' is none of on, off, memory, read-only, refresh");
+}
+
+static void limits_have_units(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    uint64_t bytes;
+  } sizes[] = {
+      {"1", 1},
+      {"1K", 1024},
+      {"96M", UINT64_C(96) << 20},
+      {"2G", UINT64_C(2) << 30},
+      {"none", UINT64_MAX},
+      {"", 0},
+      {"18446744073709551615", UINT64_MAX},
+      {"17179869183G", UINT64_C(17179869183) << 30},
+  };
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    setenv("STEERGRAPH_CACHE_MAX_SIZE", sizes[i].text, 1);
+    assert_int_equal(sizes[i].bytes, read_options().cache_max_bytes);
+  }
+  setenv("STEERGRAPH_CACHE_MAX_ENTRIES", "500", 1);
+  assert_int_equal(500, read_options().cache_max_entries);
+  setenv("STEERGRAPH_CACHE_MAX_ENTRIES", "none", 1);
+  assert_int_equal(UINT64_MAX, read_options().cache_max_entries);
+}
+
+static void what_is_no_limit_is_refused(void **state) {
+  (void)state;
+  static const char *const sizes[] = {"2T",          "0",
+                                      "-1",          " 1",
+                                      "1k",          "1KB",
+                                      "K",           "1.5G",
+                                      "None",        "0x10",
+                                      "1 G",         "18446744073709551616",
+                                      "0G",          "99999999999999999999999",
+                                      "17179869184G"};
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    char message[200];
+    snprintf(message, sizeof message,
+             "STEERGRAPH_CACHE_MAX_SIZE: '%s' is no size; write bytes or a number with K, M or G, "
+             "or none",
+             sizes[i]);
+    expect_refused("STEERGRAPH_CACHE_MAX_SIZE", sizes[i], message);
+  }
+  expect_refused("STEERGRAPH_CACHE_MAX_ENTRIES", "1K",
+                 "STEERGRAPH_CACHE_MAX_ENTRIES: '1K' is no number above 0, nor none");
+  expect_refused("STEERGRAPH_CACHE_MAX_ENTRIES", "0",
+                 "STEERGRAPH_CACHE_MAX_ENTRIES: '0' is no number above 0, nor none");
+}
+
 #define ENV_TEST(test) cmocka_unit_test_setup(test, clear_environment)
 
 int main(void) {
@@ -212,6 +285,9 @@ int main(void) {
       ENV_TEST(hosts_ask_whether_they_are_to_steer),
       ENV_TEST(the_command_does_not_read_what_is_for_hosts),
       ENV_TEST(every_log_level_has_its_name),
+      ENV_TEST(every_cache_mode_has_its_name),
+      ENV_TEST(limits_have_units),
+      ENV_TEST(what_is_no_limit_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -225,6 +225,30 @@ static void prints_a_point_whatever_the_locale(void **state) {
   stg_strbuf_finish(&sb);
 }
 
+static void sizes_read_as_people_write_them(void **state) {
+  (void)state;
+  static const struct {
+    uint64_t bytes;
+    const char *text;
+  } sizes[] = {
+      {0, "0 B"},
+      {1023, "1023 B"},
+      {1024, "1.0 KiB"},
+      {112793, "110.1 KiB"},
+      {UINT64_C(1) << 20, "1.0 MiB"},
+      {100768153, "96.1 MiB"},
+      {UINT64_C(1) << 30, "1.00 GiB"},
+      {UINT64_C(1932735283), "1.80 GiB"},
+      {UINT64_MAX, "17179869184.00 GiB"},
+  };
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    struct stg_strbuf text = {0};
+    stg_strbuf_bytes(&text, sizes[i].bytes);
+    assert_string_equal(stg_strbuf_text(&text), sizes[i].text);
+    stg_strbuf_finish(&text);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(is_an_empty_text_at_first),
@@ -239,6 +263,7 @@ int main(void) {
       cmocka_unit_test(prints_the_shortest_number),
       cmocka_unit_test(names_what_is_not_finite),
       cmocka_unit_test(reads_every_printed_number_back_equal),
+      cmocka_unit_test(sizes_read_as_people_write_them),
       cmocka_unit_test_setup_teardown(prints_a_point_whatever_the_locale, temp_folder_setup,
                                       temp_folder_teardown),
   };

@@ -58,6 +58,7 @@ static stg_status open_context(struct child *child, const char *cache, stg_error
   const struct stg_job_options options = {.backend = STG_BACKEND_CUDA,
                                           .cache_path = child->kind->is_pack ? "" : cache,
                                           .pack_path = child->kind->is_pack ? cache : "",
+                                          .cache_is_own = true,
                                           .compile = child->kind->compile};
   const uint64_t from = stg_clock_ns();
   stg_status status = stg_job_open_engine(&options, &child->calls.engine, reterr);

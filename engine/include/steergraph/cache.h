@@ -119,6 +119,59 @@ STG_API STG_NODISCARD stg_status stg_cache_explain(stg_cache *cache, const stg_c
 STG_API STG_NODISCARD stg_status stg_cache_quarantine(stg_cache *cache, const char *path,
                                                       stg_error *reterr);
 
+/* What may stay in a folder. {0} but for struct_size: the defaults that stores keep to. */
+typedef struct stg_cache_limits {
+  size_t struct_size;              /* sizeof(stg_cache_limits) */
+  uint64_t max_bytes, max_entries; /* 0: 2 GiB and 32768; UINT64_MAX: no limit */
+  bool by_age;                     /* what was not used for older_than_s goes anyway */
+  int64_t older_than_s;            /* seconds, 0: everything */
+  bool dry_run;                    /* remove nothing, only say what would go */
+  /* How far it has come, of the files that are to go; from the calling thread. May be NULL. */
+  void (*progress)(void *user, size_t done, size_t total);
+  void *user;
+} stg_cache_limits;
+
+/* A file that went, would go, or cannot. */
+typedef struct stg_cache_victim {
+  const char *path;
+  const char *kind; /* "entry", "graph", "temporary" or "quarantine" */
+  const char *why;  /* "age", "count" or "size"; "temporary": of a writer that is gone;
+                       "quarantine": of the bad ones that are kept, it is too old or too much */
+  char key[33];     /* of an entry or a graph; else "" */
+  uint64_t size_bytes;
+  int64_t used_unix;   /* when it was last used, to the hour */
+  bool removed;        /* false in a dry run */
+  const char *problem; /* why it cannot be removed, or NULL */
+} stg_cache_victim;
+
+/* What stg_cache_gc did. Graphs are counted as entries. */
+typedef struct stg_cache_gc_result {
+  const char *folder;              /* the one that was worked on */
+  const stg_cache_victim *victims; /* longest unused first */
+  size_t n_victims;
+  size_t removed_entries, removed_files; /* in a dry run: that would be; files: other ones */
+  uint64_t removed_bytes;
+  size_t failed; /* victims with a problem */
+  size_t kept_entries, kept_files;
+  uint64_t kept_bytes;
+} stg_cache_gc_result;
+
+/**
+ * Remove from the last folder of a path list, the one that is written to, what is beyond `limits`:
+ * first what is not used by anybody, then what was unused longest. What is used or written between
+ * the look and the removal stays. Safe beside processes that use the folder: an entry in use has
+ * been read whole, and one that is missed is compiled again. Locks are neither taken nor removed. A
+ * folder that is not there is an empty one.
+ * @param ret_result owned by the caller, to be freed by stg_cache_gc_free; text is borrowed from it
+ * @return STG_E_INVALID for an empty list or limits of another version, STG_E_UNSUPPORTED for a
+ * pack, STG_E_IO for a folder that cannot be listed. A file that cannot be removed is a fact in the
+ * result. Any thread.
+ */
+STG_API STG_NODISCARD stg_status stg_cache_gc(const char *path_list, const stg_cache_limits *limits,
+                                              const stg_cache_gc_result **ret_result,
+                                              stg_error *reterr);
+STG_API void stg_cache_gc_free(const stg_cache_gc_result *result);
+
 /* What an export wrote. */
 typedef struct stg_cache_export_result {
   size_t struct_size; /* in: sizeof(stg_cache_export_result) */
@@ -141,8 +194,9 @@ STG_API STG_NODISCARD stg_status stg_cache_export(stg_cache *cache, const size_t
 
 /* How to import. Zero means default everywhere. */
 typedef struct stg_cache_import_options {
-  size_t struct_size; /* sizeof(stg_cache_import_options) */
-  bool dry_run;       /* say what would be done, and write nothing */
+  size_t struct_size;              /* sizeof(stg_cache_import_options) */
+  bool dry_run;                    /* say what would be done, and write nothing */
+  uint64_t max_bytes, max_entries; /* limits of the folder, as those of stg_options */
   /* Called for each entry that is not taken, or NULL: its name in the pack, and why. */
   void (*on_bad)(void *user, const char *path, const char *problem);
   void *user; /* of `on_bad` */
@@ -159,7 +213,8 @@ typedef struct stg_cache_import_result {
 /**
  * Copy the entries of a pack into a cache folder. Each is verified as it is read and published
  * whole, under the name that follows from what it holds; bad ones are passed over and counted. What
- * is damaged in the folder under such a name is moved to quarantine and replaced. Of the path list
+ * is damaged in the folder under such a name is moved to quarantine and replaced. A folder that
+ * gets beyond its limits loses what was unused longest, as when an engine stores. Of the path list
  * `folders` the last is written to and made where it is missing; the others are not looked at.
  * `options` and `ret_result` may be NULL. Processes may use the folder meanwhile; an import that is
  * interrupted leaves whole entries.

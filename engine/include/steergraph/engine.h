@@ -61,7 +61,8 @@ typedef enum stg_cache_mode {
   STG_CACHE_DEFAULT = 0, /* read and write */
   STG_CACHE_READ_ONLY = 1,
   STG_CACHE_REFRESH = 2, /* compile again and overwrite */
-  STG_CACHE_OFF = 3      /* memory only, and no pack */
+  STG_CACHE_OFF = 3,     /* memory only, and no pack */
+  STG_CACHE_MEMORY = 4   /* memory and packs: folders of cache_path are left out */
 } stg_cache_mode;
 
 /*
@@ -92,6 +93,10 @@ typedef struct stg_options {
   uint32_t compile_threads; /* at most, started when there is work; 0: 2 to 4, by processors */
   uint32_t compile_queue;   /* compiles that wait for a thread; 0: 256. Beyond it a kernel is asked
                                for again by a later step or slot_set */
+  /* How much the folder that is written to may hold, all its files together; 0: 2 GiB and 32768;
+   * UINT64_MAX: no limit. Beyond it a store removes what was unused longest, down to nine tenths.
+   */
+  uint64_t cache_max_bytes, cache_max_entries;
 } stg_options;
 
 /** Set every option to its default. */
@@ -100,9 +105,11 @@ STG_API void stg_options_init(stg_options *options);
 /**
  * Fill options from the environment: the only place where the library reads it.
  * STEERLLM_COMPILE_STEERING (0 or unset: off, 1: on), STEERGRAPH_CACHE_DIR, else
- * XDG_CACHE_HOME/steergraph, else HOME/.cache/steergraph, else memory only; STEERGRAPH_NO_JIT=1
- * (compile never), STEERGRAPH_LOG (off, error, warn, info, debug), NVRTC_APPEND_FLAGS. Strings live
- * as long as the process, or until the environment is changed.
+ * XDG_CACHE_HOME/steergraph, else HOME/.cache/steergraph, else memory only; STEERGRAPH_CACHE (on,
+ * off, memory, read-only, refresh), STEERGRAPH_CACHE_MAX_SIZE (bytes, or a number with K, M or G;
+ * none), STEERGRAPH_CACHE_MAX_ENTRIES (a number; none), STEERGRAPH_NO_JIT=1 (compile never),
+ * STEERGRAPH_LOG (off, error, warn, info, debug), NVRTC_APPEND_FLAGS. Strings live as long as the
+ * process, or until the environment is changed.
  * @return STG_E_INVALID for a value that is none of these, with the variable, the value and what is
  * allowed.
  */
@@ -165,6 +172,9 @@ typedef struct stg_stats {
   double compile_ms, load_us;
   uint64_t cache_stores, cache_store_failures, cache_quarantined;
   uint64_t cache_pack_hits; /* kernels that were found in a pack */
+  uint64_t cache_misses;    /* kernels that no folder and no pack had when they were asked for */
+  /* Entries that made room for others, and the bytes of all that was removed then. */
+  uint64_t cache_evictions, cache_evicted_bytes;
   uint64_t graphs_created, graph_updates, graph_launches, plain_launches, graph_fallbacks;
   uint64_t steps, applies;
   uint64_t vectors_live, vector_bytes, vector_intern_hits, gram_pairs, gram_hits;

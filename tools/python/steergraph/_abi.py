@@ -29,7 +29,7 @@ DTYPE_BYTES = {"bf16": 2, "f16": 2, "f32": 4}
 BACKEND = {"auto": 0, "cuda": 1, "cpu": 2}
 COMPILE_MODE = {"default": 0, "block": 1, "never": 2, "background": 3}
 LAUNCH_MODE = {"default": 0, "graph": 1, "plain": 2}
-CACHE_MODE = {"default": 0, "read_only": 1, "refresh": 2, "off": 3}
+CACHE_MODE = {"default": 0, "read_only": 1, "refresh": 2, "off": 3, "memory": 4}
 LOG_LEVEL = {"default": 0, "off": 1, "error": 2, "warn": 3, "info": 4, "debug": 5}
 STATE = {"hidden": 0, "hidden+residual": 1}
 EPILOGUE = {"none": 0, "add_rmsnorm": 1}
@@ -63,6 +63,8 @@ class Options(ctypes.Structure):
         ("max_plans", c_uint32),
         ("compile_threads", c_uint32),
         ("compile_queue", c_uint32),
+        ("cache_max_bytes", c_uint64),
+        ("cache_max_entries", c_uint64),
     ]
 
 

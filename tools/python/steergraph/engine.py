@@ -90,8 +90,10 @@ class Engine(Held):
     launch        "graph" or "plain"
     cache         folders, "RO:RO:RW", packs among RO; "": memory only
     pack          a pack below all of cache; None: the installed one; "": none
-    cache_mode    "read_only", "refresh" or "off"
+    cache_mode    "read_only", "refresh", "off" or "memory": packs alone
     cache_trust   accept folders that others own or can write
+    cache_max_bytes, cache_max_entries   of the folder that is written to, beyond which what was
+                  unused longest goes; 0 for the library's default
     log           function of (level, message), called from any thread, must not call the engine;
                   None: the logger "steergraph" of logging
     log_level     "off", "error", "warn", "info" or "debug"
@@ -117,6 +119,8 @@ class Engine(Held):
         max_plans=0,
         compile_threads=0,
         compile_queue=0,
+        cache_max_bytes=None,
+        cache_max_entries=None,
         environment=True,
     ):
         options = _options(environment)
@@ -139,6 +143,10 @@ class Engine(Held):
         options.max_plans = _abi.uint32(max_plans, "max_plans")
         options.compile_threads = _abi.uint32(compile_threads, "compile_threads")
         options.compile_queue = _abi.uint32(compile_queue, "compile_queue")
+        if cache_max_bytes is not None:
+            options.cache_max_bytes = _abi.uint64(cache_max_bytes, "cache_max_bytes")
+        if cache_max_entries is not None:
+            options.cache_max_entries = _abi.uint64(cache_max_entries, "cache_max_entries")
         if log is not None and not callable(log):
             raise TypeError(f"log is {log!r}, neither a function nor None")
         say = log if log is not None else _log_to_logging
