@@ -56,6 +56,11 @@ static stg_status launch_plain(struct stg_engine *engine, const struct stg_plan_
              : stg_launch(engine->device, module, &dims, pointers, launch->stream, reterr);
 }
 
+/* The driver refuses the graph, or has no room for it: a plain launch needs none. */
+static bool is_refusal(stg_status status) {
+  return status == STG_E_CUDA || status == STG_E_NO_MEMORY;
+}
+
 /* Through the graph; `*ret_refused` when the driver will have none of it. */
 static stg_status launch_graph(struct stg_engine *engine, const struct stg_plan_launch *launch,
                                const struct stg_graph_kernel *node, bool *ret_refused,
@@ -63,11 +68,11 @@ static stg_status launch_graph(struct stg_engine *engine, const struct stg_plan_
   struct stg_exec *exec = launch->exec;
   pthread_mutex_lock(&exec->lock);
   stg_status status = stg_graph_set(engine->device, exec->graph, 0, node, reterr);
-  if (status == STG_E_CUDA) {
+  if (is_refusal(status)) {
     status = stg_graph_remake(engine->device, exec->graph, node, launch->stream, reterr);
     atomic_fetch_add(&engine->counters.graphs_created, status == STG_OK ? 1 : 0);
   }
-  *ret_refused = status == STG_E_CUDA;
+  *ret_refused = is_refusal(status);
   if (status == STG_OK) {
     status = stg_graph_launch(engine->device, exec->graph, launch->stream, reterr);
   }

@@ -198,6 +198,17 @@ static stg_status step_once(stg_steer *steer, const stg_once *once, struct once_
   return status;
 }
 
+/*
+ * Note what the next call must wait for. The rows have been steered by now, and who is told of a
+ * failure asks again, which would steer them twice: where the event cannot be had, this waits.
+ */
+static stg_status note_use(const stg_frame *frame, stg_stream stream, stg_error *reterr) {
+  struct stg_device *device = frame->steer->engine->device;
+  return stg_event_record(device, frame->used, stream, NULL) == STG_OK
+             ? STG_OK
+             : stg_stream_synchronize(device, stream, reterr);
+}
+
 /* The apply, and after it what the next call must wait for. */
 static stg_status apply_once(stg_frame *frame, const stg_once *once, stg_stream stream,
                              stg_error *reterr) {
@@ -207,8 +218,7 @@ static stg_status apply_once(stg_frame *frame, const stg_once *once, stg_stream 
   pthread_mutex_lock(&steer->lock);
   if (frame->used != NULL) {
     /* also after an apply that failed: the step was queued */
-    recorded = stg_event_record(steer->engine->device, frame->used, stream,
-                                status == STG_OK ? reterr : NULL);
+    recorded = note_use(frame, stream, status == STG_OK ? reterr : NULL);
   }
   if (recorded == STG_OK) {
     stg_frame_let_go(frame, stream);

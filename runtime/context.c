@@ -66,6 +66,9 @@ stg_status stg_context_check(struct stg_device *device, stg_error *reterr) {
   if (result == CUDA_ERROR_DEINITIALIZED || (result == CUDA_SUCCESS && id == device->context_id)) {
     return STG_OK;
   }
+  if (is_sticky(result) && result != CUDA_ERROR_CONTEXT_IS_DESTROYED) {
+    return stg_device_fail(device, result, "cuCtxGetId", reterr); /* broken, not gone */
+  }
   int sound = 0;
   atomic_compare_exchange_strong(&device->lost, &sound, (int)CUDA_ERROR_CONTEXT_IS_DESTROYED);
   return reset_error(device, reterr);

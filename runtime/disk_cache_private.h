@@ -27,7 +27,8 @@ struct stg_disk_cache {
    * waited for in vain. */
   atomic_uint_least64_t hung_until_ns[STG_DISK_SHARDS];
   atomic_bool lock_failed;  /* said once */
-  atomic_bool store_failed; /* the first failure is a warning, later ones are not */
+  atomic_bool read_failed;  /* the first failure is a warning, later ones are not */
+  atomic_bool store_failed; /* likewise */
   atomic_uint_least64_t hits, misses, stores, store_failures, quarantined, pack_hits;
   atomic_uint_least64_t evictions, evicted_bytes;
 };

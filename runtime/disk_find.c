@@ -68,6 +68,12 @@ static void sort_candidates(struct stg_disk_files *files, const char *preferred)
   }
 }
 
+/* What cannot be read costs a compile each time, and one warning. */
+static void log_read_failure(struct stg_disk_cache *cache, const char *why) {
+  const bool again = atomic_exchange(&cache->read_failed, true);
+  stg_log_printf(&cache->log, again ? STG_LOG_INFO : STG_LOG_WARN, "%s", why);
+}
+
 /* The files of one key in every layer that may be used, from one on. */
 static stg_status find_candidates(struct stg_disk_cache *cache, size_t first_layer,
                                   struct stg_key key, struct stg_arena *arena,
@@ -82,7 +88,7 @@ static stg_status find_candidates(struct stg_disk_cache *cache, size_t first_lay
       return stg_error_set(reterr, status, "%s", error.message);
     }
     if (status != STG_OK && status != STG_E_NOT_FOUND) {
-      stg_log_printf(&cache->log, STG_LOG_WARN, "%s", error.message);
+      log_read_failure(cache, error.message);
     }
   }
   return STG_OK;
@@ -183,7 +189,7 @@ static stg_status take_first(struct stg_disk_cache *cache, const struct stg_disk
     } else if (status == STG_E_NO_MEMORY) {
       return stg_error_set(reterr, status, "%s", error.message);
     } else if (status != STG_E_NOT_FOUND) { /* gone since it was listed is nothing to speak of */
-      stg_log_printf(&cache->log, STG_LOG_WARN, "%s", error.message);
+      log_read_failure(cache, error.message);
     }
   }
   return stg_error_set(reterr, STG_E_NOT_FOUND, "not in the disk cache");

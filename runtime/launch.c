@@ -20,13 +20,16 @@ static bool blames_image(CUresult result) {
  * Let the kernel ask for all the shared memory a block may have beside its static part; the default
  * limit is 48 KiB. Asking for less at launch costs nothing.
  */
-static CUresult raise_shared_limit(const struct stg_device *device, CUfunction function) {
+static CUresult raise_shared_limit(const struct stg_device *device, CUfunction function,
+                                   const char **ret_call) {
   int static_bytes = 0;
+  *ret_call = "cuFuncGetAttribute";
   CUresult result = device->driver->func_get_attribute(
       &static_bytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function);
   if (result != CUDA_SUCCESS || static_bytes >= device->shared_optin) {
     return result;
   }
+  *ret_call = "cuFuncSetAttribute";
   return device->driver->func_set_attribute(function,
                                             CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                             device->shared_optin - static_bytes);
@@ -48,8 +51,7 @@ static CUresult load_eagerly(const struct stg_device *device, const void *cubin,
     result = driver->func_load(module->function);
   }
   if (result == CUDA_SUCCESS) {
-    *ret_call = "cuFuncSetAttribute";
-    result = raise_shared_limit(device, module->function);
+    result = raise_shared_limit(device, module->function, ret_call);
   }
   if (result != CUDA_SUCCESS) {
     driver->module_unload(module->module);

@@ -11,8 +11,8 @@ struct stg_graph;  /* an executable graph of kernel nodes in a line, one after t
 
 /**
  * Load a cubin and get its kernel, eagerly (nothing is left for a first launch to do).
- * STG_E_CORRUPT when the driver answers INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX or that the
- * kernel is missing: the image is at fault; any other driver error is STG_E_CUDA.
+ * STG_E_CORRUPT when the driver answers INVALID_IMAGE, NO_BINARY_FOR_GPU or INVALID_PTX: the image
+ * is at fault; any other driver error is STG_E_CUDA.
  */
 STG_NODISCARD stg_status stg_module_load(struct stg_device *device, const void *cubin,
                                          const char *kernel, struct stg_module **ret_module,

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Every call that reaches the cache folder fails in turn, in libc's place, in `run`, `build` and `cache gc`.
+
+`run` goes on without the folder, and says so in one line; `build`, which is asked to fill it, says
+why it cannot. Nothing torn is left, and the next process is as good as new.
+"""
+import errno
+import os
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(sys.argv[2]) / "tests" / "cli"))
+import tap
+from cli import DONE, FAILED
+from stubs import FAULT, StubCase
+
+ERRNOS = ("ENOSPC", "EROFS", "EACCES", "EEXIST", "ENOENT", "EIO", "ENOLCK", "EINTR", "EMFILE")
+
+
+class Calls(StubCase):
+    def setUp(self):
+        super().setUp()
+        self.number = 0
+
+    def new_folder(self):
+        self.number += 1
+        cache = self.folder / f"cache{self.number}"
+        self.environment["STEERGRAPH_CACHE_DIR"] = str(cache)
+        return cache
+
+    def faulty(self, cache, fault, *words):
+        environment = self.environment | {
+            "LD_PRELOAD": str(FAULT),
+            "STG_FAULT_UNDER": str(cache),
+            "STG_FAULT_COUNT": str(self.folder / "counts"),
+        }
+        if fault is not None:
+            environment["STG_FAULT"] = fault
+        return self.run_command(*words, env=environment)
+
+    def counts(self, cache, *words):
+        """{call: how often} of the command without a fault."""
+        outcome = self.faulty(cache, None, *words)
+        self.assertEqual(outcome.code, DONE, outcome)
+        lines = (self.folder / "counts").read_text().split("\n")
+        return {call: int(count) for call, count in (line.split() for line in lines if line)}
+
+    def faults(self, counts):
+        """STG_FAULT of each call that is made, with each errno; and of all of a kind."""
+        for call, count in counts.items():
+            for name in ERRNOS:
+                number = getattr(errno, name)
+                yield from (f"{call}:{nth}:{number}" for nth in range(1, count + 1))
+                if count > 0 and name != "EINTR":  # which says: ask again
+                    yield f"{call}:1+:{number}"
+
+    def expect_sound(self, cache, said):
+        """Nothing torn, nothing set aside, and a process without faults has all it needs."""
+        outcome = self.run_command("cache", "verify", "--cache", cache)
+        if cache.is_dir():
+            self.assertEqual(outcome.code, DONE, f"{said}: {outcome}")
+        quarantine = cache / "v1" / "quarantine"
+        self.assertEqual(list(quarantine.iterdir()) if quarantine.is_dir() else [], [], said)
+        outcome = self.succeed("run", self.spec)
+        self.assertEqual(outcome.err, "", f"{said}: {outcome}")
+
+    def each_fault_of_a_run(self, warm):
+        words = ("run", self.spec)
+        counts = self.counts(self.new_folder(), *words)
+        if warm:
+            counts = self.counts(pathlib.Path(self.environment["STEERGRAPH_CACHE_DIR"]), *words)
+        self.assertGreater(sum(counts.values()), 1)
+        for fault in self.faults(counts):
+            cache = self.new_folder()
+            if warm:
+                self.succeed(*words)
+            outcome = self.faulty(cache, fault, *words)
+            self.assertEqual(outcome.code, DONE, f"{fault}: {outcome}")
+            self.assertTrue(outcome.out.endswith("ok\n"), f"{fault}: {outcome}")
+            lines = outcome.err.splitlines()  # one of what is not read, one of what is not stored
+            self.assertLessEqual(len(lines), 2 if warm else 1, f"{fault}: {outcome}")
+            self.assertEqual(len({"stays in memory" in line for line in lines}), len(lines))
+            self.expect_sound(cache, f"{fault}: {outcome.err}")
+
+    def test_each_call_of_a_cold_run_fails(self):
+        self.each_fault_of_a_run(warm=False)
+
+    def test_each_call_of_a_warm_run_fails(self):
+        self.each_fault_of_a_run(warm=True)
+
+    def test_each_call_of_a_build_fails(self):
+        words = ("build", "--arch", "sm_90", self.spec)
+        for fault in self.faults(self.counts(self.new_folder(), *words)):
+            cache = self.new_folder()
+            outcome = self.faulty(cache, fault, *words)
+            self.assertIn(outcome.code, (DONE, FAILED), f"{fault}: {outcome}")
+            said = [line for line in outcome.err.splitlines() if not line.startswith("[")]
+            if outcome.code == FAILED:
+                # a folder that is said to exist, and does not, is missed by the next call
+                numbers = {int(fault.split(":")[2]), errno.ENOENT if fault.startswith("mkdir") else 0}
+                reasons = [os.strerror(number) for number in numbers - {0}]
+                self.assertEqual(outcome.out, "", f"{fault}: {outcome}")
+                self.assertIn(len(said), (1, 2), f"{fault}: {outcome}")  # a warning, and the end
+                self.assertTrue(all(any(reason in line for reason in reasons) for line in said), f"{fault}: {outcome}")
+            else:
+                self.assertEqual(said, [], f"{fault}: {outcome}")
+            self.expect_sound(cache, f"{fault}: {outcome.err}")
+
+    def test_each_call_of_a_collection_fails(self):
+        words = ("cache", "gc", "--max-entries", "1", "--cache")
+        cache = self.new_folder()
+        self.succeed("run", self.spec)
+        for fault in self.faults(self.counts(cache, *words, cache)):
+            cache = self.new_folder()
+            self.succeed("run", self.spec)
+            outcome = self.faulty(cache, fault, *words, cache)
+            self.assertIn(outcome.code, (DONE, FAILED), f"{fault}: {outcome}")
+            if outcome.code == FAILED:
+                self.assertIn(os.strerror(int(fault.split(":")[2])), outcome.out + outcome.err, fault)
+            self.expect_sound(cache, f"{fault}: {outcome.err}")
+
+
+if __name__ == "__main__":
+    tap.main()
