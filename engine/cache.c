@@ -141,6 +141,21 @@ const struct stg_disk_cache *stg_cache_disk(const stg_cache *cache) {
   return cache->disk;
 }
 
+char *stg_cache_last_folder(const char *path_list, struct stg_arena *arena) {
+  size_t end = strlen(path_list);
+  while (end > 0 && (path_list[end - 1] == ':' || path_list[end - 1] == '/')) {
+    if (path_list[end - 1] == '/' && (end == 1 || path_list[end - 2] == ':')) {
+      break; /* the root */
+    }
+    end--;
+  }
+  size_t begin = end;
+  while (begin > 0 && path_list[begin - 1] != ':') {
+    begin--;
+  }
+  return stg_arena_strndup(arena, path_list + begin, end - begin);
+}
+
 size_t stg_cache_count(const stg_cache *cache) {
   return cache == NULL ? 0 : cache->count;
 }

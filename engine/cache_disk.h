@@ -1,5 +1,5 @@
 /*
- * cache_disk.h: what is behind an inspected cache, for what reads entries as they are on disk.
+ * cache_disk.h: what is behind a cache as its inspector sees it, for what works on the files.
  */
 #ifndef STG_ENGINE_CACHE_DISK_H
 #define STG_ENGINE_CACHE_DISK_H
@@ -10,5 +10,9 @@
 
 /** Its layers; as long as the cache is open. */
 const struct stg_disk_cache *stg_cache_disk(const stg_cache *cache);
+
+/** The element of a path list that is written to, without slashes at its end; "" when it has none.
+ * NULL: out of memory, which the arena says. */
+char *stg_cache_last_folder(const char *path_list, struct stg_arena *arena);
 
 #endif

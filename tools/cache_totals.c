@@ -47,7 +47,7 @@ void stg_cache_totals_rows(struct stg_table *table, const stg_cache_totals *tota
   double percent = 0;
   const bool asked = stg_cache_totals_rate(totals, &percent);
   stg_table_cell(table, "runs");
-  stg_table_printf(table, "%llu engines and builds", number(totals->runs));
+  stg_table_printf(table, "%llu engines and commands", number(totals->runs));
   stg_table_cell(table, "hits on disk");
   stg_table_printf(table, "%llu, %llu of them in packs", number(totals->disk_hits),
                    number(totals->pack_hits));

@@ -19,6 +19,8 @@ COMMANDS = {
     ("cache", "verify"): "",
     ("cache", "gc"): "",
     ("cache", "stats"): "",
+    ("cache", "export"): "FILE.sgp [KEY...]",
+    ("cache", "import"): "FILE.sgp...",
     ("doctor",): "",
     ("bench",): "SUITE [SPEC...]",
     ("bench", "show"): "FILE.json",
