@@ -108,7 +108,7 @@ static size_t room_for(const struct stg_table *table, const struct layout *layou
 
 /* Leave out the next column that may go; false when there is none. */
 static bool hide_next(const struct stg_table *table, struct layout *layout) {
-  for (char order = '1'; order <= '9'; order++) {
+  for (int order = '1'; order <= '9'; order++) {
     const char *at = strchr(table->yields, order);
     if (at != NULL && !layout->hidden[at - table->yields]) {
       layout->hidden[at - table->yields] = true;
