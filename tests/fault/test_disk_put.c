@@ -17,95 +17,12 @@
 
 #include <cmocka.h>
 
+#include "tests/fault/faulty_disk.h"
 #include "tests/fault/numbered_kernel.h"
-#include "tests/support/disk_fixture.h"
 #include "tests/support/temp_folder.h"
 
 #define ENTRIES 3
 #define PROCESSES 8
-
-enum step { NO_STEP, MAKE_FOLDER, CREATE, WRITE, SYNC, RENAME, LAST_STEP = RENAME };
-
-static const char *const step_names[] = {"", "make_folder", "create", "write", "sync", "rename"};
-
-/* The real steps, but one kind of them fails, or one of all kills the process. */
-struct faulty {
-  struct stg_disk_io real;
-  enum step step; /* that says `errnum` */
-  int errnum;
-  unsigned kill_at; /* number of the call in which the process dies; 0: never */
-  unsigned calls;
-};
-
-static bool dies(struct faulty *faulty) {
-  return ++faulty->calls == faulty->kill_at;
-}
-
-static int make_folder(void *user, const char *path) {
-  struct faulty *faulty = user;
-  if (dies(faulty)) {
-    raise(SIGKILL);
-  }
-  return faulty->step == MAKE_FOLDER ? faulty->errnum : faulty->real.make_folder(NULL, path);
-}
-
-static int create(void *user, const char *path, int *ret_fd) {
-  struct faulty *faulty = user;
-  if (dies(faulty)) {
-    raise(SIGKILL);
-  }
-  return faulty->step == CREATE ? faulty->errnum : faulty->real.create(NULL, path, ret_fd);
-}
-
-/* Half of it is written before a failure and before the end. */
-static int write_half(void *user, int fd, const void *data, size_t size) {
-  struct faulty *faulty = user;
-  const bool last = dies(faulty);
-  const bool fails = faulty->step == WRITE;
-  int errnum = faulty->real.write(NULL, fd, data, last || fails ? size / 2 : size);
-  if (last) {
-    raise(SIGKILL);
-  }
-  return fails ? faulty->errnum : errnum;
-}
-
-static int sync_and_close(void *user, int fd) {
-  struct faulty *faulty = user;
-  if (dies(faulty)) {
-    raise(SIGKILL);
-  }
-  int errnum = faulty->real.sync_and_close(NULL, fd);
-  return faulty->step == SYNC ? faulty->errnum : errnum;
-}
-
-static int rename_file(void *user, const char *from, const char *to) {
-  struct faulty *faulty = user;
-  if (dies(faulty)) {
-    raise(SIGKILL);
-  }
-  return faulty->step == RENAME ? faulty->errnum : faulty->real.rename(NULL, from, to);
-}
-
-static int remove_file(void *user, const char *path) {
-  const struct faulty *faulty = user;
-  return faulty->real.remove(NULL, path);
-}
-
-static struct stg_disk_cache *open_faulty(const char *folder, struct faulty *faulty) {
-  struct stg_disk_options options = {.path_list = folder};
-  struct stg_disk_io io = stg_disk_io_default();
-  io.user = faulty;
-  io.make_folder = make_folder;
-  io.create = create;
-  io.write = write_half;
-  io.sync_and_close = sync_and_close;
-  io.rename = rename_file;
-  io.remove = remove_file;
-  struct stg_disk_cache *cache = NULL;
-  faulty->real = stg_disk_io_default();
-  assert_int_equal(stg_disk_cache_open_with(&options, &io, &cache, NULL), STG_OK);
-  return cache;
-}
 
 /* Entries as they are read from another cache. */
 static void read_entries(const char *elsewhere, struct stg_disk_hit *ret_hits) {
@@ -175,11 +92,11 @@ static void fails_when_any_step_does_and_leaves_nothing(void **state) {
       char tmp[300];
       size_t n_put = 0;
       stg_error err = STG_ERROR_INIT;
-      struct faulty faulty = {.step = step, .errnum = errnums[i]};
+      struct faulty faulty = {.step = step, .errnum = errnums[i], .times = EVERY_TIME};
       snprintf(name, sizeof name, "%s-%d", step_names[step], errnums[i]);
       snprintf(folder, sizeof folder, "%s", temp_path(state, name));
       snprintf(tmp, sizeof tmp, "%s/v1/tmp", folder);
-      struct stg_disk_cache *cache = open_faulty(folder, &faulty);
+      struct stg_disk_cache *cache = open_faulty(folder, &faulty, NULL);
       assert_int_equal(put_all(cache, hits, &n_put, &err), STG_E_IO);
       assert_non_null(strstr(err.message, strerror(errnums[i])));
       assert_int_equal(n_put, 0);
@@ -220,7 +137,7 @@ static bool outlives(const char *folder, const struct stg_disk_hit *hits, unsign
   if (child == 0) {
     struct faulty faulty = {.kill_at = nth};
     size_t n_put = 0;
-    struct stg_disk_cache *cache = open_faulty(folder, &faulty);
+    struct stg_disk_cache *cache = open_faulty(folder, &faulty, NULL);
     _exit(put_all(cache, hits, &n_put, NULL) == STG_OK && n_put == ENTRIES ? 0 : 1);
   }
   assert_int_equal(waitpid(child, &status, 0), child);
@@ -277,7 +194,7 @@ static void many_processes_may_keep_the_same_at_once(void **state) {
       char byte;
       close(ends[1]);
       (void)!read(ends[0], &byte, 1); /* its end */
-      _exit(put_all(open_faulty(folder, &faulty), hits, &n_put, NULL) == STG_OK ? 0 : 1);
+      _exit(put_all(open_faulty(folder, &faulty, NULL), hits, &n_put, NULL) == STG_OK ? 0 : 1);
     }
   }
   close(ends[0]);

@@ -17,7 +17,7 @@
 
 #include "runtime/clock.h"
 #include "runtime/disk_lock.h"
-#include "tests/support/disk_fixture.h"
+#include "tests/fault/faulty_disk.h"
 #include "tests/support/temp_folder.h"
 
 #define COMPILER "nvrtc-13.0.88"
@@ -120,85 +120,17 @@ static void who_holds_the_lock_for_long_is_not_waited_for(void **state) {
   stg_disk_cache_close(holder);
 }
 
-/* Steps of adding, of which one fails. */
-enum step { MAKE_FOLDER, CREATE, WRITE, RENAME, OPEN_LOCK, TRY_LOCK, N_STEPS };
-
-struct faulty {
-  struct stg_disk_io real;
-  bool armed;
-  enum step step;
-  int errnum;
-};
-
-static int fault(const struct faulty *faulty, enum step step) {
-  return faulty->armed && faulty->step == step ? faulty->errnum : 0;
-}
-
-static int make_folder(void *user, const char *path) {
-  const struct faulty *faulty = user;
-  int errnum = fault(faulty, MAKE_FOLDER);
-  return errnum != 0 ? errnum : faulty->real.make_folder(NULL, path);
-}
-
-static int create(void *user, const char *path, int *ret_fd) {
-  const struct faulty *faulty = user;
-  int errnum = fault(faulty, CREATE);
-  return errnum != 0 ? errnum : faulty->real.create(NULL, path, ret_fd);
-}
-
-static int write_half(void *user, int fd, const void *data, size_t size) {
-  const struct faulty *faulty = user;
-  int errnum = fault(faulty, WRITE);
-  int written = faulty->real.write(NULL, fd, data, errnum != 0 ? size / 2 : size);
-  return errnum != 0 ? errnum : written;
-}
-
-static int rename_file(void *user, const char *from, const char *to) {
-  const struct faulty *faulty = user;
-  int errnum = fault(faulty, RENAME);
-  return errnum != 0 ? errnum : faulty->real.rename(NULL, from, to);
-}
-
-static int open_lock(void *user, const char *path, int *ret_fd) {
-  const struct faulty *faulty = user;
-  int errnum = fault(faulty, OPEN_LOCK);
-  return errnum != 0 ? errnum : faulty->real.open_lock(NULL, path, ret_fd);
-}
-
-static int try_lock(void *user, int fd) {
-  const struct faulty *faulty = user;
-  int errnum = fault(faulty, TRY_LOCK);
-  return errnum != 0 ? errnum : faulty->real.try_lock(NULL, fd);
-}
-
-static struct stg_disk_cache *open_faulty(const char *folder, struct faulty *faulty,
-                                          struct log_lines *lines) {
-  const struct stg_disk_options options = {.path_list = folder,
-                                           .log = log_lines_to(lines, STG_LOG_DEBUG)};
-  struct stg_disk_io io = stg_disk_io_default();
-  struct stg_disk_cache *cache = NULL;
-  faulty->real = io;
-  io.user = faulty;
-  io.make_folder = make_folder;
-  io.create = create;
-  io.write = write_half;
-  io.rename = rename_file;
-  io.open_lock = open_lock;
-  io.try_lock = try_lock;
-  assert_int_equal(stg_disk_cache_open_with(&options, &io, &cache, NULL), STG_OK);
-  return cache;
-}
-
 static void a_disk_that_refuses_costs_the_sums_and_one_debug_line(void **state) {
+  static const enum step steps[] = {MAKE_FOLDER, CREATE, WRITE, RENAME, OPEN_LOCK, TRY_LOCK};
   static const int errnums[] = {ENOSPC, EROFS, EACCES, EEXIST, ENOENT, EIO, ENOLCK, EMFILE};
   const char *folder = *state;
   struct stg_kernel_request request = fixture_request();
   struct stg_disk_totals before, after;
   disk_fill(folder, &request, COMPILER);
   assert_int_equal(read_sums(folder, &before), STG_OK);
-  for (enum step step = MAKE_FOLDER; step < N_STEPS; step++) {
+  for (size_t s = 0; s < sizeof steps / sizeof steps[0]; s++) {
     for (size_t i = 0; i < sizeof errnums / sizeof errnums[0]; i++) {
-      struct faulty faulty = {.armed = true, .step = step, .errnum = errnums[i]};
+      struct faulty faulty = {.step = steps[s], .errnum = errnums[i], .times = EVERY_TIME};
       struct log_lines lines = {0};
       struct stg_disk_cache *cache = open_faulty(folder, &faulty, &lines);
       assert_string_equal(disk_found(cache, &request, NULL), COMPILER);
@@ -215,14 +147,14 @@ static void a_disk_that_refuses_costs_the_sums_and_one_debug_line(void **state) 
 static void what_could_not_be_added_is_added_later(void **state) {
   const char *folder = *state;
   struct stg_kernel_request request = fixture_request();
-  struct faulty faulty = {.armed = true, .step = RENAME, .errnum = ENOSPC};
+  struct faulty faulty = {.step = RENAME, .errnum = ENOSPC, .times = EVERY_TIME};
   struct log_lines lines = {0};
   struct stg_disk_totals sums;
   disk_fill(folder, &request, COMPILER);
   struct stg_disk_cache *cache = open_faulty(folder, &faulty, &lines);
   assert_string_equal(disk_found(cache, &request, NULL), COMPILER);
   stg_disk_stats_flush(cache);
-  faulty.armed = false;
+  faulty.times = 0;
   assert_string_equal(disk_found(cache, &request, NULL), COMPILER);
   stg_disk_cache_close(cache);
   assert_int_equal(read_sums(folder, &sums), STG_OK);
