@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "engine/cache_disk.h"
 #include "engine/cache_explain.h"
 #include "engine/offline.h"
 #include "runtime/base/alloc.h"
@@ -134,6 +135,25 @@ void stg_cache_close(stg_cache *cache) {
   stg_arena_finish(&cache->arena);
   stg_disk_cache_close(cache->disk);
   stg_free(cache);
+}
+
+const struct stg_disk_cache *stg_cache_disk(const stg_cache *cache) {
+  return cache->disk;
+}
+
+char *stg_cache_last_folder(const char *path_list, struct stg_arena *arena) {
+  size_t end = strlen(path_list);
+  while (end > 0 && (path_list[end - 1] == ':' || path_list[end - 1] == '/')) {
+    if (path_list[end - 1] == '/' && (end == 1 || path_list[end - 2] == ':')) {
+      break; /* the root */
+    }
+    end--;
+  }
+  size_t begin = end;
+  while (begin > 0 && path_list[begin - 1] != ':') {
+    begin--;
+  }
+  return stg_arena_strndup(arena, path_list + begin, end - begin);
 }
 
 size_t stg_cache_count(const stg_cache *cache) {

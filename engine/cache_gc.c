@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "engine/cache_disk.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
 #include "runtime/disk_evict.h"
@@ -23,22 +24,6 @@ struct gc {
   struct stg_disk_content content;
   stg_cache_victim *victims;
 };
-
-/* The last element of a list, without slashes at its end; "" when it has none. */
-static char *last_folder(const char *path_list, struct stg_arena *arena) {
-  size_t end = strlen(path_list);
-  while (end > 0 && (path_list[end - 1] == ':' || path_list[end - 1] == '/')) {
-    if (path_list[end - 1] == '/' && (end == 1 || path_list[end - 2] == ':')) {
-      break; /* the root */
-    }
-    end--;
-  }
-  size_t begin = end;
-  while (begin > 0 && path_list[begin - 1] != ':') {
-    begin--;
-  }
-  return stg_arena_strndup(arena, path_list + begin, end - begin);
-}
 
 static const char *file_name(const char *path) {
   const char *slash = strrchr(path, '/');
@@ -132,7 +117,7 @@ static stg_status treat_all(struct gc *gc, const stg_cache_limits *limits, stg_e
 
 static stg_status collect(struct gc *gc, const char *path_list, const stg_cache_limits *limits,
                           stg_error *reterr) {
-  char *folder = last_folder(path_list, &gc->arena);
+  char *folder = stg_cache_last_folder(path_list, &gc->arena);
   if (folder == NULL) {
     return stg_arena_status(&gc->arena, reterr);
   }

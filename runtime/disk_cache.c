@@ -267,9 +267,8 @@ static stg_status store(struct stg_disk_cache *cache, const struct stg_disk_laye
   return status;
 }
 
-/* The layer that is written to. */
-static stg_status writable_layer(const struct stg_disk_cache *cache,
-                                 const struct stg_disk_layer **ret_layer, stg_error *reterr) {
+stg_status stg_disk_writable_layer(const struct stg_disk_cache *cache,
+                                   const struct stg_disk_layer **ret_layer, stg_error *reterr) {
   if (cache->n_layers == 0 || !cache->layers[cache->n_layers - 1].writable) {
     return stg_error_set(reterr, STG_E_UNSUPPORTED, "the disk cache is off or read-only");
   }
@@ -281,7 +280,7 @@ stg_status stg_disk_cache_probe(struct stg_disk_cache *cache,
                                 const struct stg_kernel_request *request, stg_error *reterr) {
   const struct stg_disk_layer *layer = NULL;
   struct stg_key key = {0};
-  stg_status status = writable_layer(cache, &layer, reterr);
+  stg_status status = stg_disk_writable_layer(cache, &layer, reterr);
   if (status == STG_OK) {
     status = stg_kernel_request_key(request, &key, reterr);
   }
@@ -293,7 +292,7 @@ stg_status stg_disk_cache_store(struct stg_disk_cache *cache,
                                 const struct stg_kernel_image *image, stg_error *reterr) {
   const struct stg_disk_layer *layer = NULL;
   stg_error error = STG_ERROR_INIT;
-  stg_status status = writable_layer(cache, &layer, reterr);
+  stg_status status = stg_disk_writable_layer(cache, &layer, reterr);
   if (status != STG_OK) {
     return status;
   }

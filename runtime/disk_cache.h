@@ -110,6 +110,17 @@ STG_NODISCARD stg_status stg_disk_cache_probe(struct stg_disk_cache *cache,
                                               const struct stg_kernel_request *request,
                                               stg_error *reterr);
 
+/**
+ * Keep an entry that was read elsewhere and verified (stg_disk_cache_read of another cache) in the
+ * folder that is written to. `*ret_there`: it has a good entry of that key and compiler, which
+ * stays, whatever its bytes; one that is damaged goes to quarantine first. `dry_run` only looks.
+ * Any failure is the folder's: STG_E_UNSUPPORTED when none is written to, STG_E_INVALID for its
+ * owner or mode, STG_E_IO.
+ */
+STG_NODISCARD stg_status stg_disk_cache_put(struct stg_disk_cache *cache,
+                                            const struct stg_disk_hit *hit, bool dry_run,
+                                            bool *ret_there, stg_error *reterr);
+
 /* One entry of a cache, as the inspector walks it. */
 struct stg_disk_item {
   const char *path;  /* of an entry in a pack as in a hit */

@@ -47,6 +47,11 @@ const struct stg_disk_layer *stg_disk_layer_of(const struct stg_disk_cache *cach
 STG_NODISCARD stg_status stg_disk_check_name(const char *path, struct stg_key key,
                                              const char *compiler, stg_error *reterr);
 
+/** The layer that is written to. STG_E_UNSUPPORTED: there is none. */
+STG_NODISCARD stg_status stg_disk_writable_layer(const struct stg_disk_cache *cache,
+                                                 const struct stg_disk_layer **ret_layer,
+                                                 stg_error *reterr);
+
 /** Move a bad entry out of the way, if its layer may be written, with one warning that says why. */
 void stg_disk_set_aside(struct stg_disk_cache *cache, const char *path, const char *why);
 

@@ -10,7 +10,9 @@
   X(show, "show one entry")                                                                        \
   X(explain, "say why two entries are two, or why a workload misses")                              \
   X(verify, "check every entry")                                                                   \
-  X(gc, "remove what was unused longest")
+  X(gc, "remove what was unused longest")                                                          \
+  X(export, "write entries into one file, a pack")                                                 \
+  X(import, "copy the entries of packs into a folder")
 
 /** Run one subcommand; argv[0] is its name. Returns an exit status. */
 #define STG_CACHE_COMMAND_DECLARE(name, summary) int stg_cache_cmd_##name(int argc, char **argv);

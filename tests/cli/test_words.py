@@ -18,6 +18,8 @@ COMMANDS = {
     ("cache", "explain"): "KEY KEY|SPEC",
     ("cache", "verify"): "",
     ("cache", "gc"): "",
+    ("cache", "export"): "FILE.sgp [KEY...]",
+    ("cache", "import"): "FILE.sgp...",
     ("doctor",): "",
     ("bench",): "SUITE [SPEC...]",
     ("bench", "show"): "FILE.json",

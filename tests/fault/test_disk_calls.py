@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every call that reaches the cache folder fails in turn, in libc's place, in `run`, `build` and `cache gc`.
+"""Every call that reaches the cache folder fails in turn, in libc's place, in `run`, `build` and `cache`:
+`gc`, `export` and `import`.
 
 `run` goes on without the folder, and says so in one line; `build`, which is asked to fill it, says
 why it cannot. Nothing torn is left, and the next process is as good as new.
@@ -11,7 +12,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(sys.argv[2]) / "tests" / "cli"))
 import tap
-from cli import DONE, FAILED
+from cli import DONE, FAILED, ROOT
 from stubs import FAULT, StubCase
 
 ERRNOS = ("ENOSPC", "EROFS", "EACCES", "EEXIST", "ENOENT", "EIO", "ENOLCK", "EINTR", "EMFILE")
@@ -118,6 +119,51 @@ class Calls(StubCase):
             if outcome.code == FAILED:
                 self.assertIn(os.strerror(int(fault.split(":")[2])), outcome.out + outcome.err, fault)
             self.expect_sound(cache, f"{fault}: {outcome.err}")
+
+    def small_pack(self):
+        pack = self.folder / "small.sgp"
+        pack.write_bytes((ROOT / "tests" / "data" / "packs" / "small.sgp").read_bytes())
+        pack.chmod(0o644)
+        return pack
+
+    def expect_reason(self, fault, outcome):
+        """The work is done, or one line says why it is not."""
+        self.assertIn(outcome.code, (DONE, FAILED), f"{fault}: {outcome}")
+        if outcome.code == FAILED:
+            numbers = {int(fault.split(":")[2]), errno.ENOENT if fault.startswith("mkdir") else 0}
+            reasons = [os.strerror(number) for number in numbers - {0}]
+            self.assertEqual((outcome.out, outcome.err.count("\n")), ("", 1), f"{fault}: {outcome}")
+            self.assertTrue(any(reason in outcome.err for reason in reasons), f"{fault}: {outcome}")
+
+    def test_each_call_of_an_import_fails(self):
+        words = ("cache", "import", self.small_pack(), "--cache")
+        cache = self.new_folder()
+        for fault in self.faults(self.counts(cache, *words, cache)):
+            cache = self.new_folder()
+            outcome = self.faulty(cache, fault, *words, cache)
+            self.expect_reason(fault, outcome)
+            if cache.is_dir():
+                self.succeed("cache", "verify", "--cache", cache)
+            again = self.succeed(*words, cache)
+            if outcome.code == DONE:
+                self.assertEqual(again.out, "imported 0, 3 already there, 0 bad\n", fault)
+            report = self.succeed("cache", "verify", "--json", "--cache", cache).json()
+            self.assertEqual((report["entries"], report["good"]), (3, 3), fault)
+
+    def test_each_call_of_an_export_fails(self):
+        cache = self.new_folder()
+        self.succeed("cache", "import", self.small_pack(), "--cache", cache)
+        pack = cache / "out.sgp"
+        words = ("cache", "export", pack, "--cache", cache)
+        counts = self.counts(cache, *words)
+        self.assertGreater(sum(counts.values()), 3)
+        whole = pack.read_bytes()
+        for fault in self.faults(counts):
+            pack.unlink(missing_ok=True)
+            outcome = self.faulty(cache, fault, *words)
+            self.expect_reason(fault, outcome)
+            self.assertEqual(pack.exists(), outcome.code == DONE, f"{fault}: {outcome}")
+            self.assertTrue(outcome.code == FAILED or pack.read_bytes() == whole, f"{fault}: {outcome}")
 
 
 if __name__ == "__main__":

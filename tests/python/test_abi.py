@@ -19,9 +19,14 @@ HEADERS = ROOT / "engine" / "include" / "steergraph"
 
 # Of the offline cache reader and of counters, which the package reads as JSON.
 NOT_BRIDGED_STRUCTS = {
+    "stg_cache_difference",
     "stg_cache_entry",
+    "stg_cache_export_result",
     "stg_cache_gc_result",
+    "stg_cache_import_options",
+    "stg_cache_import_result",
     "stg_cache_limits",
+    "stg_cache_param",
     "stg_cache_victim",
     "stg_stats",
 }

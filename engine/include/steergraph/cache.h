@@ -172,6 +172,63 @@ STG_API STG_NODISCARD stg_status stg_cache_gc(const char *path_list, const stg_c
                                               stg_error *reterr);
 STG_API void stg_cache_gc_free(const stg_cache_gc_result *result);
 
+/* What an export wrote. */
+typedef struct stg_cache_export_result {
+  size_t struct_size; /* in: sizeof(stg_cache_export_result) */
+  size_t entries;     /* in the pack: of several with one key and compiler one alone */
+  uint64_t bytes;     /* of the file */
+} stg_cache_export_result;
+/**
+ * Write entries of a cache into one file, a pack, all or nothing, mode 0644: each is read and
+ * verified, and one that is bad, of another format or gone since it was listed fails the export.
+ * `indices` are those of stg_cache_get, in any order: the same entries give the same bytes.
+ * `ret_result` may be NULL.
+ * @return STG_E_INVALID for no entry, an index that the cache has not, or a struct_size of another
+ * version; STG_E_CORRUPT for entries that are bad, with their count and the first; STG_E_IO when
+ * the file cannot be written, which is then as it was.
+ */
+STG_API STG_NODISCARD stg_status stg_cache_export(stg_cache *cache, const size_t *indices,
+                                                  size_t n_indices, const char *path,
+                                                  stg_cache_export_result *ret_result,
+                                                  stg_error *reterr);
+
+/* How to import. Zero means default everywhere. */
+typedef struct stg_cache_import_options {
+  size_t struct_size;              /* sizeof(stg_cache_import_options) */
+  bool dry_run;                    /* say what would be done, and write nothing */
+  uint64_t max_bytes, max_entries; /* limits of the folder, as those of stg_options */
+  /* Called for each entry that is not taken, or NULL: its name in the pack, and why. */
+  void (*on_bad)(void *user, const char *path, const char *problem);
+  void *user; /* of `on_bad` */
+} stg_cache_import_options;
+
+/* What came of a pack's entries: each is in one of the counts. */
+typedef struct stg_cache_import_result {
+  size_t struct_size; /* in: sizeof(stg_cache_import_result) */
+  size_t imported;
+  size_t there; /* the folder has a good entry of that key and compiler, which stays as it is */
+  size_t bad;   /* damaged, under another's name, or of a format that this version does not read */
+  uint64_t bytes; /* of the entries imported, as files */
+} stg_cache_import_result;
+/**
+ * Copy the entries of a pack into a cache folder. Each is verified as it is read and published
+ * whole, under the name that follows from what it holds; bad ones are passed over and counted. What
+ * is damaged in the folder under such a name is moved to quarantine and replaced. A folder that
+ * gets beyond its limits loses what was unused longest, as when an engine stores. Of the path list
+ * `folders` the last is written to and made where it is missing; the others are not looked at.
+ * `options` and `ret_result` may be NULL. Processes may use the folder meanwhile; an import that is
+ * interrupted leaves whole entries.
+ * @return STG_E_NOT_FOUND when there is no pack; STG_E_CORRUPT or STG_E_UNSUPPORTED for a pack that
+ * is none of this version; STG_E_INVALID for a pack or a folder that is owned by neither the user
+ * nor root or that others can write, for a folder that is a file, and for a struct_size of another
+ * version; STG_E_IO when the pack cannot be read or the folder cannot be written. Entries that were
+ * imported before a failure stay.
+ */
+STG_API STG_NODISCARD stg_status stg_cache_import(const char *folders, const char *pack,
+                                                  const stg_cache_import_options *options,
+                                                  stg_cache_import_result *ret_result,
+                                                  stg_error *reterr);
+
 #ifdef __cplusplus
 }
 #endif
