@@ -191,6 +191,8 @@ static void release_engine(struct stg_engine *engine) {
   stg_pins_list_destroy(engine->pins);
   stg_kernel_table_finish(&engine->kernels);
   stg_module_cache_destroy(engine->modules);
+  stg_disk_cache_note(engine->disk, &(struct stg_disk_work){
+                                        .memory_hits = atomic_load(&engine->counters.kernel_hits)});
   stg_disk_cache_close(engine->disk);
   stg_vector_table_destroy(engine->vectors);
   stg_op_table_destroy(engine->ops);

@@ -135,6 +135,7 @@ stg_status stg_disk_cache_open_with(const struct stg_disk_options *options,
   cache->io = *io;
   cache->lock_wait_ms = options->lock_wait_ms;
   stg_disk_room_init(&cache->room, options->max_bytes, options->max_entries);
+  stg_disk_stats_init(&cache->stats);
   stg_status status = options->mode == STG_DISK_OFF ? STG_OK : open_layers(cache, options, reterr);
   if (status != STG_OK) {
     stg_disk_cache_close(cache);
@@ -154,12 +155,14 @@ void stg_disk_cache_close(struct stg_disk_cache *cache) {
   if (cache == NULL) {
     return;
   }
+  stg_disk_stats_flush(cache);
   for (size_t i = 0; i < cache->n_layers; i++) {
     stg_pack_close(cache->layers[i].pack);
     stg_free(cache->layers[i].root);
   }
   stg_free(cache->layers);
   stg_disk_room_finish(&cache->room);
+  stg_disk_stats_finish(&cache->stats);
   stg_free(cache);
 }
 
@@ -304,7 +307,17 @@ stg_status stg_disk_cache_store(struct stg_disk_cache *cache,
   }
   atomic_fetch_add(&cache->stores, 1u);
   stg_disk_room_stored(cache, bytes);
+  stg_disk_stats_stored(cache);
   return STG_OK;
+}
+
+void stg_disk_cache_note(struct stg_disk_cache *cache, const struct stg_disk_work *work) {
+  if (cache != NULL) {
+    atomic_fetch_add(&cache->memory_hits, work->memory_hits);
+    atomic_fetch_add(&cache->compiles, work->compiles);
+    atomic_fetch_add(&cache->compile_us, work->compile_us);
+    atomic_fetch_add(&cache->load_us, work->load_us);
+  }
 }
 
 void stg_disk_cache_counters(const struct stg_disk_cache *cache, struct stg_disk_counters *ret) {

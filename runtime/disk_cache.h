@@ -2,7 +2,7 @@
  * disk_cache.h: compiled kernels on disk, found by request key, compared by full key material.
  *
  * A path list "RO:RO:RW" layers read-only folders under a writable one; each layer holds
- *   CACHEDIR.TAG  v1/ab/<32 hex>-<compiler>.sgc  v1/tmp/  v1/lock/ab  v1/quarantine/
+ *   CACHEDIR.TAG  v1/ab/<32 hex>-<compiler>.sgc  v1/tmp/  v1/lock/ab  v1/quarantine/  v1/stats
  * An element that is a regular file is a pack (pack.h), which is read and never written.
  * Writes go to the last layer, which is a folder. Any failure to store only logs: correctness never
  * depends on the disk. Any thread.
@@ -45,6 +45,8 @@ struct stg_disk_options {
  */
 STG_NODISCARD stg_status stg_disk_cache_open(const struct stg_disk_options *options,
                                              struct stg_disk_cache **ret_cache, stg_error *reterr);
+/** Closes, and adds what was counted to the statistics of the folder that is written to
+ * (disk_stats.h). */
 void stg_disk_cache_close(struct stg_disk_cache *cache);
 
 /**
@@ -140,6 +142,23 @@ STG_NODISCARD stg_status stg_disk_cache_walk(struct stg_disk_cache *cache, stg_d
 STG_NODISCARD stg_status stg_disk_cache_read(const struct stg_disk_cache *cache, const char *path,
                                              struct stg_disk_hit *ret_hit, stg_error *reterr);
 
+/* What a layer holds, counted by names and sizes. Of a pack: its entries, and its file's bytes. */
+struct stg_disk_survey {
+  const char *root; /* the cache's */
+  bool is_pack;
+  uint64_t entries, recipes, temporary, quarantined; /* files */
+  uint64_t entry_bytes, bytes;                       /* of the entries; of all that limits count */
+  int64_t oldest_unix; /* when the entry that was unused longest was used; 0: there is none */
+};
+size_t stg_disk_cache_layers(const struct stg_disk_cache *cache);
+/** Count layer `index`, below the number of them. STG_E_IO; a folder that is not there is empty. */
+STG_NODISCARD stg_status stg_disk_cache_survey(const struct stg_disk_cache *cache, size_t index,
+                                               struct stg_disk_survey *ret, stg_error *reterr);
+/** The statistics of the last folder. STG_E_NOT_FOUND: there are none; as stg_disk_stats_read. */
+struct stg_disk_totals;
+STG_NODISCARD stg_status stg_disk_cache_totals(const struct stg_disk_cache *cache,
+                                               struct stg_disk_totals *ret, stg_error *reterr);
+
 /**
  * Read what an entry of the walk says of itself, and not the rest of it: header against length, key
  * and compiler against the name, metadata into `arena`. Fails as reading does; what it accepts may
@@ -160,5 +179,13 @@ struct stg_disk_counters {
   uint64_t evictions, evicted_bytes; /* entries that made room, and the bytes of all that went */
 };
 void stg_disk_cache_counters(const struct stg_disk_cache *cache, struct stg_disk_counters *ret);
+
+/* What becomes of kernels beyond the disk, for its statistics. */
+struct stg_disk_work {
+  uint64_t memory_hits; /* kernels that were loaded already */
+  uint64_t compiles, compile_us, load_us;
+};
+/** Add to it. `cache` may be NULL. Any thread. */
+void stg_disk_cache_note(struct stg_disk_cache *cache, const struct stg_disk_work *work);
 
 #endif

@@ -11,10 +11,12 @@
 #include "runtime/disk_io.h"
 #include "runtime/disk_layer.h"
 #include "runtime/disk_room.h"
+#include "runtime/disk_stats.h"
 
 #define STG_DISK_SHARDS 256
 
-/* Immutable after open but for the counters, the room and what is remembered of locks. */
+/* Immutable after open but for the counters, the room, the statistics and what is remembered of
+ * locks. */
 struct stg_disk_cache {
   struct stg_disk_layer *layers; /* the last one is written to, if it is writable */
   size_t n_layers;
@@ -23,6 +25,7 @@ struct stg_disk_cache {
   struct stg_disk_io io;
   uint32_t lock_wait_ms; /* 0: the default */
   struct stg_disk_room room;
+  struct stg_disk_stats stats;
   /* By shard: until when (stg_clock_ns) its lock is tried but not waited for, since its holder was
    * waited for in vain. */
   atomic_uint_least64_t hung_until_ns[STG_DISK_SHARDS];
@@ -31,6 +34,7 @@ struct stg_disk_cache {
   atomic_bool store_failed; /* likewise */
   atomic_uint_least64_t hits, misses, stores, store_failures, quarantined, pack_hits;
   atomic_uint_least64_t evictions, evicted_bytes;
+  atomic_uint_least64_t memory_hits, compiles, compile_us, load_us; /* noted by others */
 };
 
 /** stg_disk_cache_open with other steps. */

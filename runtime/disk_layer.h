@@ -1,7 +1,7 @@
 /*
  * disk_layer.h: one layer of a cache: a folder with its names, its owner, its files; or a pack.
  *
- *   CACHEDIR.TAG  v1/ab/<32 hex>-<compiler>.sgc  v1/tmp/  v1/lock/ab  v1/quarantine/
+ *   CACHEDIR.TAG  v1/ab/<32 hex>-<compiler>.sgc  v1/tmp/  v1/lock/ab  v1/quarantine/  v1/stats
  *
  * Private to the disk cache; knows no layering and no counters.
  */
@@ -79,6 +79,8 @@ bool stg_disk_layer_is_empty(const struct stg_disk_layer *layer);
 /** True when `path` lies under the layer's root. */
 bool stg_disk_layer_holds(const struct stg_disk_layer *layer, const char *path);
 
+/** A path in `folder`, v1/tmp, that no other writer uses; stg_free, NULL when out of memory. */
+char *stg_disk_temporary_path(const char *folder, const char *name);
 /** The file name of an entry, "<32 hex>-<compiler>.sgc"; stg_free, NULL when out of memory. */
 char *stg_disk_file_name(struct stg_key key, const char *compiler);
 /** Whether a file has such a name, whatever is in it. */

@@ -108,6 +108,11 @@ stg_status stg_disk_lock_try(struct stg_disk_cache *cache, const char *name,
   return take_named(cache, name, 0, NULL, ret_lock, reterr);
 }
 
+stg_status stg_disk_lock_wait(struct stg_disk_cache *cache, const char *name, uint32_t wait_ms,
+                              struct stg_disk_lock *ret_lock, stg_error *reterr) {
+  return take_named(cache, name, wait_ms, NULL, ret_lock, reterr);
+}
+
 bool stg_disk_lock_take(struct stg_disk_cache *cache, struct stg_key key, const atomic_bool *cancel,
                         struct stg_disk_lock *ret_lock) {
   char hex[STG_KEY_HEX_CHARS + 1];

@@ -33,6 +33,10 @@ STG_NODISCARD bool stg_disk_lock_take(struct stg_disk_cache *cache, struct stg_k
  */
 STG_NODISCARD stg_status stg_disk_lock_try(struct stg_disk_cache *cache, const char *name,
                                            struct stg_disk_lock *ret_lock, stg_error *reterr);
+/** The same, but wait for its holder, at most so long. */
+STG_NODISCARD stg_status stg_disk_lock_wait(struct stg_disk_cache *cache, const char *name,
+                                            uint32_t wait_ms, struct stg_disk_lock *ret_lock,
+                                            stg_error *reterr);
 /** Give it back; nothing when it is not held. */
 void stg_disk_lock_give(struct stg_disk_lock *lock);
 

@@ -40,13 +40,12 @@ static void target_finish(struct target *t) {
   stg_free(t->file);
 }
 
-/* A name that no other writer uses: the address tells threads apart, the time tells containers
- * apart, whose process ids repeat. */
-static char *temporary_path(const char *tmp, const char *name) {
+/* The address tells threads apart, the time tells containers apart, whose process ids repeat. */
+char *stg_disk_temporary_path(const char *folder, const char *name) {
   struct timespec now = {0};
   struct stg_strbuf path = {0};
   clock_gettime(CLOCK_REALTIME, &now);
-  stg_strbuf_printf(&path, "%s/%s.%ld.%lld.%ld.%p.tmp", tmp, name, (long)getpid(),
+  stg_strbuf_printf(&path, "%s/%s.%ld.%lld.%ld.%p.tmp", folder, name, (long)getpid(),
                     (long long)now.tv_sec, now.tv_nsec, (void *)&path);
   return stg_strbuf_take(&path);
 }
@@ -61,7 +60,7 @@ static bool target_init(struct target *t, const struct stg_disk_layer *layer, st
     t->tag = stg_path_join(layer->root, "CACHEDIR.TAG");
     t->tmp = stg_path_join(top, "tmp");
     t->shard = stg_path_join(top, shard);
-    t->temporary = t->tmp == NULL ? NULL : temporary_path(t->tmp, name);
+    t->temporary = t->tmp == NULL ? NULL : stg_disk_temporary_path(t->tmp, name);
     t->file = t->shard == NULL ? NULL : stg_path_join(t->shard, name);
   }
   stg_free(name);

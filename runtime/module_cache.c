@@ -54,6 +54,8 @@ void stg_module_cache_destroy(struct stg_module_cache *cache) {
   if (cache == NULL) {
     return;
   }
+  stg_disk_cache_note(cache->disk,
+                      &(struct stg_disk_work){.memory_hits = atomic_load(&cache->memory_hits)});
   stg_flight_destroy(cache->flights);
   stg_free(cache);
 }
@@ -105,6 +107,9 @@ static stg_status compile_and_store(struct stg_disk_cache *disk,
   stg_status status = stg_compile(request, log, &made->image, reterr);
   if (status == STG_OK) {
     made->store_error = (stg_error)STG_ERROR_INIT;
+    stg_disk_cache_note(
+        disk, &(struct stg_disk_work){.compiles = 1,
+                                      .compile_us = (uint64_t)(made->image.compile_ms * 1e3)});
     (void)stg_disk_cache_store(disk, request, &made->image, &made->store_error);
   }
   return status;
@@ -150,6 +155,7 @@ static stg_status load_module(struct stg_module_cache *cache, const void *cubin,
     uint64_t load_ns = stg_clock_ns() - start_ns;
     atomic_fetch_add(&cache->load_ns, load_ns);
     kernel->load_us = (double)load_ns * 1e-3;
+    stg_disk_cache_note(cache->disk, &(struct stg_disk_work){.load_us = load_ns / 1000});
   }
   return status;
 }

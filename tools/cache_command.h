@@ -11,6 +11,7 @@
   X(explain, "say why two entries are two, or why a workload misses")                              \
   X(verify, "check every entry")                                                                   \
   X(gc, "remove what was unused longest")                                                          \
+  X(stats, "say what there is and what was done with it")                                          \
   X(export, "write entries into one file, a pack")                                                 \
   X(import, "copy the entries of packs into a folder")
 

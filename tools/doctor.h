@@ -4,7 +4,13 @@
 #ifndef STG_TOOLS_DOCTOR_H
 #define STG_TOOLS_DOCTOR_H
 
+#include <steergraph/cache.h>
+#include <steergraph/engine.h>
+
 #include "runtime/base/strbuf.h"
+#include "tools/doctor_folder.h"
+#include "tools/json_out.h"
+#include "tools/table.h"
 #include "tools/trial_compile.h"
 
 /* The environment variables that are looked at. */
@@ -32,12 +38,18 @@ struct stg_doctor_passed_over {
 
 struct stg_doctor_cache {
   struct stg_doctor_finding found;
-  const char *path; /* NULL: memory only */
+  const char *path;    /* NULL: memory only */
+  stg_cache_mode mode; /* the switch in force */
   size_t entries;
-  size_t bad;
+  size_t checked; /* a sample of them was read */
+  size_t bad;     /* of the sample */
   bool writable;
   struct stg_doctor_passed_over *packs;
   size_t n_packs;
+  struct stg_doctor_folder *folders; /* and packs, in the order of the list */
+  size_t n_folders;
+  bool has_totals;
+  stg_cache_totals totals; /* of the last folder */
 };
 
 struct stg_doctor_pack {
@@ -71,8 +83,22 @@ struct stg_diagnosis {
 void stg_doctor_examine(struct stg_diagnosis *ret);
 void stg_doctor_finish(struct stg_diagnosis *diagnosis);
 
+/** Of the folders that the environment says; the environment is right. `ret` is {0}. */
+void stg_doctor_cache_examine(struct stg_doctor_cache *ret);
+void stg_doctor_cache_finish(struct stg_doctor_cache *cache);
+
 /** One JSON object, or lines for a reader. */
 void stg_doctor_report_json(const struct stg_diagnosis *d, struct stg_strbuf *out);
 void stg_doctor_report_text(const struct stg_diagnosis *d, struct stg_strbuf *out);
+
+/** The member "cache" of the one, and the rows of the other. */
+void stg_doctor_cache_json(struct stg_json_out *json, const struct stg_doctor_cache *cache);
+void stg_doctor_cache_rows(struct stg_table *table, const struct stg_doctor_cache *cache);
+/** The member "problem": what is wrong, or null. */
+void stg_doctor_json_problem(struct stg_json_out *json, const struct stg_doctor_finding *finding);
+/** Messages say what is wrong and, after a semicolon, what to do: a row for each. `remedy` is for
+ * those that do not. */
+void stg_doctor_problem_rows(struct stg_table *table, const char *what, const char *state,
+                             const struct stg_doctor_finding *finding, const char *remedy);
 
 #endif

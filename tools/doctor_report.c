@@ -11,7 +11,7 @@
 #include "tools/json_out.h"
 #include "tools/table.h"
 
-static void json_problem(struct stg_json_out *json, const struct stg_doctor_finding *finding) {
+void stg_doctor_json_problem(struct stg_json_out *json, const struct stg_doctor_finding *finding) {
   stg_json_out_text(json, "problem", finding->ok ? NULL : finding->problem.message);
 }
 
@@ -22,7 +22,7 @@ static void json_backend(struct stg_json_out *json, const char *key,
   stg_json_out_text(json, "device", backend->found.ok ? backend->device : NULL);
   stg_json_out_text(json, "arch", backend->found.ok ? backend->arch : NULL);
   stg_json_out_int(json, "driver_version", backend->driver_version);
-  json_problem(json, &backend->found);
+  stg_doctor_json_problem(json, &backend->found);
   stg_json_out_close(json, '}');
 }
 
@@ -45,33 +45,18 @@ void stg_doctor_report_json(const struct stg_diagnosis *d, struct stg_strbuf *ou
   stg_json_out_bool(&json, "ok", d->compiler.ok);
   stg_json_out_text(&json, "name", d->compiler.ok ? d->trial.compiler : NULL);
   stg_json_out_number(&json, "trial_compile_ms", d->trial.compile_ms);
-  json_problem(&json, &d->compiler);
+  stg_doctor_json_problem(&json, &d->compiler);
   stg_json_out_close(&json, '}');
-  stg_json_out_open(&json, "cache", '{');
-  stg_json_out_bool(&json, "ok", d->cache.found.ok);
-  stg_json_out_text(&json, "path", d->cache.path);
-  stg_json_out_bool(&json, "writable", d->cache.writable);
-  stg_json_out_count(&json, "entries", d->cache.entries);
-  stg_json_out_count(&json, "bad", d->cache.bad);
-  json_problem(&json, &d->cache.found);
-  stg_json_out_open(&json, "passed_over", '[');
-  for (size_t i = 0; i < d->cache.n_packs; i++) {
-    stg_json_out_open(&json, NULL, '{');
-    stg_json_out_text(&json, "path", stg_strbuf_text(&d->cache.packs[i].path));
-    json_problem(&json, &d->cache.packs[i].found);
-    stg_json_out_close(&json, '}');
-  }
-  stg_json_out_close(&json, ']');
-  stg_json_out_close(&json, '}');
+  stg_doctor_cache_json(&json, &d->cache);
   stg_json_out_open(&json, "pack", '{');
   stg_json_out_bool(&json, "ok", d->pack.found.ok);
   stg_json_out_text(&json, "path", d->pack.path);
   stg_json_out_count(&json, "entries", d->pack.entries);
-  json_problem(&json, &d->pack.found);
+  stg_doctor_json_problem(&json, &d->pack.found);
   stg_json_out_close(&json, '}');
   stg_json_out_open(&json, "environment", '{');
   stg_json_out_bool(&json, "ok", d->environment_ok);
-  json_problem(&json, first_problem(d));
+  stg_doctor_json_problem(&json, first_problem(d));
   for (size_t i = 0; i < STG_DOCTOR_VARIABLES; i++) {
     const struct stg_doctor_variable *variable = &d->variables[i];
     stg_json_out_text(&json, stg_doctor_variables[i],
@@ -82,9 +67,8 @@ void stg_doctor_report_json(const struct stg_diagnosis *d, struct stg_strbuf *ou
   *out = json.text;
 }
 
-/* Messages say what is wrong and, after a semicolon, what to do: a row for each. */
-static void add_problem(struct stg_table *table, const char *what, const char *state,
-                        const struct stg_doctor_finding *finding, const char *remedy) {
+void stg_doctor_problem_rows(struct stg_table *table, const char *what, const char *state,
+                             const struct stg_doctor_finding *finding, const char *remedy) {
   const char *message = finding->problem.message;
   const char *end = strstr(message, "; ");
   stg_table_cell(table, what);
@@ -99,7 +83,7 @@ static void add_problem(struct stg_table *table, const char *what, const char *s
 static void add_backend(struct stg_table *table, const char *what,
                         const struct stg_doctor_backend *backend, const char *remedy) {
   if (!backend->found.ok) {
-    add_problem(table, what, "missing", &backend->found, remedy);
+    stg_doctor_problem_rows(table, what, "missing", &backend->found, remedy);
     return;
   }
   stg_table_cell(table, what);
@@ -112,31 +96,10 @@ static void add_backend(struct stg_table *table, const char *what,
   }
 }
 
-static void add_cache(struct stg_table *table, const struct stg_doctor_cache *cache) {
-  if (!cache->found.ok) {
-    add_problem(table, "cache", "missing", &cache->found,
-                "set STEERGRAPH_CACHE_DIR to a folder of your own that others cannot write");
-  } else if (cache->path == NULL) {
-    stg_table_cell(table, "cache");
-    stg_table_cell(table, "memory");
-    stg_table_cell(table, "set STEERGRAPH_CACHE_DIR to keep compiled kernels");
-  } else {
-    stg_table_cell(table, "cache");
-    stg_table_cell(table, cache->bad == 0 ? "ok" : "bad");
-    stg_table_printf(table, "%s, %s, %zu entries%s", cache->path,
-                     cache->writable ? "writable" : "read only", cache->entries,
-                     cache->bad == 0 ? "" : ", some damaged: 'steergraph cache verify --repair'");
-  }
-  for (size_t i = 0; i < cache->n_packs; i++) {
-    add_problem(table, "cache pack", "unused", &cache->packs[i].found,
-                "make it again with 'steergraph build --pack': engines pass it over");
-  }
-}
-
 static void add_pack(struct stg_table *table, const struct stg_doctor_pack *pack) {
   if (!pack->found.ok) {
-    add_problem(table, "pack", "missing", &pack->found,
-                "install it again: nothing else is missing");
+    stg_doctor_problem_rows(table, "pack", "missing", &pack->found,
+                            "install it again: nothing else is missing");
     return;
   }
   stg_table_cell(table, "pack");
@@ -174,10 +137,10 @@ void stg_doctor_report_text(const struct stg_diagnosis *d, struct stg_strbuf *ou
     stg_table_printf(&table, "%s, a small kernel in %.0f ms", d->trial.compiler,
                      d->trial.compile_ms);
   } else {
-    add_problem(&table, "compiler", "missing", &d->compiler,
-                "install NVRTC 12 or 13, or use kernels that were built elsewhere");
+    stg_doctor_problem_rows(&table, "compiler", "missing", &d->compiler,
+                            "install NVRTC 12 or 13, or use kernels that were built elsewhere");
   }
-  add_cache(&table, &d->cache);
+  stg_doctor_cache_rows(&table, &d->cache);
   add_pack(&table, &d->pack);
   for (size_t i = 0; i < STG_DOCTOR_VARIABLES; i++) {
     add_variable(&table, stg_doctor_variables[i], &d->variables[i]);

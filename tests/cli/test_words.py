@@ -18,6 +18,7 @@ COMMANDS = {
     ("cache", "explain"): "KEY KEY|SPEC",
     ("cache", "verify"): "",
     ("cache", "gc"): "",
+    ("cache", "stats"): "",
     ("cache", "export"): "FILE.sgp [KEY...]",
     ("cache", "import"): "FILE.sgp...",
     ("doctor",): "",

@@ -93,13 +93,14 @@ static int remove_file(void *user, const char *path) {
 
 static struct stg_disk_cache *open_faulty(const char *folder, struct faulty *faulty) {
   struct stg_disk_options options = {.path_list = folder};
-  struct stg_disk_io io = {.user = faulty,
-                           .make_folder = make_folder,
-                           .create = create,
-                           .write = write_half,
-                           .sync_and_close = sync_and_close,
-                           .rename = rename_file,
-                           .remove = remove_file};
+  struct stg_disk_io io = stg_disk_io_default();
+  io.user = faulty;
+  io.make_folder = make_folder;
+  io.create = create;
+  io.write = write_half;
+  io.sync_and_close = sync_and_close;
+  io.rename = rename_file;
+  io.remove = remove_file;
   struct stg_disk_cache *cache = NULL;
   faulty->real = stg_disk_io_default();
   assert_int_equal(stg_disk_cache_open_with(&options, &io, &cache, NULL), STG_OK);

@@ -16,6 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <steergraph/cache.h>
+
 #include "engine/offline.h"
 #include "runtime/base/file.h"
 #include "tests/nvrtc/nvrtc_test.h"
@@ -71,6 +73,50 @@ static void a_cold_warm_compiles_what_the_manifest_lists(void **state) {
   close_table(steer);
   close_bed(&bed);
   assert_int_equal(0, host_device_modules());
+}
+
+/* Warm, and open a table more: its kernels are in memory. What the engine counted. */
+static stg_stats count_of_an_engine(const char *folder) {
+  struct bed bed;
+  open_engine(&bed, folder);
+  (void)warm(&bed);
+  close_table(open_table(&bed, only_add, 1));
+  const stg_stats stats = stats_of(&bed);
+  close_bed(&bed);
+  return stats;
+}
+
+static stg_cache_totals totals_of(const char *folder) {
+  stg_cache_totals totals = {.struct_size = sizeof totals};
+  stg_cache *cache = NULL;
+  stg_error error = STG_ERROR_INIT;
+  ok(stg_cache_open(folder, &cache, &error), &error);
+  ok(stg_cache_read_totals(cache, &totals, &error), &error);
+  stg_cache_close(cache);
+  return totals;
+}
+
+static void engines_add_what_they_counted_to_the_folder(void **state) {
+  const stg_stats cold = count_of_an_engine(*state);
+  stg_cache_totals totals = totals_of(*state);
+  assert_int_equal(1, totals.runs);
+  assert_int_equal(4, totals.compiles);
+  assert_int_equal(cold.cache_misses, totals.misses);
+  assert_int_equal(4, totals.stores);
+  assert_int_equal(0, totals.disk_hits);
+  assert_true(cold.kernel_memory_hits > 0);
+  assert_int_equal(cold.kernel_memory_hits, totals.memory_hits);
+  assert_true(totals.compile_us > 1000 * cold.compile_ms - 10);
+  assert_true(totals.compile_us < 1000 * cold.compile_ms + 10);
+  const stg_stats hot = count_of_an_engine(*state);
+  totals = totals_of(*state);
+  assert_int_equal(4, hot.kernel_disk_hits);
+  assert_int_equal(2, totals.runs);
+  assert_int_equal(4, totals.disk_hits);
+  assert_int_equal(cold.cache_misses, totals.misses);
+  assert_int_equal(4, totals.compiles);
+  assert_int_equal(cold.kernel_memory_hits + hot.kernel_memory_hits, totals.memory_hits);
+  assert_true(totals.load_us <= (uint64_t)(cold.load_us + hot.load_us));
 }
 
 /* Both tiles of the manifest's declarations, as `steergraph build` makes them. */
@@ -151,6 +197,8 @@ int main(int argc, char **argv) {
   }
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(a_cold_warm_compiles_what_the_manifest_lists,
+                                      temp_folder_setup, temp_folder_teardown),
+      cmocka_unit_test_setup_teardown(engines_add_what_they_counted_to_the_folder,
                                       temp_folder_setup, temp_folder_teardown),
       cmocka_unit_test_setup_teardown(what_was_built_is_warmed_without_a_compiler,
                                       temp_folder_setup, temp_folder_teardown),

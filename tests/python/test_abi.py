@@ -25,8 +25,10 @@ NOT_BRIDGED_STRUCTS = {
     "stg_cache_gc_result",
     "stg_cache_import_options",
     "stg_cache_import_result",
+    "stg_cache_layer",
     "stg_cache_limits",
     "stg_cache_param",
+    "stg_cache_totals",
     "stg_cache_victim",
     "stg_stats",
 }

@@ -172,6 +172,55 @@ STG_API STG_NODISCARD stg_status stg_cache_gc(const char *path_list, const stg_c
                                               stg_error *reterr);
 STG_API void stg_cache_gc_free(const stg_cache_gc_result *result);
 
+/* What engines and commands keep to where nobody says another limit. */
+#define STG_CACHE_DEFAULT_BYTES (UINT64_C(2) << 30)
+#define STG_CACHE_DEFAULT_ENTRIES UINT64_C(32768)
+
+/* One element of the path list, as it is now. Counted by names: no entry is read. */
+typedef struct stg_cache_layer {
+  size_t struct_size; /* in: sizeof(stg_cache_layer) */
+  const char *path;   /* absolute; the cache's, until it is closed */
+  bool is_pack;
+  bool is_last; /* the one that is written to, unless it is a pack */
+  uint64_t entries, graphs, temporary, quarantined; /* files; of a pack its entries alone */
+  uint64_t entry_bytes;                             /* of the entries; of a pack, its file's */
+  uint64_t bytes; /* of all that limits count; of a pack, its file's */
+  int64_t
+      oldest_unix; /* when the entry that was unused longest was used last; 0: no entry, a pack */
+} stg_cache_layer;
+
+STG_API size_t stg_cache_layer_count(const stg_cache *cache);
+/** @return STG_E_INVALID for an index beyond the last or a struct of another version, STG_E_IO. */
+STG_API STG_NODISCARD stg_status stg_cache_layer_get(stg_cache *cache, size_t index,
+                                                     stg_cache_layer *ret_layer, stg_error *reterr);
+
+/* What was done with a folder by all processes together. A process adds to it when it
+ * closes its engine, and while it stores, once a minute; one that is killed adds no more. */
+typedef struct stg_cache_totals {
+  size_t struct_size;   /* in: sizeof(stg_cache_totals) */
+  int64_t since_unix;   /* when it was begun */
+  uint64_t runs;        /* engines, builds and imports that added to it */
+  uint64_t memory_hits; /* kernels that an engine had loaded already */
+  uint64_t disk_hits;   /* kernels that were found in a folder or a pack */
+  uint64_t pack_hits;   /* those of them that were in a pack */
+  uint64_t misses;      /* kernels that none had when they were asked for */
+  uint64_t compiles, compile_us;
+  uint64_t load_us; /* in the driver, of kernels that were found or compiled */
+  uint64_t stores, store_failures;
+  uint64_t evictions, evicted_bytes; /* entries that made room; bytes of all that went */
+  uint64_t quarantined;              /* bad entries that were set aside when they were asked for */
+} stg_cache_totals;
+
+/**
+ * Read the totals of the last folder, whatever the others hold.
+ * @return STG_E_NOT_FOUND when there are none yet, or the last element is a pack; STG_E_CORRUPT
+ * when their file is damaged (the next process begins it anew); STG_E_UNSUPPORTED when another
+ * version of steergraph wrote it; STG_E_IO; STG_E_INVALID for a struct of another version.
+ */
+STG_API STG_NODISCARD stg_status stg_cache_read_totals(stg_cache *cache,
+                                                       stg_cache_totals *ret_totals,
+                                                       stg_error *reterr);
+
 /* What an export wrote. */
 typedef struct stg_cache_export_result {
   size_t struct_size; /* in: sizeof(stg_cache_export_result) */
