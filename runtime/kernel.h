@@ -30,8 +30,8 @@ struct stg_kernel_request {
    * there are multiprocessors; likewise */
   uint32_t stage_bytes, wide_stage_bytes;
   const struct stg_key *key; /* its request key, where that is known. NULL: worked out each time */
-  atomic_bool *cancel; /* set by another thread: STG_E_CANCELLED soon. NULL: nobody does.
-                          No part of the key */
+  atomic_bool *cancel;       /* set by another thread: STG_E_CANCELLED soon. NULL: nobody does.
+                                No part of the key */
 };
 
 /* Names of the material's fields, in order; "option" once per option. */
