@@ -55,6 +55,7 @@ static stg_status load(struct stg_kernel *kernel, bool may_compile, stg_error *r
   struct stg_kernel_request request = kernel->text.request;
   struct stg_loaded_kernel loaded;
   request.cancel = &kernel->job.cancel;
+  request.key = &kernel->key;
   stg_status status =
       stg_module_cache_get(kernel->set->engine->modules, &request, may_compile, &loaded, reterr);
   end_loading(kernel, status == STG_OK ? &loaded : NULL);

@@ -150,6 +150,9 @@ stg_status stg_elf_find_kernel(const struct stg_elf *elf, const char *kernel,
     if (status != STG_OK) {
       return status;
     }
+    if (s.type == SECTION_NULL) {
+      continue; /* it is none, whatever its name, and its bytes are anywhere */
+    }
     if (named(&s, ".text.", kernel) && s.type != SECTION_NOBITS) {
       found.text = s;
     } else if (named(&s, ".nv.info", "") && s.type != SECTION_NOBITS) {

@@ -148,12 +148,6 @@ stg_status stg_disk_cache_read(const struct stg_disk_cache *cache, const char *p
   return STG_OK;
 }
 
-/* Whether the entry is of this request: equal keys are not enough. */
-static bool is_of(const struct stg_disk_hit *hit, const struct stg_strbuf *material) {
-  return hit->entry.material_size == material->len &&
-         memcmp(hit->entry.material, material->data, material->len) == 0;
-}
-
 /* Stamp an entry that is in use, where it might be evicted. A stamp far in the future would keep it
  * for ever. One that cannot be stamped is evicted early, which costs a compile. */
 static void touch(const struct stg_disk_cache *cache, const struct stg_disk_layer *layer,
@@ -167,13 +161,14 @@ static void touch(const struct stg_disk_cache *cache, const struct stg_disk_laye
 /* The first candidate that is good. Bad ones are set aside on the way; those of another format are
  * left to the version that wrote them, and spoken of by the first look alone. */
 static stg_status take_first(struct stg_disk_cache *cache, const struct stg_disk_files *files,
-                             const struct stg_strbuf *material, bool again,
+                             const struct stg_kernel_request *request, bool again,
                              struct stg_disk_hit *ret_hit, stg_error *reterr) {
   for (size_t i = 0; i < files->count; i++) {
     const char *path = files->items[i].path;
     stg_error error = STG_ERROR_INIT;
     stg_status status = stg_disk_cache_read(cache, path, ret_hit, &error);
-    if (status == STG_OK && is_of(ret_hit, material)) {
+    if (status == STG_OK &&
+        stg_kernel_is_material(request, ret_hit->entry.material, ret_hit->entry.material_size)) {
       touch(cache, files->items[i].layer, ret_hit);
       return STG_OK;
     }
@@ -201,27 +196,24 @@ static stg_status find_in(struct stg_disk_cache *cache, bool again,
                           struct stg_disk_hit *ret_hit, stg_error *reterr) {
   struct stg_arena arena = {0};
   struct stg_disk_files files = {0};
-  struct stg_strbuf material = {0};
+  struct stg_key key = {0};
   struct stg_disk_hit hit = {0};
   const size_t first_layer = again && cache->n_layers > 0 ? cache->n_layers - 1 : 0;
   if (cache->n_layers == 0 || cache->mode == STG_DISK_REFRESH) {
     return stg_error_set(reterr, STG_E_NOT_FOUND, "the disk cache is off or being refreshed");
   }
-  stg_kernel_material(request, &material);
-  stg_status status = stg_strbuf_status(&material, reterr);
+  stg_status status = stg_kernel_request_key(request, &key, reterr);
   if (status == STG_OK) {
-    status = find_candidates(cache, first_layer, stg_key_of(material.data, material.len), &arena,
-                             &files, reterr);
+    status = find_candidates(cache, first_layer, key, &arena, &files, reterr);
   }
   if (status == STG_OK) {
     sort_candidates(&files, preferred_compiler);
-    status = take_first(cache, &files, &material, again, &hit, reterr);
+    status = take_first(cache, &files, request, again, &hit, reterr);
   }
   if (status == STG_OK) {
     *ret_hit = hit;
     ret_hit->entry.arena = &ret_hit->arena;
   }
-  stg_strbuf_finish(&material);
   stg_disk_files_finish(&files);
   stg_arena_finish(&arena);
   return status;

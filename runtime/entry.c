@@ -231,7 +231,7 @@ stg_status stg_entry_decode(const void *bytes, size_t size, struct stg_arena *ar
   }
   meta.cubin = cubin;
   *ret_entry = (struct stg_entry){
-      .key = stg_key_of(parts[STG_ENTRY_MATERIAL].data, parts[STG_ENTRY_MATERIAL].size),
+      .key = head.key,
       .material = parts[STG_ENTRY_MATERIAL].data,
       .material_size = parts[STG_ENTRY_MATERIAL].size,
       .metadata = parts[STG_ENTRY_METADATA].data,

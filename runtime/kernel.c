@@ -15,24 +15,67 @@ const char *const stg_fixed_options[STG_FIXED_OPTION_COUNT] = {
     "--modify-stack-limit=false",  /* a library leaves its process's limits alone */
 };
 
+/* Take one field of the material; false ends the walk. */
+typedef bool (*take_fn)(void *user, const char *name, const char *value);
+
+/* Every field in its order. False where `take` ended it. */
+static bool walk_fields(const struct stg_kernel_request *request, take_fn take, void *user) {
+  const struct {
+    const char *name, *value;
+  } texts[] = {
+      {STG_FIELD_FORMAT, STG_MATERIAL_FORMAT}, {STG_FIELD_SIGNATURE, request->signature},
+      {STG_FIELD_KERNEL, request->name},       {STG_FIELD_PRELUDE, request->prelude},
+      {STG_FIELD_SOURCE, request->source},
+  };
+  bool going = true;
+  for (size_t i = 0; i < sizeof texts / sizeof texts[0] && going; i++) {
+    going = take(user, texts[i].name, texts[i].value);
+  }
+  for (size_t i = 0; i < STG_FIXED_OPTION_COUNT && going; i++) {
+    going = take(user, STG_FIELD_OPTION, stg_fixed_options[i]);
+  }
+  for (size_t i = 0; i < request->n_options && going; i++) {
+    going = take(user, STG_FIELD_OPTION, request->options[i]);
+  }
+  return going && take(user, STG_FIELD_ARCH, request->arch);
+}
+
+static bool append_field(void *user, const char *name, const char *value) {
+  stg_material_text(user, name, value);
+  return true;
+}
+
 void stg_kernel_material(const struct stg_kernel_request *request,
                          struct stg_strbuf *ret_material) {
-  stg_material_text(ret_material, STG_FIELD_FORMAT, STG_MATERIAL_FORMAT);
-  stg_material_text(ret_material, STG_FIELD_SIGNATURE, request->signature);
-  stg_material_text(ret_material, STG_FIELD_KERNEL, request->name);
-  stg_material_text(ret_material, STG_FIELD_PRELUDE, request->prelude);
-  stg_material_text(ret_material, STG_FIELD_SOURCE, request->source);
-  for (size_t i = 0; i < STG_FIXED_OPTION_COUNT; i++) {
-    stg_material_text(ret_material, STG_FIELD_OPTION, stg_fixed_options[i]);
-  }
-  for (size_t i = 0; i < request->n_options; i++) {
-    stg_material_text(ret_material, STG_FIELD_OPTION, request->options[i]);
-  }
-  stg_material_text(ret_material, STG_FIELD_ARCH, request->arch);
+  (void)walk_fields(request, append_field, ret_material);
+}
+
+/* Bytes that are compared with fields, and how many of them are done. */
+struct compared {
+  const void *bytes;
+  size_t size, done;
+};
+
+static bool compare_field(void *user, const char *name, const char *value) {
+  struct compared *compared = user;
+  struct stg_material_view field;
+  return stg_material_next(compared->bytes, compared->size, &compared->done, &field) &&
+         strcmp(field.name, name) == 0 && field.len == strlen(value) &&
+         memcmp(field.value, value, field.len) == 0;
+}
+
+bool stg_kernel_is_material(const struct stg_kernel_request *request, const void *material,
+                            size_t size) {
+  struct compared compared = {.bytes = material, .size = size};
+  return walk_fields(request, compare_field, &compared) && compared.done == size;
 }
 
 stg_status stg_kernel_request_key(const struct stg_kernel_request *request, struct stg_key *ret_key,
                                   stg_error *reterr) {
+  if (request->key != NULL) {
+    *ret_key = *request->key;
+    return STG_OK;
+  }
   struct stg_strbuf material = {0};
   stg_kernel_material(request, &material);
   stg_status status = stg_strbuf_status(&material, reterr);

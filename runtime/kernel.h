@@ -29,8 +29,9 @@ struct stg_kernel_request {
   /* dynamic shared memory of a launch without a chain: of many blocks, and of no more blocks than
    * there are multiprocessors; likewise */
   uint32_t stage_bytes, wide_stage_bytes;
-  atomic_bool *cancel; /* set by another thread: STG_E_CANCELLED soon. NULL: nobody does.
-                          No part of the key */
+  const struct stg_key *key; /* its request key, where that is known. NULL: worked out each time */
+  atomic_bool *cancel;       /* set by another thread: STG_E_CANCELLED soon. NULL: nobody does.
+                                No part of the key */
 };
 
 /* Names of the material's fields, in order; "option" once per option. */
@@ -51,7 +52,13 @@ extern const char *const stg_fixed_options[STG_FIXED_OPTION_COUNT];
  * options, architecture. The launch rule is a function of these and is left out.
  */
 void stg_kernel_material(const struct stg_kernel_request *request, struct stg_strbuf *ret_material);
-/** The request key: XXH3-128 of the material. STG_E_NO_MEMORY only. */
+/**
+ * Whether bytes are the request's key material, compared where they are. Equal keys are not enough:
+ * a collision must not give another kernel.
+ */
+bool stg_kernel_is_material(const struct stg_kernel_request *request, const void *material,
+                            size_t size);
+/** The request key: `key` of it, else XXH3-128 of the material. STG_E_NO_MEMORY only. */
 STG_NODISCARD stg_status stg_kernel_request_key(const struct stg_kernel_request *request,
                                                 struct stg_key *ret_key, stg_error *reterr);
 

@@ -42,8 +42,9 @@ STG_NODISCARD stg_status stg_module_cache_create(struct stg_device *device,
 void stg_module_cache_destroy(struct stg_module_cache *cache);
 
 /**
- * Get the kernel, with a reference. `may_compile` false: a miss is STG_E_NOT_WARM naming the
- * signature. A disk entry whose cubin the driver refuses is quarantined and compiled again.
+ * Get the kernel, with a reference. With `key` in the request a kernel that is loaded costs no hash
+ * of its text. `may_compile` false: a miss is STG_E_NOT_WARM naming the signature. A disk entry
+ * whose cubin the driver refuses is quarantined and compiled again.
  */
 STG_NODISCARD stg_status stg_module_cache_get(struct stg_module_cache *cache,
                                               const struct stg_kernel_request *request,

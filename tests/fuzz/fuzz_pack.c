@@ -27,6 +27,22 @@ static void check_error(stg_status status, const stg_error *err) {
   }
 }
 
+/* A part of an entry is what stands there in all of it. */
+static void read_part(const struct stg_pack *pack, size_t index, const char *bytes, size_t size) {
+  stg_error err = STG_ERROR_INIT;
+  const size_t offset = size / 3;
+  const size_t part_size = size / 2;
+  char *part = stg_malloc(part_size + 1);
+  if (part == NULL) {
+    return;
+  }
+  if (stg_pack_read_part(pack, index, offset, part, part_size, &err) != STG_OK ||
+      memcmp(part, bytes + offset, part_size) != 0) {
+    abort();
+  }
+  stg_free(part);
+}
+
 static void read_entry(const struct stg_pack *pack, size_t index) {
   const struct stg_pack_item item = stg_pack_item_at(pack, index);
   struct stg_arena arena = {0};
@@ -45,6 +61,7 @@ static void read_entry(const struct stg_pack *pack, size_t index) {
     if (got != item.size_bytes) {
       abort();
     }
+    read_part(pack, index, bytes, got);
     status = stg_entry_decode(bytes, got, &arena, &entry, &err);
     check_error(status, &err);
   }

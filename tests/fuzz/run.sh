@@ -1,8 +1,10 @@
 #!/bin/sh
-# run.sh SECONDS [FUZZER]: fuzz the spec reader and the op language, or the reader of packs.
+# run.sh SECONDS [FUZZER]: fuzz the spec reader and the op language, or what reads packs, cache
+# entries or cubins.
 #
-# Without FUZZER, sets up and builds fuzz_spec in build-fuzz (clang, ASan, UBSan). Seeds are files of
-# the source tree; what is found stays in the folder of FUZZER, in corpus-NAME/ and as crash-* files.
+# Without FUZZER, sets up and builds all of them in build-fuzz (clang, ASan, UBSan), and runs
+# fuzz_spec. Seeds are files of the source tree and what make_seeds beside the fuzzer writes; what is
+# found stays in the folder of FUZZER, in corpus-NAME/ and as crash-* files.
 set -eu
 
 if [ $# -lt 1 ] || [ $# -gt 2 ]; then
@@ -19,7 +21,8 @@ else
   if [ ! -d build-fuzz ]; then
     CC=clang meson setup build-fuzz -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false
   fi
-  ninja -C build-fuzz tests/fuzz/fuzz_spec
+  ninja -C build-fuzz tests/fuzz/make_seeds tests/fuzz/fuzz_cubin tests/fuzz/fuzz_entry \
+    tests/fuzz/fuzz_pack tests/fuzz/fuzz_spec
   fuzzer=$root/build-fuzz/tests/fuzz/fuzz_spec
 fi
 
@@ -30,11 +33,17 @@ mkdir -p "$work/corpus-$name" "$seeds"
 case $name in
 fuzz_spec)
   files="specs/*.json specs/bad/*.json specs/ops/*.json specs/user/*.json tests/data/traffic_*.json"
-  dict=spec.dict
   ;;
 fuzz_pack)
   files="tests/data/packs/*.sgp tests/fuzz/packs/*.sgp"
-  dict=pack.dict
+  ;;
+fuzz_entry)
+  files="tests/data/*.sgc tests/data/packs/*.sgc tests/fuzz/entries/*"
+  "$work/make_seeds" entries "$seeds"
+  ;;
+fuzz_cubin)
+  files="tests/data/*.cubin tests/fuzz/cubins/*"
+  "$work/make_seeds" cubins "$seeds"
   ;;
 *)
   echo "run.sh: no seeds for '$name'" >&2
@@ -47,5 +56,5 @@ done
 
 # what one input may cost: 10 s, 1 GiB in all, 512 MiB in one allocation
 exec "$fuzzer" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=512 \
-  -max_len=65536 -dict="tests/fuzz/$dict" -artifact_prefix="$work/" -print_final_stats=1 \
-  "$work/corpus-$name" "$seeds"
+  -max_len=65536 -dict="tests/fuzz/${name#fuzz_}.dict" -artifact_prefix="$work/" \
+  -print_final_stats=1 "$work/corpus-$name" "$seeds"

@@ -131,12 +131,21 @@ static struct stg_module *add(struct stg_key key, const char *signature) {
   return module;
 }
 
+/* Who asks has the key by then, and it is that of what is asked for. */
+static struct stg_key checked_key(const struct stg_kernel_request *request) {
+  struct stg_kernel_request anew = *request;
+  struct stg_key key = {0};
+  anew.key = NULL;
+  const stg_status status = stg_kernel_request_key(&anew, &key, NULL);
+  assert(status == STG_OK && request->key != NULL && stg_key_equal(key, *request->key));
+  return status == STG_OK ? key : (struct stg_key){0};
+}
+
 stg_status stg_module_cache_get(struct stg_module_cache *cache,
                                 const struct stg_kernel_request *request, bool may_compile,
                                 struct stg_loaded_kernel *ret_kernel, stg_error *reterr) {
-  struct stg_loaded_kernel kernel = {.origin = STG_FROM_MEMORY};
-  stg_status status = stg_kernel_request_key(request, &kernel.key, reterr);
-  assert(status == STG_OK);
+  struct stg_loaded_kernel kernel = {.origin = STG_FROM_MEMORY, .key = checked_key(request)};
+  stg_status status = STG_OK;
   pthread_mutex_lock(&lock);
   struct stg_module *module = find(kernel.key);
   if (module == NULL && has(request->signature, compiler.missing)) {

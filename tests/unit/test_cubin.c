@@ -13,7 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/alloc.h"
+#include "runtime/base/bytes.h"
 #include "runtime/cubin.h"
+#include "runtime/cubin_params.h"
 #include "tests/data/cubins.h"
 
 struct expected {
@@ -155,6 +158,32 @@ static void refuses_sections_outside_the_image(void **state) {
   free(image);
 }
 
+/* A section of type 0 is none, so nothing said that its bytes lie in the image. */
+static void follows_no_section_without_a_type(void **state) {
+  (void)state;
+  const struct stg_embedded_file *file = test_cubin("cuda13_sm_90");
+  for (size_t i = 0; i < 64; i++) {
+    unsigned char *image = copy_of(file, file->len);
+    const size_t at = (size_t)stg_le_load(image + 40, 8) + 64 * i;
+    if (i == stg_le_load(image + 60, 2)) {
+      free(image);
+      return;
+    }
+    struct stg_cubin_param *params = NULL;
+    size_t count = 0;
+    stg_error err = STG_ERROR_INIT;
+    memset(image + at + 4, 0, 4);
+    memset(image + at + 24, 0x7f, 16); /* offset and size */
+    stg_status status = read_exact(image, file->len, "fixture_plain", &err);
+    assert_true(status == STG_OK || status == STG_E_CORRUPT);
+    status = stg_cubin_params(image, file->len, "fixture_plain", &params, &count, &err);
+    assert_true(status == STG_OK || status == STG_E_CORRUPT);
+    stg_free(params);
+    free(image);
+  }
+  fail_msg("the fixture has 64 sections");
+}
+
 static void survives_truncation_at_every_length(void **state) {
   (void)state;
   const struct stg_embedded_file *file = test_cubin("cuda12_sm_90");
@@ -227,6 +256,7 @@ int main(void) {
       cmocka_unit_test(names_the_kernel_that_is_not_there),
       cmocka_unit_test(refuses_what_is_no_cubin),
       cmocka_unit_test(refuses_sections_outside_the_image),
+      cmocka_unit_test(follows_no_section_without_a_type),
       cmocka_unit_test(survives_truncation_at_every_length),
       cmocka_unit_test(survives_any_flipped_bit),
       cmocka_unit_test(survives_any_byte_set_to_its_extremes),

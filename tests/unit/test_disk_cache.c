@@ -51,6 +51,29 @@ static void misses_when_any_factor_differs(void **state) {
   stg_disk_cache_close(cache);
 }
 
+/* As if the two had collided: equal keys alone must not give another kernel. */
+static void passes_over_another_kernel_of_the_same_key(void **state) {
+  const char *root = temp_path(state, "c");
+  struct log_lines lines = {0};
+  struct stg_key key = {0};
+  struct stg_kernel_request request = fixture_request();
+  disk_fill(root, &request, "nvrtc-13.0.88");
+  assert_int_equal(stg_kernel_request_key(&request, &key, NULL), STG_OK);
+  struct stg_disk_cache *cache = disk_open(root, STG_DISK_READ_WRITE, &lines);
+  request.key = &key;
+  assert_string_equal(disk_found(cache, &request, NULL), "nvrtc-13.0.88");
+  lines.count = 0;
+  request.source = "// source 2\n";
+  assert_string_equal(disk_found(cache, &request, NULL), "miss");
+  assert_non_null(
+      strstr(log_lines_take_one(&lines), "is of another kernel with the same key; passed over"));
+  stg_disk_cache_close(cache);
+  cache = disk_open(root, STG_DISK_READ_WRITE, NULL); /* the entry is where it was */
+  request = fixture_request();
+  assert_string_equal(disk_found(cache, &request, NULL), "nvrtc-13.0.88");
+  stg_disk_cache_close(cache);
+}
+
 static void prefers_the_loaded_compiler_and_else_the_newest(void **state) {
   const char *root = temp_path(state, "c");
   struct stg_kernel_request request = fixture_request();
@@ -260,6 +283,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       IN_FOLDER(hits_what_it_stored),
       IN_FOLDER(misses_when_any_factor_differs),
+      IN_FOLDER(passes_over_another_kernel_of_the_same_key),
       IN_FOLDER(prefers_the_loaded_compiler_and_else_the_newest),
       IN_FOLDER(orders_compilers_by_number),
       IN_FOLDER(finds_entries_of_every_layer_and_writes_to_the_last),

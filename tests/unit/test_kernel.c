@@ -126,6 +126,61 @@ static void names_the_factors_in_its_material(void **state) {
   stg_strbuf_finish(&material);
 }
 
+static void knows_its_material_where_it_stands(void **state) {
+  (void)state;
+  struct stg_kernel_request request = fixture_request();
+  struct stg_strbuf material = {0};
+  stg_kernel_material(&request, &material);
+  assert_true(stg_kernel_is_material(&request, material.data, material.len));
+  for (size_t len = 0; len < material.len; len++) {
+    assert_false(stg_kernel_is_material(&request, material.data, len));
+  }
+  for (size_t i = 0; i < material.len; i++) {
+    material.data[i] ^= 1;
+    assert_false(stg_kernel_is_material(&request, material.data, material.len));
+    material.data[i] ^= 1;
+  }
+  assert_true(stg_kernel_is_material(&request, material.data, material.len));
+  stg_strbuf_char(&material, 'x');
+  assert_false(stg_kernel_is_material(&request, material.data, material.len));
+  stg_strbuf_finish(&material);
+}
+
+/* One kernel's material is no other's, also where one more or fewer option is all there is. */
+static void knows_the_material_of_others(void **state) {
+  (void)state;
+  static const char *const more[] = {"-std=c++17", "--fmad=false", "--x"};
+  struct stg_kernel_request request = fixture_request();
+  struct stg_strbuf material = {0};
+  stg_kernel_material(&request, &material);
+  request.options = more;
+  assert_true(stg_kernel_is_material(&request, material.data, material.len));
+  request.n_options = 3;
+  assert_false(stg_kernel_is_material(&request, material.data, material.len));
+  request.n_options = 1;
+  assert_false(stg_kernel_is_material(&request, material.data, material.len));
+  request = fixture_request();
+  request.source = "// source";
+  assert_false(stg_kernel_is_material(&request, material.data, material.len));
+  request = fixture_request();
+  request.arch = "sm_90a";
+  assert_false(stg_kernel_is_material(&request, material.data, material.len));
+  stg_strbuf_finish(&material);
+}
+
+static void takes_the_key_that_its_caller_has(void **state) {
+  (void)state;
+  const struct stg_key known = {.high = 1, .low = 2};
+  struct stg_kernel_request request = fixture_request();
+  struct stg_key key = {0};
+  request.key = &known;
+  stg_alloc_fail_at(1); /* nothing is put together for it */
+  stg_status status = stg_kernel_request_key(&request, &key, NULL);
+  stg_alloc_fail_at(0);
+  assert_int_equal(status, STG_OK);
+  assert_true(stg_key_equal(key, known));
+}
+
 static void says_when_memory_is_out(void **state) {
   (void)state;
   struct stg_kernel_request request = fixture_request();
@@ -147,6 +202,9 @@ int main(void) {
       cmocka_unit_test(leaves_home_folder_and_environment_out),
       cmocka_unit_test(is_the_same_on_every_machine),
       cmocka_unit_test(names_the_factors_in_its_material),
+      cmocka_unit_test(knows_its_material_where_it_stands),
+      cmocka_unit_test(knows_the_material_of_others),
+      cmocka_unit_test(takes_the_key_that_its_caller_has),
       cmocka_unit_test(says_when_memory_is_out),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
