@@ -114,6 +114,11 @@ static void refuses_an_entry_of_any_other_length(void **state) {
   assert_string_equal(err.message, "7 bytes too many");
 }
 
+static void flip(char *bytes, size_t bit) {
+  const unsigned flipped = (unsigned char)bytes[bit / 8] ^ 1u << bit % 8;
+  bytes[bit / 8] = (char)flipped;
+}
+
 static void survives_any_flipped_bit_of_header_and_metadata(void **state) {
   struct source *source = *state;
   struct stg_entry_facts good = {0};
@@ -126,13 +131,13 @@ static void survives_any_flipped_bit_of_header_and_metadata(void **state) {
       bit = 8 * begin;
     }
     struct stg_entry_facts facts = {0};
-    source->bytes.data[bit / 8] ^= (char)(1u << bit % 8);
+    flip(source->bytes.data, bit);
     stg_status status = peek(source, source->bytes.len, &facts, &err);
     if (bit < 8 * (size_t)STG_ENTRY_AT_KEY) { /* magic, version, flags */
       assert_true(status == STG_E_CORRUPT || status == STG_E_UNSUPPORTED);
     }
     assert_true(status == STG_OK || err.message[0] != '\0');
-    source->bytes.data[bit / 8] ^= (char)(1u << bit % 8);
+    flip(source->bytes.data, bit);
   }
 }
 
