@@ -135,7 +135,8 @@ typedef struct stg_cache_limits {
 typedef struct stg_cache_victim {
   const char *path;
   const char *kind; /* "entry", "graph", "temporary" or "quarantine" */
-  const char *why;  /* "age", "count" or "size"; "temporary": of a writer that is gone;
+  const char *why;  /* "age", "count" or "size"; "kernel": of a graph whose kernel goes too;
+                       "temporary": of a writer that is gone;
                        "quarantine": of the bad ones that are kept, it is too old or too much */
   char key[33];     /* of an entry or a graph; else "" */
   uint64_t size_bytes;
