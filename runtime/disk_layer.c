@@ -122,9 +122,9 @@ char *stg_disk_recipe_name(struct stg_key graph, struct stg_key kernel) {
 bool stg_disk_is_recipe_name(const char *name, struct stg_key *ret_graph,
                              struct stg_key *ret_kernel) {
   char hex[STG_KEY_HEX_CHARS + 1] = "";
-  if (strlen(name) != 2 * STG_KEY_HEX_CHARS + sizeof STG_DISK_RECIPE_SUFFIX ||
-      name[STG_KEY_HEX_CHARS] != '-' ||
-      strcmp(name + 2 * STG_KEY_HEX_CHARS + 1, STG_DISK_RECIPE_SUFFIX) != 0) {
+  const size_t stem = sizeof hex + STG_KEY_HEX_CHARS; /* two keys and what is between them */
+  if (strlen(name) != stem + sizeof STG_DISK_RECIPE_SUFFIX - 1 || name[STG_KEY_HEX_CHARS] != '-' ||
+      strcmp(name + stem, STG_DISK_RECIPE_SUFFIX) != 0) {
     return false;
   }
   memcpy(hex, name, STG_KEY_HEX_CHARS);

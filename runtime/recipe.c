@@ -60,17 +60,25 @@ static bool is_slot(const struct stg_recipe *recipe, const struct stg_recipe_slo
   return (uint64_t)slot->offset + slot->bytes <= param->bytes;
 }
 
+/* Whether the first `*len` characters of a text end so; they are taken away then. */
+static bool take_end(const char *text, size_t *len, const char *end) {
+  const size_t end_len = strlen(end);
+  if (*len < end_len || memcmp(text + *len - end_len, end, end_len) != 0) {
+    return false;
+  }
+  *len -= end_len;
+  return true;
+}
+
 /* The signature ends with the architecture and the shape. */
 static bool is_signed(const struct stg_recipe *recipe) {
-  struct stg_strbuf end = {0};
-  stg_strbuf_printf(&end, " | %s | batch<=%lld seq<=%lld rows<=%lld", recipe->arch,
-                    (long long)recipe->batch, (long long)recipe->seq, (long long)recipe->rows);
-  const char *text = stg_strbuf_text(&end);
-  const size_t len = strlen(recipe->signature);
-  const bool good =
-      end.len > 0 && len > end.len && strcmp(recipe->signature + len - end.len, text) == 0;
-  stg_strbuf_finish(&end);
-  return good;
+  char shape[STG_RECIPE_KEY_TEXT_CHARS];
+  size_t len = strlen(recipe->signature);
+  snprintf(shape, sizeof shape, " | batch<=%lld seq<=%lld rows<=%lld", (long long)recipe->batch,
+           (long long)recipe->seq, (long long)recipe->rows);
+  return take_end(recipe->signature, &len, shape) &&
+         take_end(recipe->signature, &len, recipe->arch) &&
+         take_end(recipe->signature, &len, " | ") && len > 0;
 }
 
 static stg_status check_meaning(const struct stg_recipe *recipe, stg_error *reterr) {

@@ -78,8 +78,8 @@ static void fail(struct reader *reader, const char *member) {
 }
 
 static int64_t whole_of(struct reader *reader, const cJSON *item, const char *member, double max) {
-  if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0.0) || item->valuedouble > max ||
-      item->valuedouble != floor(item->valuedouble)) {
+  if (item == NULL || !cJSON_IsNumber(item) || !(item->valuedouble >= 0.0) ||
+      item->valuedouble > max || item->valuedouble != floor(item->valuedouble)) {
     fail(reader, member);
     return 0;
   }
