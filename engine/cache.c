@@ -10,6 +10,7 @@
 
 #include "engine/cache_disk.h"
 #include "engine/cache_explain.h"
+#include "engine/cache_graphs.h"
 #include "engine/offline.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/intmath.h"
@@ -38,6 +39,7 @@ struct item {
 
 struct stg_cache {
   struct stg_disk_cache *disk;
+  struct stg_cache_graphs *graphs;
   struct stg_arena arena;
   struct item *items;
   size_t count;
@@ -89,6 +91,9 @@ static stg_status open_listed(const struct stg_disk_options *options, stg_cache 
   if (status == STG_OK) {
     status = stg_disk_cache_walk(cache->disk, add_item, cache, reterr);
   }
+  if (status == STG_OK) {
+    status = stg_cache_graphs_open(cache->disk, &cache->graphs, reterr);
+  }
   if (status != STG_OK) {
     stg_cache_close(cache);
     return status;
@@ -132,6 +137,7 @@ void stg_cache_close(stg_cache *cache) {
     drop(&cache->items[i]);
   }
   stg_free(cache->items);
+  stg_cache_graphs_close(cache->graphs);
   stg_arena_finish(&cache->arena);
   stg_disk_cache_close(cache->disk);
   stg_free(cache);
@@ -139,6 +145,10 @@ void stg_cache_close(stg_cache *cache) {
 
 const struct stg_disk_cache *stg_cache_disk(const stg_cache *cache) {
   return cache->disk;
+}
+
+struct stg_cache_graphs *stg_cache_graphs_of(const stg_cache *cache) {
+  return cache->graphs;
 }
 
 char *stg_cache_last_folder(const char *path_list, struct stg_arena *arena) {

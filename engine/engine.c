@@ -11,6 +11,7 @@
 #include "engine/offline.h"
 #include "runtime/base/alloc.h"
 #include "runtime/compile.h"
+#include "runtime/disk_recipe.h"
 #include "runtime/nvtx.h"
 
 /* Plans, and likewise graphs, that an engine keeps. */
@@ -184,7 +185,9 @@ static size_t compile_threads(const stg_options *options) {
 }
 
 static void release_engine(struct stg_engine *engine) {
+  stg_recipes_close(engine->recipes);
   stg_tiers_destroy(engine->tiers); /* its jobs hold kernels */
+  stg_recipes_destroy(engine->recipes);
   stg_warm_sets_finish(&engine->warmed);
   stg_plan_table_destroy(engine->plans);
   stg_traffic_destroy(engine->traffic);
@@ -256,6 +259,9 @@ stg_status stg_engine_create(const stg_options *options, stg_engine **ret_engine
   if (status == STG_OK && stg_engine_is_cuda(engine)) {
     status = stg_module_cache_create(engine->device, engine->disk, &engine->log, &engine->modules,
                                      reterr);
+  }
+  if (status == STG_OK && stg_engine_is_cuda(engine) && stg_disk_recipes_are_kept(engine->disk)) {
+    status = stg_recipes_create(engine, &engine->recipes, reterr);
   }
   if (status != STG_OK) {
     release_engine(engine);

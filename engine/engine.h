@@ -13,6 +13,7 @@
 #include "engine/ops.h"
 #include "engine/pins.h"
 #include "engine/plan.h"
+#include "engine/recipes.h"
 #include "engine/tier.h"
 #include "engine/traffic.h"
 #include "engine/usage.h"
@@ -49,6 +50,7 @@ struct stg_engine {
   struct stg_disk_cache *disk;      /* never NULL */
   struct stg_module_cache *modules; /* NULL on the CPU */
   struct stg_tiers *tiers;          /* NULL on the CPU */
+  struct stg_recipes *recipes;      /* NULL where none are kept */
   struct stg_kernel_table kernels;
   struct stg_plan_table *plans;
   struct stg_traffic *traffic;

@@ -24,7 +24,7 @@ struct stg_plan_table;
 
 struct stg_exec; /* plan_exec.h */
 
-/* Constant but for `execs` and what has to do with users. */
+/* Constant but for `execs`, `noted` and what has to do with users. */
 struct stg_plan {
   struct stg_plan *next;    /* in its bucket */
   struct stg_lru_node idle; /* while it has no user */
@@ -35,6 +35,7 @@ struct stg_plan {
   uint32_t users; /* frames that point here */
   struct stg_exec *execs;
   size_t bytes;
+  atomic_uint noted; /* a bit for each kernel whose graph has a recipe; recipes.h */
   _Atomic(struct stg_traffic_count *) traffic; /* of its signature; NULL before its first step */
   /* kernel text | graph shape, of each kernel that may serve: those of the plan's tile, and the
    * other tile's where none of its own was there when it was made */

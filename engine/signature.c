@@ -3,13 +3,13 @@
  */
 #include "engine/signature.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "codegen/program.h"
 #include "engine/ops.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/intmath.h"
+#include "runtime/recipe.h"
 
 #define SMALLEST_BATCH_BUCKET 8
 
@@ -87,10 +87,7 @@ void stg_graph_shape_print(const struct stg_graph_shape *shape, struct stg_strbu
 }
 
 struct stg_key stg_graph_key(struct stg_key kernel_key, const struct stg_graph_shape *shape) {
-  char hex[STG_KEY_HEX_CHARS + 1];
-  stg_key_hex(kernel_key, hex);
-  char text[160];
-  int len = snprintf(text, sizeof text, "kernel=%s batch<=%lld seq<=%lld rows<=%lld", hex,
-                     (long long)shape->batch, (long long)shape->seq, (long long)shape->rows);
-  return stg_key_of(text, (size_t)len);
+  char text[STG_RECIPE_KEY_TEXT_CHARS];
+  const size_t len = stg_recipe_key_text(kernel_key, shape->batch, shape->seq, shape->rows, text);
+  return stg_key_of(text, len);
 }

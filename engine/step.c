@@ -313,6 +313,9 @@ static void use_plan(stg_frame *frame, struct stg_plan *plan, stg_stream stream)
     stg_exec_release(plans, frame->exec);
     frame->exec = exec;
   }
+  if (frame->exec != NULL) {
+    stg_recipes_note(frame->steer->engine->recipes, plan, frame->kernel);
+  }
   if (frame->plan != plan) {
     stg_plan_release(plans, frame->plan);
     frame->plan = plan;

@@ -21,7 +21,8 @@ struct stg_tiers {
   pthread_mutex_t lock;
   pthread_cond_t work; /* a job, or the end */
   struct job_list queue, running;
-  struct stg_job *last_urgent; /* of the queue */
+  struct stg_job *last_urgent;        /* of the queue */
+  size_t aside_queued, aside_running; /* of the lists */
   pthread_t *threads;
   size_t n_threads, n_idle;
   uint64_t refused;
@@ -65,6 +66,7 @@ static void enqueue(struct stg_tiers *tiers, struct stg_job *job, bool urgent) {
     tiers->last_urgent = job;
   }
   job->state = STG_JOB_QUEUED;
+  tiers->aside_queued += job->aside ? 1 : 0;
 }
 
 static void dequeue(struct stg_tiers *tiers, struct stg_job *job) {
@@ -72,6 +74,7 @@ static void dequeue(struct stg_tiers *tiers, struct stg_job *job) {
     tiers->last_urgent = job->before; /* all ahead of an urgent job are */
   }
   unlink_job(&tiers->queue, job);
+  tiers->aside_queued -= job->aside ? 1 : 0;
   job->state = STG_JOB_IDLE;
 }
 
@@ -80,10 +83,12 @@ static void run_job(struct stg_tiers *tiers, struct stg_job *job) {
   dequeue(tiers, job);
   insert_after(&tiers->running, NULL, job);
   job->state = STG_JOB_RUNNING;
+  tiers->aside_running += job->aside ? 1 : 0;
   pthread_mutex_unlock(&tiers->lock);
   job->run(job);
   pthread_mutex_lock(&tiers->lock);
   unlink_job(&tiers->running, job);
+  tiers->aside_running -= job->aside ? 1 : 0;
   job->state = STG_JOB_IDLE;
   void (*done)(struct stg_job *) = job->done;
   pthread_mutex_unlock(&tiers->lock);
@@ -175,11 +180,15 @@ void stg_tiers_destroy(struct stg_tiers *tiers) {
 /* Under the lock, for a job that is idle. */
 static stg_status add_job(struct stg_tiers *tiers, struct stg_job *job, bool urgent,
                           stg_error *reterr) {
-  if (!urgent && tiers->queue.count >= tiers->max_queued) {
-    tiers->refused++;
-    return stg_error_set(reterr, STG_E_CAPACITY, "%zu compiles wait already", tiers->queue.count);
+  const size_t compiles = tiers->queue.count - tiers->aside_queued;
+  if (job->aside && tiers->n_threads == 0) {
+    return stg_error_set(reterr, STG_E_CAPACITY, "no thread compiles");
   }
-  if (tiers->n_idle <= tiers->queue.count && tiers->n_threads < tiers->max_threads &&
+  if (!urgent && !job->aside && compiles >= tiers->max_queued) {
+    tiers->refused++;
+    return stg_error_set(reterr, STG_E_CAPACITY, "%zu compiles wait already", compiles);
+  }
+  if (!job->aside && tiers->n_idle <= tiers->queue.count && tiers->n_threads < tiers->max_threads &&
       !start_thread(tiers) && tiers->n_threads == 0) {
     return stg_error_set(reterr, STG_E_NO_MEMORY, "no thread to compile on can be started");
   }
@@ -222,8 +231,8 @@ void stg_tiers_counters(struct stg_tiers *tiers, struct stg_tier_counters *ret) 
   *ret = (struct stg_tier_counters){
       .threads = tiers->n_threads,
       .max_threads = tiers->max_threads,
-      .queued = tiers->queue.count,
-      .running = tiers->running.count,
+      .queued = tiers->queue.count - tiers->aside_queued,
+      .running = tiers->running.count - tiers->aside_running,
       .refused = tiers->refused,
   };
   pthread_mutex_unlock(&tiers->lock);

@@ -19,11 +19,12 @@ struct stg_tiers;
 
 enum stg_job_state { STG_JOB_IDLE, STG_JOB_QUEUED, STG_JOB_RUNNING };
 
-/* {0} but for `run` and `done`. The rest is the pool's, under its lock. */
+/* {0} but for `run`, `done` and `aside`. The rest is the pool's, under its lock. */
 struct stg_job {
   void (*run)(struct stg_job *job);  /* the work: `cancel` says when to give it up */
   void (*done)(struct stg_job *job); /* once per submission: after `run`, or in place of it */
   atomic_bool cancel;                /* the pool is closing */
+  bool aside; /* no compile: takes no room, is not counted, and no thread is started for it */
   enum stg_job_state state;
   struct stg_job *before, *after; /* in the queue, or among those that run */
 };
@@ -40,7 +41,8 @@ void stg_tiers_destroy(struct stg_tiers *tiers);
 /**
  * Queue a job; `urgent` ahead of those that are not. One that is queued is only promoted, and one
  * that runs is left alone: STG_OK.
- * @return STG_E_CAPACITY when the queue is full (never for an urgent job), STG_E_NO_MEMORY when
+ * @return STG_E_CAPACITY when the queue is full (never for an urgent job) or, of a job that is
+ * aside, when no thread was started so far, STG_E_NO_MEMORY when
  * there is no thread and none can be started, STG_E_FORKED; `done` is then not called. Any thread.
  */
 STG_NODISCARD stg_status stg_tiers_submit(struct stg_tiers *tiers, struct stg_job *job, bool urgent,

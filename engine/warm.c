@@ -379,6 +379,7 @@ stg_status stg_warm(stg_engine *engine, const char *file, const char *json, size
   status = warm_manifest(engine, &manifest, desc != NULL ? desc : &by_default, start_ns, &report,
                          reterr);
   stg_manifest_finish(&manifest);
+  stg_recipes_settle(engine->recipes);
   if (status == STG_OK && ret_report != NULL) {
     *ret_report = report;
   }

@@ -66,6 +66,7 @@ static stg_status warm_graph(struct stg_engine *engine, struct stg_plan *plan,
     if (exec == NULL) {
       return STG_OK; /* it has one, or there is none to be had, which was logged */
     }
+    stg_recipes_note(engine->recipes, plan, kernel);
   }
   stg_status status = launch_over_no_rows(engine, kernel, exec, no_rows, reterr);
   if (exec != NULL) {

@@ -29,9 +29,10 @@ struct stg_disk_cache {
   /* By shard: until when (stg_clock_ns) its lock is tried but not waited for, since its holder was
    * waited for in vain. */
   atomic_uint_least64_t hung_until_ns[STG_DISK_SHARDS];
-  atomic_bool lock_failed;  /* said once */
-  atomic_bool read_failed;  /* the first failure is a warning, later ones are not */
-  atomic_bool store_failed; /* likewise */
+  atomic_bool lock_failed;   /* said once */
+  atomic_bool read_failed;   /* the first failure is a warning, later ones are not */
+  atomic_bool store_failed;  /* likewise */
+  atomic_bool recipe_failed; /* said once */
   atomic_uint_least64_t hits, misses, stores, store_failures, quarantined, pack_hits;
   atomic_uint_least64_t evictions, evicted_bytes;
   atomic_uint_least64_t memory_hits, compiles, compile_us, load_us; /* noted by others */

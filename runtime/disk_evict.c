@@ -81,7 +81,7 @@ static bool kind_of(enum stg_disk_kind home, const char *name, enum stg_disk_kin
   case STG_DISK_QUARANTINED:
     return true;
   case STG_DISK_RECIPE:
-    if (ends_with(name, ".sgr")) {
+    if (ends_with(name, STG_DISK_RECIPE_SUFFIX)) {
       return true;
     }
     break;
@@ -137,7 +137,7 @@ static bool home_of(const char *name, enum stg_disk_kind *ret_home) {
     const char *name;
     enum stg_disk_kind home;
   } homes[] = {
-      {"graphs", STG_DISK_RECIPE},
+      {STG_DISK_GRAPHS, STG_DISK_RECIPE},
       {"quarantine", STG_DISK_QUARANTINED},
       {"tmp", STG_DISK_TEMPORARY},
   };
@@ -229,6 +229,70 @@ static void choose_excess(struct stg_disk_content *content, const struct stg_dis
   }
 }
 
+static const char *file_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash == NULL ? path : slash + 1;
+}
+
+static int by_name(const void *a, const void *b) {
+  return strcmp(file_name((*(const struct stg_disk_content_file *const *)a)->path),
+                file_name((*(const struct stg_disk_content_file *const *)b)->path));
+}
+
+/* Whether the entries of a kernel, of all compilers, go in this pass, the last of them too.
+ * `entries` are in the order of their names, which begin with the key. */
+static bool kernel_goes(const struct stg_disk_content_file *const *entries, size_t count,
+                        const char *key_hex) {
+  size_t low = 0;
+  size_t high = count;
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    if (strncmp(file_name(entries[middle]->path), key_hex, STG_KEY_HEX_CHARS) < 0) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  bool goes = false;
+  for (; low < count; low++) {
+    if (strncmp(file_name(entries[low]->path), key_hex, STG_KEY_HEX_CHARS) != 0) {
+      return goes;
+    }
+    if (entries[low]->why == NULL) {
+      return false;
+    }
+    goes = true;
+  }
+  return goes;
+}
+
+/* With a kernel go the recipes of its graphs. Those of kernels that are in another layer or a pack
+ * are none of them. Without memory for the list they stay until their own time. */
+static void choose_recipes(struct stg_disk_content *content) {
+  const struct stg_disk_content_file **entries = stg_calloc(content->count + 1, sizeof *entries);
+  size_t n_entries = 0;
+  for (size_t i = 0; i < content->count && entries != NULL; i++) {
+    if (content->items[i].kind == STG_DISK_ENTRY) {
+      entries[n_entries++] = &content->items[i];
+    }
+  }
+  if (n_entries > 1) {
+    qsort(entries, n_entries, sizeof *entries, by_name);
+  }
+  for (size_t i = 0; i < content->count && n_entries > 0; i++) {
+    struct stg_disk_content_file *file = &content->items[i];
+    const char *name = file_name(file->path);
+    struct stg_key graph;
+    struct stg_key kernel;
+    if (file->kind == STG_DISK_RECIPE && file->why == NULL &&
+        stg_disk_is_recipe_name(name, &graph, &kernel) &&
+        kernel_goes(entries, n_entries, name + STG_KEY_HEX_CHARS + 1)) {
+      file->why = "kernel";
+    }
+  }
+  stg_free((void *)entries);
+}
+
 void stg_disk_choose(struct stg_disk_content *content, const struct stg_disk_limits *limits,
                      int64_t now_ns) {
   uint64_t count = 0;
@@ -253,6 +317,7 @@ void stg_disk_choose(struct stg_disk_content *content, const struct stg_disk_lim
   }
   choose_excess(content, limits, false, &count, &bytes);
   choose_excess(content, limits, true, &count, &bytes);
+  choose_recipes(content);
 }
 
 enum stg_disk_fate stg_disk_remove(const struct stg_disk_io *io,

@@ -29,7 +29,7 @@ struct stg_disk_limits {
 
 enum stg_disk_kind {
   STG_DISK_ENTRY,
-  STG_DISK_RECIPE,     /* of a graph, v1/graphs/NAME.sgr */
+  STG_DISK_RECIPE,     /* of a graph, in v1/graphs */
   STG_DISK_TEMPORARY,  /* what a writer has begun, or left when it was killed */
   STG_DISK_QUARANTINED /* what was bad */
 };
@@ -40,7 +40,8 @@ struct stg_disk_content_file {
   uint64_t size_bytes;
   int64_t stamp_ns; /* mtime, in nanoseconds since 1970 */
   int64_t used_ns;  /* set by choose: the stamp, or now if that lies in the future */
-  /* Set by choose: NULL when it stays, else "age", "count", "size", "temporary", "quarantine". */
+  /* Set by choose: NULL when it stays, else "age", "count", "size", "kernel", "temporary",
+   * "quarantine". */
   const char *why;
 };
 
@@ -68,7 +69,8 @@ STG_NODISCARD stg_status stg_disk_scan(const struct stg_disk_layer *layer,
  * Temporary files of an hour ago go, and quarantined ones of 30 days ago or beyond the newest 64 or
  * 64 MiB. Then entries and recipes that were not used for `older_than_s`. Then, as long as more
  * stay than the limits allow, in this order: the oldest quarantined files, the entries and recipes
- * that were unused longest. A stamp in the future counts as now. Reads no disk.
+ * that were unused longest; and with the last entry of a kernel, of all compilers, the recipes of
+ * its graphs. A stamp in the future counts as now. Reads no disk.
  */
 void stg_disk_choose(struct stg_disk_content *content, const struct stg_disk_limits *limits,
                      int64_t now_ns);

@@ -80,6 +80,11 @@ static int sync_and_close(void *user, int fd) {
   return errnum;
 }
 
+static int close_alone(void *user, int fd) {
+  (void)user;
+  return close(fd) == 0 ? 0 : errno;
+}
+
 static int rename_file(void *user, const char *from, const char *to) {
   (void)user;
   return rename(from, to) == 0 ? 0 : errno;
@@ -117,6 +122,7 @@ struct stg_disk_io stg_disk_io_default(void) {
                               .create = create,
                               .write = write_all,
                               .sync_and_close = sync_and_close,
+                              .close = close_alone,
                               .rename = rename_file,
                               .remove = remove_file,
                               .touch = touch_file,

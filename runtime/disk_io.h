@@ -19,6 +19,8 @@ struct stg_disk_io {
   int (*write)(void *user, int fd, const void *data, size_t size);
   /* Flush to the device, then close; closed also on failure. */
   int (*sync_and_close)(void *user, int fd);
+  /* Close alone, of what may be lost in a crash. */
+  int (*close)(void *user, int fd);
   int (*rename)(void *user, const char *from, const char *to);
   int (*remove)(void *user, const char *path);
   /* Set the stamp of a file, its mtime, to now. */

@@ -109,6 +109,32 @@ bool stg_disk_is_entry_name(const char *name) {
   return stg_key_parse(hex, &key);
 }
 
+char *stg_disk_recipe_name(struct stg_key graph, struct stg_key kernel) {
+  char graph_hex[STG_KEY_HEX_CHARS + 1];
+  char kernel_hex[STG_KEY_HEX_CHARS + 1];
+  struct stg_strbuf name = {0};
+  stg_key_hex(graph, graph_hex);
+  stg_key_hex(kernel, kernel_hex);
+  stg_strbuf_printf(&name, "%s-%s" STG_DISK_RECIPE_SUFFIX, graph_hex, kernel_hex);
+  return stg_strbuf_take(&name);
+}
+
+bool stg_disk_is_recipe_name(const char *name, struct stg_key *ret_graph,
+                             struct stg_key *ret_kernel) {
+  char hex[STG_KEY_HEX_CHARS + 1] = "";
+  const size_t stem = sizeof hex + STG_KEY_HEX_CHARS; /* two keys and what is between them */
+  if (strlen(name) != stem + sizeof STG_DISK_RECIPE_SUFFIX - 1 || name[STG_KEY_HEX_CHARS] != '-' ||
+      strcmp(name + stem, STG_DISK_RECIPE_SUFFIX) != 0) {
+    return false;
+  }
+  memcpy(hex, name, STG_KEY_HEX_CHARS);
+  if (!stg_key_parse(hex, ret_graph)) {
+    return false;
+  }
+  memcpy(hex, name + STG_KEY_HEX_CHARS + 1, STG_KEY_HEX_CHARS);
+  return stg_key_parse(hex, ret_kernel);
+}
+
 /* The compiler part of a file name of ours, copied into the arena; NULL for any other name. */
 static const char *compiler_of(const char *name, const char *prefix, struct stg_arena *arena) {
   if (strncmp(name, prefix, strlen(prefix)) != 0 || !stg_disk_is_entry_name(name)) {

@@ -2,6 +2,7 @@
  * disk_layer.h: one layer of a cache: a folder with its names, its owner, its files; or a pack.
  *
  *   CACHEDIR.TAG  v1/ab/<32 hex>-<compiler>.sgc  v1/tmp/  v1/lock/ab  v1/quarantine/  v1/stats
+ *   v1/graphs/<32 hex of the graph>-<32 hex of its kernel>.sgr
  *
  * Private to the disk cache; knows no layering and no counters.
  */
@@ -16,6 +17,8 @@
 #include "runtime/disk_io.h"
 
 #define STG_DISK_SUFFIX ".sgc"
+#define STG_DISK_GRAPHS "graphs" /* the folder of recipes */
+#define STG_DISK_RECIPE_SUFFIX ".sgr"
 #define STG_DISK_SHARD_CHARS 2 /* hex digits of the key in a folder's or a lock's name */
 
 struct stg_pack;
@@ -65,6 +68,14 @@ STG_NODISCARD stg_status stg_disk_layer_publish(const struct stg_disk_layer *lay
                                                 const char *compiler, const void *data, size_t size,
                                                 stg_error *reterr);
 /**
+ * Write the recipe of a graph under its name, likewise; it is not flushed to the device, so that
+ * after a crash it may be torn. As publish.
+ */
+STG_NODISCARD stg_status stg_disk_layer_publish_recipe(const struct stg_disk_layer *layer,
+                                                       const struct stg_disk_io *io,
+                                                       const char *name, const void *data,
+                                                       size_t size, stg_error *reterr);
+/**
  * Make the folders that publish needs, and a file in them that is gone again. As publish.
  */
 STG_NODISCARD stg_status stg_disk_layer_probe(const struct stg_disk_layer *layer,
@@ -85,6 +96,12 @@ char *stg_disk_temporary_path(const char *folder, const char *name);
 char *stg_disk_file_name(struct stg_key key, const char *compiler);
 /** Whether a file has such a name, whatever is in it. */
 bool stg_disk_is_entry_name(const char *name);
+/** The file name of a recipe, of the keys of its graph and of that one's first kernel; stg_free,
+ * NULL when out of memory. */
+char *stg_disk_recipe_name(struct stg_key graph, struct stg_key kernel);
+/** Read such a name; false for another. */
+bool stg_disk_is_recipe_name(const char *name, struct stg_key *ret_graph,
+                             struct stg_key *ret_kernel);
 /** Whether a folder of v1/ has the name of one that holds entries, "ab". */
 bool stg_disk_is_shard_name(const char *name);
 

@@ -27,15 +27,16 @@ static const char cachedir_tag[] =
 struct target {
   char *tag;       /* CACHEDIR.TAG */
   char *tmp;       /* v1/tmp */
-  char *shard;     /* v1/ab */
+  char *folder;    /* v1/ab, or v1/graphs */
   char *temporary; /* v1/tmp/NAME.PID.TIME.tmp */
   char *file;      /* v1/ab/NAME */
+  bool unflushed;  /* what a crash loses of it is made again */
 };
 
 static void target_finish(struct target *t) {
   stg_free(t->tag);
   stg_free(t->tmp);
-  stg_free(t->shard);
+  stg_free(t->folder);
   stg_free(t->temporary);
   stg_free(t->file);
 }
@@ -50,33 +51,45 @@ char *stg_disk_temporary_path(const char *folder, const char *name) {
   return stg_strbuf_take(&path);
 }
 
-static bool target_init(struct target *t, const struct stg_disk_layer *layer, struct stg_key key,
-                        const char *compiler) {
+/* v1/FOLDER/NAME of a layer. */
+static bool target_init(struct target *t, const struct stg_disk_layer *layer, const char *folder,
+                        const char *name) {
   char *top = stg_path_join(layer->root, "v1");
-  char *name = stg_disk_file_name(key, compiler);
   *t = (struct target){0};
-  if (top != NULL && name != NULL) {
-    char shard[3] = {name[0], name[1], '\0'};
+  if (top != NULL) {
     t->tag = stg_path_join(layer->root, "CACHEDIR.TAG");
     t->tmp = stg_path_join(top, "tmp");
-    t->shard = stg_path_join(top, shard);
+    t->folder = stg_path_join(top, folder);
     t->temporary = t->tmp == NULL ? NULL : stg_disk_temporary_path(t->tmp, name);
-    t->file = t->shard == NULL ? NULL : stg_path_join(t->shard, name);
+    t->file = t->folder == NULL ? NULL : stg_path_join(t->folder, name);
   }
-  stg_free(name);
   stg_free(top);
   return t->tag != NULL && t->temporary != NULL && t->file != NULL;
 }
 
-static int write_file(const struct stg_disk_io *io, const char *path, const void *data,
-                      size_t size) {
+/* The place of an entry. */
+static bool target_init_entry(struct target *t, const struct stg_disk_layer *layer,
+                              struct stg_key key, const char *compiler) {
+  char *name = stg_disk_file_name(key, compiler);
+  *t = (struct target){0};
+  if (name == NULL) {
+    return false;
+  }
+  const char shard[STG_DISK_SHARD_CHARS + 1] = {name[0], name[1], '\0'};
+  const bool ready = target_init(t, layer, shard, name);
+  stg_free(name);
+  return ready;
+}
+
+static int write_file(const struct stg_disk_io *io, const char *path, const void *data, size_t size,
+                      bool unflushed) {
   int fd = -1;
   int errnum = io->create(io->user, path, &fd);
   if (errnum != 0) {
     return errnum;
   }
   errnum = io->write(io->user, fd, data, size);
-  int closed = io->sync_and_close(io->user, fd);
+  int closed = unflushed ? io->close(io->user, fd) : io->sync_and_close(io->user, fd);
   errnum = errnum != 0 ? errnum : closed;
   if (errnum != 0) {
     (void)io->remove(io->user, path);
@@ -94,8 +107,8 @@ struct failure {
 static struct failure make_folders(const struct target *t, const struct stg_disk_io *io) {
   struct failure failure = {io->make_folder(io->user, t->tmp), "make folder", t->tmp};
   if (failure.errnum == 0) {
-    failure.errnum = io->make_folder(io->user, t->shard);
-    failure.path = t->shard;
+    failure.errnum = io->make_folder(io->user, t->folder);
+    failure.path = t->folder;
   }
   return failure;
 }
@@ -103,9 +116,10 @@ static struct failure make_folders(const struct target *t, const struct stg_disk
 static struct failure write_and_rename(const struct target *t, const struct stg_disk_io *io,
                                        const void *data, size_t size) {
   if (access(t->tag, F_OK) != 0) {
-    (void)write_file(io, t->tag, cachedir_tag, sizeof cachedir_tag - 1); /* nice to have */
+    (void)write_file(io, t->tag, cachedir_tag, sizeof cachedir_tag - 1, false); /* nice to have */
   }
-  struct failure failure = {write_file(io, t->temporary, data, size), "write", t->temporary};
+  struct failure failure = {write_file(io, t->temporary, data, size, t->unflushed), "write",
+                            t->temporary};
   if (failure.errnum == 0) {
     failure.errnum = io->rename(io->user, t->temporary, t->file);
     failure.path = t->file;
@@ -150,9 +164,25 @@ stg_status stg_disk_layer_publish(const struct stg_disk_layer *layer, const stru
                                   struct stg_key key, const char *compiler, const void *data,
                                   size_t size, stg_error *reterr) {
   struct target target;
-  stg_status status = target_init(&target, layer, key, compiler)
+  stg_status status = target_init_entry(&target, layer, key, compiler)
                           ? put(&target, layer, io, data, size, reterr)
                           : stg_error_memory(reterr, "cache paths", strlen(layer->root));
+  target_finish(&target);
+  return status;
+}
+
+stg_status stg_disk_layer_publish_recipe(const struct stg_disk_layer *layer,
+                                         const struct stg_disk_io *io, const char *name,
+                                         const void *data, size_t size, stg_error *reterr) {
+  struct target target;
+  stg_status status = stg_disk_layer_check(layer, reterr);
+  if (status != STG_OK && status != STG_E_NOT_FOUND) {
+    return status;
+  }
+  const bool ready = target_init(&target, layer, STG_DISK_GRAPHS, name);
+  target.unflushed = true;
+  status = ready ? put(&target, layer, io, data, size, reterr)
+                 : stg_error_memory(reterr, "cache paths", strlen(layer->root));
   target_finish(&target);
   return status;
 }
@@ -165,10 +195,10 @@ stg_status stg_disk_layer_probe(const struct stg_disk_layer *layer, const struct
   if (status != STG_OK && status != STG_E_NOT_FOUND) {
     return status;
   }
-  bool ready = target_init(&target, layer, key, "probe");
+  bool ready = target_init_entry(&target, layer, key, "probe");
   if (ready) {
     stg_free(target.file);
-    target.file = stg_path_join(target.shard, strrchr(target.temporary, '/') + 1);
+    target.file = stg_path_join(target.folder, strrchr(target.temporary, '/') + 1);
     ready = target.file != NULL;
   }
   status = ready ? put(&target, layer, io, "", 0, reterr)

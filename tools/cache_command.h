@@ -7,7 +7,8 @@
 /* One row per subcommand: name, what it does in one line. The order is that of the help. */
 #define STG_CACHE_COMMAND_LIST(X)                                                                  \
   X(ls, "list the entries")                                                                        \
-  X(show, "show one entry")                                                                        \
+  X(show, "show one entry or one graph")                                                           \
+  X(dot, "print a graph for Graphviz")                                                             \
   X(explain, "say why two entries are two, or why a workload misses")                              \
   X(verify, "check every entry")                                                                   \
   X(gc, "remove what was unused longest")                                                          \

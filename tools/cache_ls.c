@@ -11,7 +11,9 @@
 #include "runtime/base/alloc.h"
 #include "tools/cache_command.h"
 #include "tools/cache_filter.h"
+#include "tools/cache_graph_report.h"
 #include "tools/cache_report.h"
+#include "tools/cache_sort.h"
 #include "tools/cache_work.h"
 #include "tools/command.h"
 #include "tools/options.h"
@@ -26,71 +28,8 @@ struct ls_options {
   const char *limit_word;
   size_t limit; /* entries; SIZE_MAX: all */
   struct stg_cache_filter filter;
-  bool json, reverse, wide;
+  bool json, reverse, wide, graphs;
 };
-
-static int by_path(const void *a, const void *b) {
-  return strcmp(((const stg_cache_entry *)a)->path, ((const stg_cache_entry *)b)->path);
-}
-
-/* Largest, newest and slowest first; equals in path order, so that the list is stable. */
-static int by_size(const void *a, const void *b) {
-  uint64_t x = ((const stg_cache_entry *)a)->size_bytes;
-  uint64_t y = ((const stg_cache_entry *)b)->size_bytes;
-  return x != y ? (x < y ? 1 : -1) : by_path(a, b);
-}
-
-static int by_age(const void *a, const void *b) {
-  int64_t x = ((const stg_cache_entry *)a)->created_unix;
-  int64_t y = ((const stg_cache_entry *)b)->created_unix;
-  return x != y ? (x < y ? 1 : -1) : by_path(a, b);
-}
-
-static int by_used(const void *a, const void *b) {
-  int64_t x = ((const stg_cache_entry *)a)->used_unix;
-  int64_t y = ((const stg_cache_entry *)b)->used_unix;
-  return x != y ? (x < y ? 1 : -1) : by_path(a, b);
-}
-
-static int by_compile(const void *a, const void *b) {
-  double x = ((const stg_cache_entry *)a)->compile_ms;
-  double y = ((const stg_cache_entry *)b)->compile_ms;
-  return x < y ? 1 : x > y ? -1 : by_path(a, b);
-}
-
-/* What is not ok has no text, and comes first. */
-static int by_text(const char *x, const char *y, const void *a, const void *b) {
-  int order = strcmp(x != NULL ? x : "", y != NULL ? y : "");
-  return order != 0 ? order : by_path(a, b);
-}
-
-static int by_family(const void *a, const void *b) {
-  return by_text(((const stg_cache_entry *)a)->family, ((const stg_cache_entry *)b)->family, a, b);
-}
-
-static int by_arch(const void *a, const void *b) {
-  return by_text(((const stg_cache_entry *)a)->arch, ((const stg_cache_entry *)b)->arch, a, b);
-}
-
-static void sort_entries(stg_cache_entry *entries, size_t count, const char *by, bool reverse) {
-  static const struct {
-    const char *name;
-    int (*compare)(const void *a, const void *b);
-  } orders[] = {
-      {"path", by_path},     {"size", by_size}, {"age", by_age},         {"used", by_used},
-      {"family", by_family}, {"arch", by_arch}, {"compile", by_compile},
-  };
-  for (size_t i = 0; i < sizeof orders / sizeof orders[0] && count > 0; i++) {
-    if (strcmp(by, orders[i].name) == 0) {
-      qsort(entries, count, sizeof *entries, orders[i].compare);
-    }
-  }
-  for (size_t i = 0; reverse && i < count / 2; i++) {
-    stg_cache_entry entry = entries[i];
-    entries[i] = entries[count - 1 - i];
-    entries[count - 1 - i] = entry;
-  }
-}
 
 /* Fill `list` with the entries asked for; room for all of them. */
 static stg_status choose(stg_cache *cache, const struct stg_cache_filter *filter,
@@ -121,8 +60,8 @@ static stg_status list(stg_cache *cache, void *user, bool *ret_good, struct stg_
   }
   stg_status status = choose(cache, &options->filter, entries, &list, reterr);
   if (status == STG_OK) {
-    sort_entries(entries, list.count, options->sort != NULL ? options->sort : "path",
-                 options->reverse);
+    stg_cache_sort(entries, list.count, sizeof *entries,
+                   options->sort != NULL ? options->sort : "path", options->reverse);
     list.count = list.count < options->limit ? list.count : options->limit;
     if (options->json) {
       stg_cache_list_json(&list, ret_text);
@@ -132,6 +71,74 @@ static stg_status list(stg_cache *cache, void *user, bool *ret_good, struct stg_
   }
   stg_free(entries);
   return status;
+}
+
+/* What a graph says of itself that entries say too. */
+static stg_cache_entry entry_of(const stg_cache_graph *graph) {
+  return (stg_cache_entry){.path = graph->path,
+                           .ok = graph->ok,
+                           .signature = graph->signature,
+                           .arch = graph->arch,
+                           .size_bytes = graph->size_bytes,
+                           .created_unix = graph->created_unix,
+                           .used_unix = graph->used_unix};
+}
+
+/* As `choose`, of graphs. */
+static stg_status choose_graphs(stg_cache *cache, const struct stg_cache_filter *filter,
+                                struct stg_cache_graph_row *rows, struct stg_cache_graph_list *list,
+                                stg_error *reterr) {
+  for (size_t i = 0; i < stg_cache_graph_count(cache); i++) {
+    struct stg_cache_graph_row *row = &rows[list->count];
+    stg_status status = stg_cache_graph_get(cache, i, &row->graph, reterr);
+    if (status != STG_OK) {
+      return status;
+    }
+    row->entry = entry_of(&row->graph);
+    if (!stg_cache_is_gone(&row->entry)) {
+      list->n_there++;
+      list->count += stg_cache_filter_takes(filter, &row->entry);
+    }
+  }
+  return STG_OK;
+}
+
+static stg_status list_graphs(stg_cache *cache, void *user, bool *ret_good,
+                              struct stg_strbuf *ret_text, stg_error *reterr) {
+  const struct ls_options *options = user;
+  const size_t room = stg_cache_graph_count(cache) + 1;
+  struct stg_cache_graph_row *rows = stg_calloc(room, sizeof *rows);
+  struct stg_cache_graph_list list = {.rows = rows};
+  (void)ret_good;
+  if (rows == NULL) {
+    return stg_error_memory(reterr, "the list of graphs", room * sizeof *rows);
+  }
+  stg_status status = choose_graphs(cache, &options->filter, rows, &list, reterr);
+  if (status == STG_OK) {
+    stg_cache_sort(rows, list.count, sizeof *rows, options->sort != NULL ? options->sort : "path",
+                   options->reverse);
+    list.count = list.count < options->limit ? list.count : options->limit;
+    if (options->json) {
+      stg_cache_graphs_json(&list, ret_text);
+    } else {
+      stg_cache_graphs_text(&list, options->wide ? 0 : stg_terminal_width(), ret_text);
+    }
+  }
+  stg_free(rows);
+  return status;
+}
+
+/* What graphs do not say of themselves. */
+static int check_graph_words(const struct ls_options *options) {
+  const bool by_entry = options->sort != NULL && (strcmp(options->sort, "family") == 0 ||
+                                                  strcmp(options->sort, "compile") == 0);
+  if (!options->graphs ||
+      (options->filter.compiler == NULL && options->filter.family == NULL && !by_entry)) {
+    return STG_EXIT_DONE;
+  }
+  return stg_report_wrong("cache ls",
+                          "--compiler, --family, --sort family and --sort compile are of entries, "
+                          "and not of --graphs");
 }
 
 static int read_limit(struct ls_options *options) {
@@ -152,11 +159,11 @@ int stg_cache_cmd_ls(int argc, char **argv) {
   struct ls_options options = {0};
   const struct stg_option table[] = {
       STG_CACHE_OPTION(&options.folder),
-      {"--sort", "path|size|age|used|family|arch|compile", "order (default path)", &options.sort,
-       NULL},
+      {"--sort", STG_CACHE_SORT_WORDS, "order (default path)", &options.sort, NULL},
       {"--reverse", NULL, "the other way round", NULL, &options.reverse},
       STG_CACHE_FILTER_OPTIONS(&options.filter),
       {"--limit", "N", "the first N of them", &options.limit_word, NULL},
+      {"--graphs", NULL, "list the graphs that were made, not the entries", NULL, &options.graphs},
       {"--wide", NULL, "shorten nothing for the terminal", NULL, &options.wide},
       {"--json", NULL, "print one JSON object", NULL, &options.json},
   };
@@ -177,5 +184,10 @@ int stg_cache_cmd_ls(int argc, char **argv) {
   if (code == STG_EXIT_DONE) {
     code = read_limit(&options);
   }
-  return code == STG_EXIT_DONE ? stg_cache_work(options.folder, list, &options) : code;
+  if (code == STG_EXIT_DONE) {
+    code = check_graph_words(&options);
+  }
+  return code == STG_EXIT_DONE
+             ? stg_cache_work(options.folder, options.graphs ? list_graphs : list, &options)
+             : code;
 }

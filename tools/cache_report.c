@@ -133,10 +133,13 @@ void stg_cache_verify_json(const struct stg_cache_verified *verified,
                            const struct stg_cache_repair *repair, struct stg_strbuf *out) {
   struct stg_json_out json = {0};
   const size_t n_bad = verified->n_not_ok - verified->n_other_format;
+  const size_t n_entries = verified->n_good + verified->n_not_ok - verified->n_graphs_not_ok;
   const bool dry_run = repair != NULL && repair->dry_run;
   stg_json_out_open(&json, NULL, '{');
-  stg_json_out_count(&json, "entries", verified->n_good + verified->n_not_ok);
+  stg_json_out_count(&json, "entries", n_entries);
   stg_json_out_count(&json, "good", verified->n_good);
+  stg_json_out_count(&json, "graphs", verified->n_graphs);
+  stg_json_out_count(&json, "good_graphs", verified->n_graphs - verified->n_graphs_not_ok);
   stg_json_out_count(&json, "other_format", verified->n_other_format);
   stg_json_out_open(&json, "bad", '[');
   for (size_t i = 0; i < verified->n_not_ok; i++) {
@@ -177,8 +180,14 @@ void stg_cache_verify_text(const struct stg_cache_verified *verified,
   for (size_t i = 0; i < verified->n_not_ok; i++) {
     append_problem(&verified->not_ok[i], out);
   }
-  stg_strbuf_printf(out, "%zu entries: %zu good, %zu bad", verified->n_good + verified->n_not_ok,
-                    verified->n_good, n_bad);
+  const size_t n_bad_graphs = verified->n_graphs_not_ok - verified->n_graphs_other_format;
+  stg_strbuf_printf(out, "%zu entries: %zu good, %zu bad",
+                    verified->n_good + verified->n_not_ok - verified->n_graphs_not_ok,
+                    verified->n_good, n_bad - n_bad_graphs);
+  if (verified->n_graphs > 0) {
+    stg_strbuf_printf(out, "; %zu graphs: %zu good, %zu bad", verified->n_graphs,
+                      verified->n_graphs - verified->n_graphs_not_ok, n_bad_graphs);
+  }
   if (repair != NULL && n_bad > 0) {
     append_repair(repair, n_bad, out);
   }

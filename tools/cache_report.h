@@ -23,14 +23,18 @@ void stg_cache_list_text(const struct stg_cache_list *list, size_t max_width,
  * only. */
 void stg_cache_entry_json(struct stg_json_out *json, const stg_cache_entry *entry);
 
-/* What `verify` found. `not_ok` has the bad entries and those of another format, which are not. */
+/* What `verify` found. `not_ok` has the bad entries and graphs, and those of another format, which
+ * are not bad. */
 struct stg_cache_verified {
   stg_cache_entry *not_ok;
   size_t n_not_ok;
-  size_t n_other_format; /* of them */
-  size_t n_good;
+  size_t n_other_format;        /* of them */
+  size_t n_good;                /* entries */
+  size_t n_graphs;              /* good or not; they are counted apart */
+  size_t n_graphs_not_ok;       /* of not_ok */
+  size_t n_graphs_other_format; /* of them */
 };
-/* What became of the bad entries that were to be moved to quarantine. */
+/* What became of the bad entries and graphs that were to be moved to quarantine. */
 struct stg_cache_repair {
   bool dry_run; /* nothing is moved, and n_moved counts what would be */
   size_t n_moved;

@@ -58,6 +58,19 @@ static void json_params(struct stg_json_out *json, const struct stg_cache_shown 
   stg_json_out_close(json, ']');
 }
 
+static void json_graphs(struct stg_json_out *json, const struct stg_cache_shown *shown) {
+  stg_json_out_open(json, "graphs", '[');
+  for (size_t i = 0; i < shown->n_graphs; i++) {
+    stg_json_out_open(json, NULL, '{');
+    stg_json_out_text(json, "key", shown->graphs[i].key);
+    stg_json_out_int(json, "batch", shown->graphs[i].batch);
+    stg_json_out_int(json, "seq", shown->graphs[i].seq);
+    stg_json_out_int(json, "rows", shown->graphs[i].rows);
+    stg_json_out_close(json, '}');
+  }
+  stg_json_out_close(json, ']');
+}
+
 static void json_limits(struct stg_json_out *json, unsigned limits) {
   stg_json_out_open(json, "limited_by", '[');
   for (unsigned bit = 1; bit <= STG_LIMIT_BLOCKS; bit <<= 1) {
@@ -93,6 +106,7 @@ void stg_cache_show_json(const struct stg_cache_shown *shown, struct stg_strbuf 
   stg_cache_entry_json(&json, shown->entry);
   json_occupancy(&json, shown->entry);
   json_params(&json, shown);
+  json_graphs(&json, shown);
   json_factors(&json, shown->entry);
   if (shown->with_source) {
     stg_json_out_text(&json, "source", shown->entry->source);
@@ -133,6 +147,25 @@ static void append_params(const struct stg_cache_shown *shown, struct stg_strbuf
     stg_table_printf(&table, "%u", shown->params[i].size_bytes);
   }
   stg_strbuf_str(out, "parameters\n");
+  stg_table_print(&table, out);
+}
+
+static void append_graphs(const struct stg_cache_shown *shown, struct stg_strbuf *out) {
+  struct stg_table table = {.columns = "lrrr", .indent = "  "};
+  if (shown->n_graphs == 0) {
+    return;
+  }
+  stg_table_cell(&table, "key");
+  stg_table_cell(&table, "rows");
+  stg_table_cell(&table, "batch");
+  stg_table_cell(&table, "seq");
+  for (size_t i = 0; i < shown->n_graphs; i++) {
+    stg_table_printf(&table, "%.12s", shown->graphs[i].key);
+    stg_table_printf(&table, "%" PRId64, shown->graphs[i].rows);
+    stg_table_printf(&table, "%" PRId64, shown->graphs[i].batch);
+    stg_table_printf(&table, "%" PRId64, shown->graphs[i].seq);
+  }
+  stg_strbuf_str(out, "graphs that launch it\n");
   stg_table_print(&table, out);
 }
 
@@ -187,6 +220,7 @@ void stg_cache_show_text(const struct stg_cache_shown *shown, struct stg_strbuf 
   stg_strbuf_printf(out, "%s\n", entry->key);
   stg_table_print(&table, out);
   append_params(shown, out);
+  append_graphs(shown, out);
   append_factors(entry, out);
   if (shown->with_source) {
     stg_strbuf_printf(out, "\n%s", entry->source);

@@ -14,6 +14,8 @@ struct stg_cache_shown {
   const stg_cache_entry *entry;
   const stg_cache_param *params;
   size_t n_params;
+  const stg_cache_graph *graphs; /* that launch it */
+  size_t n_graphs;
   bool with_source;
   const char *sass; /* NULL: not asked for */
 };

@@ -1,7 +1,8 @@
 /*
- * cache_verify.c: `steergraph cache verify`: check every entry, and move bad ones away on request.
+ * cache_verify.c: `steergraph cache verify`: check every entry and every graph, and move bad ones
+ * away on request.
  *
- * A bad entry that stays in its place makes the command fail.
+ * A bad one that stays in its place makes the command fail.
  */
 #include <errno.h>
 #include <sys/stat.h>
@@ -95,17 +96,51 @@ static stg_status walk(stg_cache *cache, struct stg_cache_repair *repaired,
   return status;
 }
 
+/* The same of graphs, which are small. */
+static stg_status walk_graphs(stg_cache *cache, struct stg_cache_repair *repaired,
+                              struct stg_cache_verified *verified, stg_error *reterr) {
+  stg_status status = STG_OK;
+  for (size_t i = 0; i < stg_cache_graph_count(cache) && status == STG_OK; i++) {
+    stg_cache_graph graph;
+    status = stg_cache_graph_get(cache, i, &graph, reterr);
+    if (status != STG_OK) {
+      return status;
+    }
+    const stg_cache_entry entry = {.path = graph.path,
+                                   .ok = graph.ok,
+                                   .other_format = graph.other_format,
+                                   .problem = graph.problem};
+    if (graph.ok || stg_cache_is_gone(&entry)) {
+      verified->n_graphs += graph.ok;
+      stg_cache_graph_forget(cache, i);
+      continue;
+    }
+    verified->n_graphs++;
+    verified->n_graphs_not_ok++;
+    verified->n_graphs_other_format += entry.other_format;
+    verified->n_other_format += entry.other_format;
+    verified->not_ok[verified->n_not_ok++] = entry;
+    if (!entry.other_format && repaired != NULL) {
+      status = repair(cache, entry.path, repaired, reterr);
+    }
+  }
+  return status;
+}
+
 static stg_status verify(stg_cache *cache, void *user, bool *ret_good, struct stg_strbuf *ret_text,
                          stg_error *reterr) {
   const struct verify_options *options = user;
   struct stg_cache_repair repaired = {.dry_run = options->dry_run};
   struct stg_cache_repair *asked = options->repair ? &repaired : NULL;
-  const size_t room = stg_cache_count(cache);
+  const size_t room = stg_cache_count(cache) + stg_cache_graph_count(cache);
   struct stg_cache_verified verified = {.not_ok = stg_calloc(room, sizeof *verified.not_ok)};
   if (verified.not_ok == NULL) {
     return stg_error_memory(reterr, "a list of cache entries", room * sizeof *verified.not_ok);
   }
   stg_status status = walk(cache, asked, &verified, reterr);
+  if (status == STG_OK) {
+    status = walk_graphs(cache, asked, &verified, reterr);
+  }
   if (status == STG_OK && options->json) {
     stg_cache_verify_json(&verified, asked, ret_text);
   } else if (status == STG_OK) {
@@ -130,8 +165,8 @@ int stg_cache_cmd_verify(int argc, char **argv) {
   const struct stg_grammar grammar = {
       .name = "cache verify",
       .words = "",
-      .summary = "Check every entry against its own checksum and key.",
-      .details = "Exits 1 when an entry is bad and stays where it is.",
+      .summary = "Check every entry and every graph against its own checksum and key.",
+      .details = "Exits 1 when one is bad and stays where it is.",
       .options = table,
       .n_options = sizeof table / sizeof table[0],
   };

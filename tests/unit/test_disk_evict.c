@@ -227,6 +227,42 @@ static void nothing_is_a_folder_too(void **state) {
   stg_disk_content_finish(&content);
 }
 
+#define KERNEL_A "0a000000000000000000000000000000"
+#define KERNEL_B "0b000000000000000000000000000000"
+#define GRAPH "ffffffffffffffffffffffffffffffff-"
+
+static void recipes_go_with_the_last_entry_of_their_kernel(void **state) {
+  (void)state;
+  static const char recipe_a[] = GRAPH KERNEL_A ".sgr", recipe_b[] = GRAPH KERNEL_B ".sgr";
+  static const char recipe_c[] = GRAPH "0c000000000000000000000000000000.sgr";
+  struct stg_disk_content content = {0};
+  struct stg_disk_limits limits = no_limits;
+  add(&content, KERNEL_A "-nvrtc-12.sgc", STG_DISK_ENTRY, 10, 50);
+  add(&content, KERNEL_B "-nvrtc-12.sgc", STG_DISK_ENTRY, 10, 40);
+  add(&content, KERNEL_B "-nvrtc-13.sgc", STG_DISK_ENTRY, 10, 30);
+  add(&content, recipe_a, STG_DISK_RECIPE, 1, 5);
+  add(&content, recipe_b, STG_DISK_RECIPE, 1, 4);
+  add(&content, recipe_c, STG_DISK_RECIPE, 1, 3); /* its kernel is in a pack */
+  limits.entries = 5;
+  choose(&content, limits);
+  assert_string_equal(content.items[3].path, recipe_a);
+  assert_string_equal(content.items[0].why, "count");
+  assert_string_equal(content.items[3].why, "kernel");
+  assert_null(content.items[4].why);
+  limits.entries = 4; /* one of two compilers stays */
+  choose(&content, limits);
+  assert_string_equal(content.items[1].why, "count");
+  assert_null(content.items[4].why);
+  limits.entries = 3;
+  choose(&content, limits);
+  assert_string_equal(content.items[4].why, "kernel");
+  assert_null(content.items[5].why);
+  limits.entries = 0;
+  choose(&content, limits);
+  assert_string_equal(content.items[5].why, "count");
+  stg_disk_content_finish(&content);
+}
+
 static void write_file(void **state, const char *name, size_t size) {
   static const char zeros[64];
   char *folder = stg_path_folder(temp_path(state, name));
@@ -346,6 +382,7 @@ int main(void) {
       cmocka_unit_test(what_was_unused_longest_goes_first),
       cmocka_unit_test(age_comes_before_count_and_count_before_size),
       cmocka_unit_test(an_age_counts_from_the_very_second),
+      cmocka_unit_test(recipes_go_with_the_last_entry_of_their_kernel),
       cmocka_unit_test(equal_stamps_go_in_path_order),
       cmocka_unit_test(a_stamp_in_the_future_counts_as_now),
       cmocka_unit_test(recipes_go_as_entries_do),

@@ -221,6 +221,35 @@ static void a_full_queue_refuses_all_but_urgent_jobs(void **state) {
   assert_int_equal(1, jobs[3].runs);
 }
 
+static void a_job_that_is_no_compile_takes_no_room_and_is_not_counted(void **state) {
+  (void)state;
+  static struct floor floor;
+  static struct job jobs[4];
+  open_floor(&floor, jobs, 4);
+  struct stg_tiers *tiers = open_tiers(1, 1);
+  jobs[0].job.aside = jobs[1].job.aside = true;
+  /* nor is a thread started for it */
+  assert_int_equal(STG_E_CAPACITY, stg_tiers_submit(tiers, &jobs[0].job, false, NULL));
+  assert_int_equal(0, counters_of(tiers).threads);
+  assert_int_equal(0, counters_of(tiers).refused);
+  submit(tiers, &jobs[3], false);
+  wait_until(&floor, &floor.done, 1);
+  hold(&floor, true);
+  submit(tiers, &jobs[0], false);
+  wait_until(&floor, &floor.running, 1);
+  assert_int_equal(0, counters_of(tiers).running);
+  submit(tiers, &jobs[1], false);
+  assert_int_equal(0, counters_of(tiers).queued);
+  submit(tiers, &jobs[2], false); /* the one that there is room for */
+  assert_int_equal(1, counters_of(tiers).queued);
+  assert_int_equal(STG_E_CAPACITY, stg_tiers_submit(tiers, &jobs[3].job, false, NULL));
+  hold(&floor, false);
+  wait_until(&floor, &floor.done, 4);
+  assert_int_equal(0, counters_of(tiers).queued);
+  stg_tiers_destroy(tiers);
+  assert_int_equal(1, jobs[1].runs);
+}
+
 static void who_waits_may_run_a_queued_job_itself(void **state) {
   (void)state;
   static struct floor floor;
@@ -330,6 +359,7 @@ int main(void) {
       cmocka_unit_test(urgent_jobs_go_first_and_others_in_their_order),
       cmocka_unit_test(a_job_that_is_there_is_not_added_twice),
       cmocka_unit_test(a_full_queue_refuses_all_but_urgent_jobs),
+      cmocka_unit_test(a_job_that_is_no_compile_takes_no_room_and_is_not_counted),
       cmocka_unit_test(who_waits_may_run_a_queued_job_itself),
       cmocka_unit_test(closing_calls_off_what_waits_and_stops_what_runs),
       cmocka_unit_test(a_forked_child_has_no_threads_and_is_told_so),

@@ -112,8 +112,59 @@ STG_API STG_NODISCARD stg_status stg_cache_explain(stg_cache *cache, const stg_c
                                                    const stg_cache_entry *there,
                                                    const stg_cache_difference **ret_differences,
                                                    size_t *ret_count, stg_error *reterr);
+/* A launch of a kernel in a graph, over rows / rows_per_block blocks, rounded up. */
+typedef struct stg_cache_graph_node {
+  char key[33]; /* of the kernel's entries, of any compiler; they may not be there */
+  const char *kernel;
+  uint32_t threads, rows_per_block, stage_bytes, wide_stage_bytes; /* as of an entry */
+  const stg_cache_param *params;
+  size_t n_params;
+} stg_cache_graph_node;
+/* One node runs after another. */
+typedef struct stg_cache_graph_edge {
+  uint32_t from, to; /* numbers of nodes; from < to */
+} stg_cache_graph_edge;
+/* A piece of a node's parameter that each launch sets. */
+typedef struct stg_cache_graph_slot {
+  const char *name;
+  uint32_t node, param, offset_bytes, size_bytes;
+} stg_cache_graph_slot;
+/* The recipe of a graph that an engine made. Text and lists are borrowed from the cache. */
+typedef struct stg_cache_graph {
+  const char *path;
+  char key[33];
+  bool ok;           /* false: `problem` says why, and only path, size and used_unix are set */
+  bool other_format; /* not ok, but not bad: another version of steergraph wrote it */
+  const char *problem;
+  const char *signature; /* of its kernel, with the graph's shape */
+  const char *arch;
+  const char *creator;
+  uint64_t size_bytes;
+  int64_t created_unix, used_unix;
+  int64_t batch, seq, rows; /* the most that it takes */
+  const stg_cache_graph_node *nodes;
+  size_t n_nodes;
+  const stg_cache_graph_edge *edges;
+  size_t n_edges;
+  const stg_cache_graph_slot *slots;
+  size_t n_slots;
+} stg_cache_graph;
+/** How many recipes the folders of the cache hold; packs hold none. */
+STG_API size_t stg_cache_graph_count(const stg_cache *cache);
+/** Recipe `index` in path order, read and fully verified; a bad one is STG_OK with ok = false. */
+STG_API STG_NODISCARD stg_status stg_cache_graph_get(stg_cache *cache, size_t index,
+                                                     stg_cache_graph *ret_graph, stg_error *reterr);
+/** Free what was read of recipe `index`, as stg_cache_forget does of an entry, but for its path. */
+STG_API void stg_cache_graph_forget(stg_cache *cache, size_t index);
 /**
- * Move an entry to its layer's quarantine folder.
+ * Find by the first hex digits of the graph's key, at least 4.
+ * @return STG_E_NOT_FOUND, or STG_E_INVALID when they are too few or several keys begin so.
+ */
+STG_API STG_NODISCARD stg_status stg_cache_graph_find(stg_cache *cache, const char *key_prefix,
+                                                      stg_cache_graph *ret_graph,
+                                                      stg_error *reterr);
+/**
+ * Move an entry or a recipe to its layer's quarantine folder.
  * @return STG_E_INVALID when `path` is in no layer, STG_E_UNSUPPORTED when it is in a pack.
  */
 STG_API STG_NODISCARD stg_status stg_cache_quarantine(stg_cache *cache, const char *path,
@@ -135,7 +186,8 @@ typedef struct stg_cache_limits {
 typedef struct stg_cache_victim {
   const char *path;
   const char *kind; /* "entry", "graph", "temporary" or "quarantine" */
-  const char *why;  /* "age", "count" or "size"; "temporary": of a writer that is gone;
+  const char *why;  /* "age", "count" or "size"; "kernel": of a graph whose kernel goes too;
+                       "temporary": of a writer that is gone;
                        "quarantine": of the bad ones that are kept, it is too old or too much */
   char key[33];     /* of an entry or a graph; else "" */
   uint64_t size_bytes;
