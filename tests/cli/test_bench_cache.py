@@ -75,6 +75,7 @@ class Rows(CacheBench):
     def test_the_commands_work_on_all_entries(self):
         for name in ("cache ls", "cache gc --dry-run, half of it", "cache verify"):
             self.assertEqual(self.ours(name)["entries"], 100)
+            self.assertGreater(self.ours(name)["cpu_us"], 0)
 
     def test_many_processes_compile_each_kernel_once(self):
         crowds = {series: row for (_, series), row in self.rows.items() if series != "steergraph"}
