@@ -69,7 +69,8 @@ class Rows(CacheBench):
         self.assertEqual(row["entries"], 100)
         self.assertTrue(100_000 < row["entry_bytes"] < 250_000, row)
         self.assertGreaterEqual(row["p99_us"], row["wall_us"])
-        for part in ("list_us", "read_us", "decode_us", "compare_us"):
+        self.assertGreaterEqual(row["cpu_p99_us"], row["cpu_us"])
+        for part in ("cpu_us", "list_us", "read_us", "decode_us", "compare_us"):
             self.assertGreater(row[part], 0)
 
     def test_the_commands_work_on_all_entries(self):
