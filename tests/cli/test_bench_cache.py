@@ -132,6 +132,7 @@ class Folder(CacheBench):
 
     def test_a_signal_ends_it_and_the_folder_is_removed(self):
         process = self.start("bench", "cache", "20000")  # far from done when the signal comes
+        self.addCleanup(process.kill)
         limit = time.monotonic() + 60
         while not list(self.temporary.glob("*/full/v1/*/*.sgc")):
             self.assertLess(time.monotonic(), limit)

@@ -2,7 +2,7 @@
  * bench/suite_cache.c: `bench cache [ENTRIES]`: the disk cache with many entries in it, kernels
  * that are loaded, and processes that want the same kernels at once. Needs no GPU.
  *
- * All of it is in a temporary folder: 1.1 GB under TMPDIR for the 10 000 entries that there are
+ * All of it is in a temporary folder: 1.7 GB under TMPDIR for the 10 000 entries that there are
  * unless the word says otherwise. A row with a target has it in target_us.
  */
 #include <inttypes.h>
