@@ -4,7 +4,8 @@
  *   CACHEDIR.TAG  v1/ab/<32 hex>-<compiler>.sgc  v1/tmp/  v1/lock/ab  v1/quarantine/  v1/stats
  *   v1/graphs/<32 hex of the graph>-<32 hex of its kernel>.sgr
  *
- * Private to the disk cache; knows no layering and no counters.
+ * Private to the disk cache and to the bench that takes its lookups apart; knows no layering and no
+ * counters.
  */
 #ifndef STG_RUNTIME_DISK_LAYER_H
 #define STG_RUNTIME_DISK_LAYER_H

@@ -24,4 +24,21 @@ struct stg_child {
 STG_NODISCARD stg_status stg_child_run(const struct stg_child *child, struct stg_strbuf *output,
                                        stg_error *reterr);
 
+/* A program that runs; texts are the child's. */
+struct stg_child_running {
+  const char *place, *name, *advice;
+  long pid;
+  int from; /* where its stdout is read */
+};
+/**
+ * The same in two parts, so that several run at once: what one prints beyond 64 KiB keeps it
+ * waiting until it is finished. Each that was started is to be finished. Fails as stg_child_run
+ * does.
+ */
+STG_NODISCARD stg_status stg_child_start(const struct stg_child *child,
+                                         struct stg_child_running *ret_running, stg_error *reterr);
+/** Read all that it prints, wait for its end. */
+STG_NODISCARD stg_status stg_child_finish(const struct stg_child_running *running,
+                                          struct stg_strbuf *output, stg_error *reterr);
+
 #endif

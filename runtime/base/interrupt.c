@@ -31,6 +31,17 @@ void stg_interrupt_hold(struct stg_interrupt_hold *ret_hold) {
   }
 }
 
+bool stg_interrupt_waits(void) {
+  sigset_t waiting;
+  sigemptyset(&waiting);
+  sigpending(&waiting);
+  bool found = false;
+  for (size_t i = 0; i < N_HELD; i++) {
+    found = found || sigismember(&waiting, held[i]) == 1;
+  }
+  return found;
+}
+
 void stg_interrupt_release(const struct stg_interrupt_hold *hold) {
   for (size_t i = 0; i < N_HELD; i++) {
     if (sigismember(&hold->came, held[i]) == 1) {

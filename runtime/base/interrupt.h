@@ -5,6 +5,7 @@
 #define STG_RUNTIME_BASE_INTERRUPT_H
 
 #include <signal.h>
+#include <stdbool.h>
 
 /* The mask as it was, and signals that had come already, in a hold around this one. */
 struct stg_interrupt_hold {
@@ -19,5 +20,7 @@ struct stg_interrupt_hold {
  */
 void stg_interrupt_hold(struct stg_interrupt_hold *ret_hold);
 void stg_interrupt_release(const struct stg_interrupt_hold *hold);
+/** Whether one of them has come since the hold and waits for its release: time to give up. */
+bool stg_interrupt_waits(void);
 
 #endif

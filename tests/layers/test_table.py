@@ -50,6 +50,9 @@ NEW = [
             amortise_calls=21042.0),
     new_row("warmup", "first call", "torch.compile loop (dynamic)", None, wall=2e6,
             amortise_calls="inf"),
+    new_row("cache", "memory hit", "steergraph", None, wall=0.0214, target_us=0.2, p99_us=0.03),
+    new_row("cache", "cache ls", "steergraph", None, wall=224612.0, target_us=5e5, entries=10000),
+    new_row("cache", "50 kernels, empty folder", "many processes", None, wall=7.8e6, compiles=50),
 ]  # fmt: skip
 NEW_LINES = [
     "**Card 1**, CUDA driver 13.0, NVRTC 13.0.88, commit `c0ffee`, 2026-01-02:",
@@ -65,6 +68,10 @@ NEW_LINES = [
     "| calls, alone | 10000 | 23 µs | 74.2 µs | 1.17 ms | 0 |",
     "| first result | torch.compile loop (dynamic) | 18.4 s | 21042 |",
     "| first call | torch.compile loop (dynamic) | 2 s | never |",
+    "| cache | by | time | p99 | target |",
+    "| memory hit | steergraph | 21.4 ns | 30 ns | 200 ns |",
+    "| cache ls | steergraph | 225 ms |  | 500 ms |",
+    "| 50 kernels, empty folder | many processes | 7.8 s |  |  |",
 ]
 # The same run with the epilogue: a table more, with a column of the rows that have the number.
 NORM = [
@@ -163,6 +170,17 @@ LLAMA_LINES = ["| 8 of 16 layers steered, eager | 2000 | 800 | 2.50 × |",
                "| 0 of 16 layers steered, eager | 2000 |  |  |"]  # fmt: skip
 
 
+def test_no_gpu() -> None:
+    """A run of what needs no GPU, on a machine that has none."""
+    row = {**new_row("cache", "cache ls", "steergraph", None, wall=2e5), "card": "CPU 1", "driver": 0}
+    with tempfile.TemporaryDirectory() as folder:
+        root = tree(folder, README, {"a.json": [row]})
+        done = table(root, "write")
+        text = (root / "README.md").read_text()
+        right = "**CPU 1**, no CUDA driver, NVRTC 13.0.88:" in text and "| 200 ms |" in text
+        report(done[0] == 0 and right, "a run without a GPU says so", f"{done}\n{text}")
+
+
 def test_added_rows() -> None:
     """Rows of another program, kept with those of the bench."""
     with tempfile.TemporaryDirectory() as folder:
@@ -187,6 +205,7 @@ def test_added_rows() -> None:
 
 def main() -> int:
     test_added_rows()
+    test_no_gpu()
     with tempfile.TemporaryDirectory() as folder:
         root = tree(folder, README, {})
         status, said = table(root, "check")

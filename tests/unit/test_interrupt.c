@@ -75,6 +75,17 @@ static void a_signal_outlives_handlers_that_are_set_in_an_inner_hold(void **stat
   assert_int_equal(arrived, 1);
 }
 
+static void what_waits_for_release_can_be_asked_for(void **state) {
+  (void)state;
+  struct stg_interrupt_hold hold;
+  stg_interrupt_hold(&hold);
+  assert_false(stg_interrupt_waits());
+  kill(getpid(), SIGHUP);
+  assert_true(stg_interrupt_waits());
+  stg_interrupt_release(&hold);
+  assert_false(stg_interrupt_waits());
+}
+
 static void other_signals_are_left_alone(void **state) {
   (void)state;
   const struct sigaction action = {.sa_handler = count};
@@ -117,6 +128,7 @@ int main(void) {
       cmocka_unit_test_setup(a_signal_arrives_on_release, catch_all),
       cmocka_unit_test_setup(the_outermost_hold_decides, catch_all),
       cmocka_unit_test_setup(a_signal_outlives_handlers_that_are_set_in_an_inner_hold, catch_all),
+      cmocka_unit_test_setup(what_waits_for_release_can_be_asked_for, catch_all),
       cmocka_unit_test_setup(other_signals_are_left_alone, catch_all),
       cmocka_unit_test_setup(a_thread_started_meanwhile_does_not_take_the_signal, catch_all),
   };

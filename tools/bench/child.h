@@ -7,6 +7,7 @@
 #define STG_TOOLS_BENCH_CHILD_H
 
 #include "specs/json.h"
+#include "tools/child.h"
 
 #define STG_BENCH_CHILD_MAX_WORDS 16
 
@@ -18,5 +19,12 @@
  */
 STG_NODISCARD stg_status stg_bench_child_run(const char *const *words, struct stg_json_doc *ret_doc,
                                              stg_error *reterr);
+
+/** The same in two parts, so that several run at once (child.h). */
+STG_NODISCARD stg_status stg_bench_child_start(const char *const *words,
+                                               struct stg_child_running *ret_running,
+                                               stg_error *reterr);
+STG_NODISCARD stg_status stg_bench_child_finish(const struct stg_child_running *running,
+                                                struct stg_json_doc *ret_doc, stg_error *reterr);
 
 #endif

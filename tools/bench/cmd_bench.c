@@ -37,6 +37,9 @@ static const struct suite suites[] = {
      stg_bench_suite_rpc, false, false},
     {"numerics", "errors beside their bounds, on any backend; with OP... those ops",
      stg_bench_suite_numerics, false, true},
+    {"cache",
+     "hits on disk and in memory, the command on 10000 entries (or ENTRIES), many processes",
+     stg_bench_suite_cache, false, true},
 };
 #define N_SUITES (sizeof suites / sizeof suites[0])
 
@@ -95,6 +98,11 @@ static stg_status check_gpu(const struct suite *suite, stg_error *reterr) {
   return status;
 }
 
+/* One of many would say it many times. */
+static bool is_child(const struct stg_bench_options *options) {
+  return options->n_words > 0 && strcmp(options->words[0], STG_BENCH_CHILD) == 0;
+}
+
 static stg_status run_chosen(const char *word, const struct bench_run *run,
                              struct stg_bench_report *report, stg_error *reterr) {
   stg_status status = STG_OK;
@@ -107,7 +115,9 @@ static stg_status run_chosen(const char *word, const struct bench_run *run,
     if (!is_chosen(&suites[i], word)) {
       continue;
     }
-    stg_report_progress("bench: %s", suites[i].name);
+    if (!is_child(&run->options)) {
+      stg_report_progress("bench: %s", suites[i].name);
+    }
     status = suites[i].fn(&run->options, report, reterr);
   }
   return status;

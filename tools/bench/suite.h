@@ -21,6 +21,9 @@ struct stg_bench_options {
   size_t n_words;
 };
 
+/* The first word of a process that a suite starts to measure it. */
+#define STG_BENCH_CHILD "child"
+
 /* The standard configuration. */
 #define STG_BENCH_REQUESTS 32
 #define STG_BENCH_ROWS_PER_REQUEST 64
@@ -37,6 +40,7 @@ stg_bench_suite_fn stg_bench_suite_warmup;   /* first result, compile times, cal
 stg_bench_suite_fn stg_bench_suite_padding;  /* what padding costs, and the compiles it avoids */
 stg_bench_suite_fn stg_bench_suite_rpc;      /* bytes in, steered rows out */
 stg_bench_suite_fn stg_bench_suite_numerics; /* worst ratio to the bound; needs no GPU */
+stg_bench_suite_fn stg_bench_suite_cache;    /* hits, folders of many entries; needs no GPU */
 
 /**
  * Run the PyTorch peers of the named suites (tools/bench/peers/) and add their rows. A peer that

@@ -67,7 +67,7 @@ static stg_status run_child(const struct stg_bench_options *options, const char 
                             const char *kind, struct stg_warmup_facts *ret, stg_error *reterr) {
   char spawn_ns[24];
   snprintf(spawn_ns, sizeof spawn_ns, "%" PRIu64, stg_clock_ns());
-  const char *const words[] = {"bench",   "warmup", STG_WARMUP_CHILD,
+  const char *const words[] = {"bench",   "warmup", STG_BENCH_CHILD,
                                kind,      spawn_ns, "--json",
                                "--cache", folder,   options->quick ? "--quick" : NULL,
                                NULL};
@@ -332,7 +332,7 @@ stg_status stg_bench_suite_warmup(const struct stg_bench_options *options,
   }
   static const char *const kinds[] = {STG_WARMUP_COLD, STG_WARMUP_DISK, STG_WARMUP_PACK,
                                       STG_WARMUP_TIERS};
-  const bool is_child = options->n_words == 3 && strcmp(words[0], STG_WARMUP_CHILD) == 0 &&
+  const bool is_child = options->n_words == 3 && strcmp(words[0], STG_BENCH_CHILD) == 0 &&
                         parse_ns(words[2], &spawn_ns);
   for (size_t i = 0; is_child && i < sizeof kinds / sizeof kinds[0]; i++) {
     if (strcmp(words[1], kinds[i]) == 0) {

@@ -11,9 +11,9 @@ SPEC...` by older versions, which had a "kernel" and no "series", keep their own
 
 Of a run the README shows, per workload of the suites steer and decode, our time, the floor, how many
 times ours each PyTorch peer takes, and how many times that of the same batch ours is, unsteered or in a
-table that declares nothing more, where that was measured; what a batch takes whose vectors come by RPC; what is said of warming up, and of
-calls beside compiles; and tokens per second of a whole model, whose rows peers/llama.py writes into a
-file for --add. All else stays in the file. Under them it shows the run's plot, which `steergraph bench
+table that declares nothing more, where that was measured; what a batch takes whose vectors come by RPC;
+what is said of warming up, and of calls beside compiles; what the cache costs beside its targets; and
+tokens per second of a whole model, whose rows peers/llama.py writes into a file for --add. All else stays in the file. Under them it shows the run's plot, which `steergraph bench
 show` draws into a file of the same name, NAME.svg.
 """
 import argparse
@@ -197,6 +197,8 @@ def time_text(us: float) -> str:
     for size, unit in ((1e6, "s"), (1e3, "ms")):
         if us >= size:
             return f"{us / size:.3g} {unit}"
+    if us < 1:
+        return f"{us * 1e3:.3g} ns"
     return f"{us:.3g} µs" if us < 100 else f"{us:.0f} µs"
 
 
@@ -279,6 +281,17 @@ def pace_lines(rows: list[dict]) -> list[str]:
     return lines_of(head, table, (0,)) if table else []
 
 
+def cache_lines(rows: list[dict]) -> list[str]:
+    """What the cache costs, and what it may cost at most."""
+    table = []
+    for row in rows:
+        if row["suite"] == "cache" and row["wall_us"] is not None:
+            more = [row.get(key) for key in ("p99_us", "target_us")]
+            table.append([row["name"], row["series"], time_text(row["wall_us"]),
+                          *(time_text(time) if is_number(time) else "" for time in more)])
+    return lines_of(["cache", "by", "time", "p99", "target"], table, (0, 1)) if table else []
+
+
 def llama_lines(rows: list[dict]) -> list[str]:
     """Tokens per second of a whole model: ours, and the loop in PyTorch."""
     speeds = {(row["name"], row["series"]): row.get("tokens_per_s") for row in rows if row["suite"] == "llama"}
@@ -296,7 +309,7 @@ def llama_lines(rows: list[dict]) -> list[str]:
 def render_run(run: dict) -> list[str]:
     first = run["rows"][0]
     driver = f"{first['driver'] // 1000}.{first['driver'] % 1000 // 10}"
-    facts = [f"**{first['card']}**", f"CUDA driver {driver}"]
+    facts = [f"**{first['card']}**", f"CUDA driver {driver}" if first["driver"] else "no CUDA driver"]
     facts += [f"NVRTC {first['cuda']}"] if "cuda" in first else []
     facts += [f"commit `{run['commit']}`"] if run["commit"] else []
     facts += [run["date"]] if run["date"] else []
@@ -304,7 +317,7 @@ def render_run(run: dict) -> list[str]:
     if "kernel" in first:
         return lines + ["", *lines_of(list(HEAD), [cells(row) for row in run["rows"]], TEXT_COLUMNS)]
     parts = [workload_lines(run["rows"], group) for group in GROUPS]
-    parts += [lines(run["rows"]) for lines in (rpc_lines, warmup_lines, pace_lines, llama_lines)]
+    parts += [lines(run["rows"]) for lines in (rpc_lines, warmup_lines, pace_lines, cache_lines, llama_lines)]
     parts = [part for part in parts if part]
     for part in parts:
         lines += ["", *part]

@@ -7,10 +7,9 @@
 
 #include "tools/bench/suite.h"
 
-/* The word after `bench warmup` that makes this process the measured one. */
-#define STG_WARMUP_CHILD "child"
-/* What it finds, and how it compiles: an empty cache folder, or one that such a process has filled;
- * a pack alone; an empty cache folder, three ops declared, and compiles in the background. */
+/* What the measured process finds, and how it compiles: an empty cache folder, or one that such a
+ * process has filled; a pack alone; an empty cache folder, three ops declared, and compiles in the
+ * background. */
 #define STG_WARMUP_COLD "cold"
 #define STG_WARMUP_DISK "disk"
 #define STG_WARMUP_PACK "pack"
