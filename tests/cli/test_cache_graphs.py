@@ -48,6 +48,18 @@ class Graphs(StubCase):
         self.assertRegex(text, rf"(?m)^key +rows +batch +seq +kernel +created +signature\n{self.key[:12]} +4 +8 +2 ")
         self.assertRegex(text, r"\n1 graph, 2\.\d KiB\n$")
 
+    def test_ls_of_entries_counts_graphs(self):
+        listed = self.ask("ls")
+        self.assertEqual((listed["count"] > 0, listed["graphs"]), (True, 1))
+        self.assertRegex(self.succeed("cache", "ls").out, r"\n\d (entry|entries), [\d.]+ KiB; 1 graph\n$")
+
+    def test_a_build_leaves_no_graph(self):
+        built = self.folder / "built"
+        self.succeed("build", "--arch", "sm_90", "--cache", built, self.spec)
+        listed = self.ask("ls", "--cache", built)
+        self.assertEqual((listed["count"] > 0, listed["graphs"]), (True, 0))
+        self.assertRegex(self.succeed("cache", "ls", "--cache", built).out, r", [\d.]+ KiB\n$")
+
     def test_ls_filters_and_orders_graphs_as_entries(self):
         for words, count in (
             (["--arch", "sm_90"], 1), (["--arch", "sm_80"], 0), (["--match", "rows<=4"], 1), (["--match", "rows<=5"], 0),
