@@ -37,6 +37,16 @@ class Graphs(StubCase):
         self.run_spec()
         self.assertEqual([file.stat().st_ino for file in self.files()], [before])
 
+    def test_what_a_run_did_is_counted(self):
+        totals = self.ask("stats")["totals"]
+        self.assertGreater(totals["compiles"], 0)
+        loaded = totals["load_us"]
+        self.assertGreater(loaded, 0)
+        self.run_spec()
+        totals = self.ask("stats")["totals"]
+        self.assertGreater(totals["disk_hits"], 0)
+        self.assertGreater(totals["load_us"], loaded)
+
     def test_ls_lists_graphs(self):
         listed = self.ask("ls", "--graphs")
         self.assertEqual((listed["count"], listed["in_cache"], listed["verified"]), (1, 1, True))
