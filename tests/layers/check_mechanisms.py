@@ -60,6 +60,9 @@ class Row:
     edits: list[Edit] = dataclasses.field(default_factory=list)
     fails: str = ""
 
+    def name(self) -> str:
+        return f"{self.suite}/{self.program}:{self.case}"
+
     def source(self, root: pathlib.Path) -> pathlib.Path | None:
         """The file of the test program."""
         for suffix in (".c", ".py"):

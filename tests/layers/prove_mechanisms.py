@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """See every test of tests/MECHANISMS.md fail without its mechanism: prove_mechanisms.py FOLDER [WORD...]
 
-Copies the tree to FOLDER, builds there, and for each row (of those that hold a WORD in what they
-say): disables the mechanism, builds the test, runs it, and puts the text back. A row is right when
+Copies the tree to FOLDER, builds there, and for each row (with every WORD in its promise, its test
+or its files): disables the mechanism, builds the test, runs it, and puts the text back. A row is right when
 the case then fails; where it says something else than the row, that is printed. FOLDER is kept for
 the next time.
 """
@@ -93,13 +93,16 @@ class Build:
         return bool(failed) or (process.returncode != 0 and not passed), text
 
 
+def says(row: table.Row, word: str) -> bool:
+    return any(word in text for text in (row.promise, row.name(), *(edit.file for edit in row.edits)))
+
+
 def prove(build: Build, row: table.Row) -> str | None:
     """What is wrong with the row, or None."""
     test = build.find(row)
-    name = f"{row.suite}/{row.program}:{row.case}"
-    if name not in build.sound:
-        build.sound[name] = build.make(test) is None and not build.run(test, row.case)[0]
-    if not build.sound[name]:
+    if row.name() not in build.sound:
+        build.sound[row.name()] = build.make(test) is None and not build.run(test, row.case)[0]
+    if not build.sound[row.name()]:
         return f"{row.case} fails as the tree is"
     kept = {edit.file: (build.root / edit.file).read_text() for edit in row.edits}
     try:
@@ -127,7 +130,7 @@ def main() -> int:
     root = pathlib.Path(sys.argv[1]).resolve()
     copy_tree(root)
     rows, faults = table.parse((HERE / table.TABLE).read_text())
-    rows = [row for row in rows if all(word in str(row) for word in sys.argv[2:])]
+    rows = [row for row in rows if all(says(row, word) for word in sys.argv[2:])]
     build = Build(root)
     wrong = len(faults)
     for row in rows:
