@@ -249,17 +249,23 @@ static int by_key(const void *a, const void *b) {
   return order != 0 ? order : memcmp(x->compiler, y->compiler, sizeof x->compiler);
 }
 
-/* What a print works with: entries in their order, and where each blob is put; 0 is nowhere yet. */
+/* A pack on its way to a file. Blobs stay where they are, so that a large pack is in memory once.
+ */
 struct layout {
-  const struct entry **order;
-  uint64_t *offsets;
+  const struct entry **order;  /* entries as they are sorted */
+  uint64_t *offsets;           /* of blobs in the file; 0 is nowhere yet */
+  struct stg_file_part *parts; /* header, blobs as they follow each other, index */
+  size_t n_parts;
+  uint64_t index_at;
+  struct stg_strbuf header, index;
 };
 
 static stg_status layout_init(struct layout *layout, const struct stg_pack_writer *w,
                               stg_error *reterr) {
   layout->order = stg_calloc(w->n_entries, sizeof *layout->order);
   layout->offsets = stg_calloc(w->n_blobs, sizeof *layout->offsets);
-  if (layout->order == NULL || layout->offsets == NULL) {
+  layout->parts = stg_calloc(w->n_blobs + 2, sizeof *layout->parts);
+  if (layout->order == NULL || layout->offsets == NULL || layout->parts == NULL) {
     return stg_error_memory(reterr, "the layout of a pack", w->n_blobs * sizeof *layout->offsets);
   }
   for (size_t i = 0; i < w->n_entries; i++) {
@@ -274,25 +280,32 @@ static stg_status layout_init(struct layout *layout, const struct stg_pack_write
 static void layout_finish(struct layout *layout) {
   stg_free(layout->order);
   stg_free(layout->offsets);
+  stg_free(layout->parts);
+  stg_strbuf_finish(&layout->header);
+  stg_strbuf_finish(&layout->index);
 }
 
-/* Blobs in the order in which sorted entries use them first. `begin` is where the file begins. */
-static void print_blobs(const struct stg_pack_writer *w, struct layout *layout, size_t begin,
-                        struct stg_strbuf *out) {
+/* Blobs in the order in which sorted entries use them first, behind the header. */
+static void place_blobs(const struct stg_pack_writer *w, struct layout *layout) {
+  uint64_t at = STG_PACK_HEADER_BYTES;
+  layout->n_parts = 1;
   for (size_t i = 0; i < w->n_entries; i++) {
     const struct entry *entry = layout->order[i];
     for (size_t k = 0; k < entry->n_pieces; k++) {
-      size_t blob = w->pieces[entry->first_piece + k];
+      const size_t blob = w->pieces[entry->first_piece + k];
       if (layout->offsets[blob] == 0) {
-        layout->offsets[blob] = out->len - begin;
-        stg_strbuf_mem(out, w->blobs[blob].data, w->blobs[blob].size);
+        layout->offsets[blob] = at;
+        layout->parts[layout->n_parts++] =
+            (struct stg_file_part){w->blobs[blob].data, w->blobs[blob].size};
+        at += w->blobs[blob].size;
       }
     }
   }
+  layout->index_at = at;
 }
 
-static void print_index(const struct stg_pack_writer *w, const struct layout *layout,
-                        struct stg_strbuf *out) {
+static void print_index(const struct stg_pack_writer *w, struct layout *layout) {
+  struct stg_strbuf *out = &layout->index;
   size_t first = 0;
   for (size_t i = 0; i < w->n_entries; i++) {
     const struct entry *entry = layout->order[i];
@@ -327,57 +340,68 @@ static void print_header(const struct stg_pack_writer *w, uint64_t file_bytes, u
   stg_le_append(out, 0, 8);
 }
 
-/* Put the header, with the checksum over it and the index, into the room left for it. */
-static stg_status seal(const struct stg_pack_writer *w, size_t begin, size_t index_begin,
-                       struct stg_strbuf *out, stg_error *reterr) {
+/* The header: its numbers, then the checksum over them and the index. */
+static stg_status seal(const struct stg_pack_writer *w, struct layout *layout, stg_error *reterr) {
   struct stg_strbuf summed = {0};
   unsigned char sum[STG_KEY_BYTES];
-  stg_status status = stg_strbuf_status(out, reterr);
+  print_header(w, layout->index_at + layout->index.len, layout->index_at, &summed);
+  stg_strbuf_mem(&layout->header, stg_strbuf_text(&summed), summed.len);
+  stg_strbuf_mem(&summed, stg_strbuf_text(&layout->index), layout->index.len);
+  stg_status status = stg_strbuf_status(&layout->index, reterr);
   if (status == STG_OK) {
-    print_header(w, out->len - begin, index_begin - begin, &summed);
-    stg_strbuf_mem(&summed, out->data + index_begin, out->len - index_begin);
     status = stg_strbuf_status(&summed, reterr);
   }
   if (status == STG_OK) {
     stg_key_store(stg_key_of(summed.data, summed.len), sum);
-    memcpy(out->data + begin, summed.data, STG_PACK_AT_SUM);
-    memcpy(out->data + begin + STG_PACK_AT_SUM, sum, sizeof sum);
+    stg_strbuf_mem(&layout->header, sum, sizeof sum);
+    status = stg_strbuf_status(&layout->header, reterr);
   }
   stg_strbuf_finish(&summed);
   return status;
 }
 
+/* The parts of the file, which are the writer's and the layout's. */
+static stg_status lay_out(const struct stg_pack_writer *w, struct layout *layout,
+                          stg_error *reterr) {
+  if (w->n_entries > UINT32_MAX || w->n_pieces > UINT32_MAX) {
+    return stg_error_set(reterr, STG_E_CAPACITY, "a pack of %zu entries in %zu pieces: too many",
+                         w->n_entries, w->n_pieces);
+  }
+  stg_status status = layout_init(layout, w, reterr);
+  if (status == STG_OK) {
+    place_blobs(w, layout);
+    print_index(w, layout);
+    status = seal(w, layout, reterr);
+  }
+  if (status == STG_OK) {
+    layout->parts[0] = (struct stg_file_part){layout->header.data, layout->header.len};
+    layout->parts[layout->n_parts++] =
+        (struct stg_file_part){stg_strbuf_text(&layout->index), layout->index.len};
+  }
+  return status;
+}
+
 stg_status stg_pack_writer_print(const struct stg_pack_writer *writer, struct stg_strbuf *ret_bytes,
                                  stg_error *reterr) {
-  static const char room[STG_PACK_HEADER_BYTES];
   struct layout layout = {0};
-  size_t begin = ret_bytes->len;
-  if (writer->n_entries > UINT32_MAX || writer->n_pieces > UINT32_MAX) {
-    return stg_error_set(reterr, STG_E_CAPACITY, "a pack of %zu entries in %zu pieces: too many",
-                         writer->n_entries, writer->n_pieces);
-  }
-  stg_status status = layout_init(&layout, writer, reterr);
-  if (status == STG_OK) {
-    stg_strbuf_mem(ret_bytes, room, sizeof room);
-    print_blobs(writer, &layout, begin, ret_bytes);
-    size_t index_begin = ret_bytes->len;
-    print_index(writer, &layout, ret_bytes);
-    status = seal(writer, begin, index_begin, ret_bytes, reterr);
+  stg_status status = lay_out(writer, &layout, reterr);
+  for (size_t i = 0; i < layout.n_parts && status == STG_OK; i++) {
+    stg_strbuf_mem(ret_bytes, layout.parts[i].data, layout.parts[i].size);
   }
   layout_finish(&layout);
-  return status;
+  return status == STG_OK ? stg_strbuf_status(ret_bytes, reterr) : status;
 }
 
 stg_status stg_pack_writer_save(const struct stg_pack_writer *writer, const char *path,
                                 size_t *ret_size, stg_error *reterr) {
-  struct stg_strbuf bytes = {0};
-  stg_status status = stg_pack_writer_print(writer, &bytes, reterr);
+  struct layout layout = {0};
+  stg_status status = lay_out(writer, &layout, reterr);
   if (status == STG_OK) {
-    status = stg_file_write_atomic(path, bytes.data, bytes.len, FILE_MODE, reterr);
+    status = stg_file_write_parts(path, layout.parts, layout.n_parts, FILE_MODE, reterr);
   }
   if (status == STG_OK) {
-    *ret_size = bytes.len;
+    *ret_size = (size_t)layout.index_at + layout.index.len;
   }
-  stg_strbuf_finish(&bytes);
+  layout_finish(&layout);
   return status;
 }

@@ -53,7 +53,7 @@ static stg_status list(stg_cache *cache, void *user, bool *ret_good, struct stg_
   const struct ls_options *options = user;
   const size_t room = stg_cache_count(cache);
   stg_cache_entry *entries = stg_calloc(room, sizeof *entries);
-  struct stg_cache_list list = {.entries = entries};
+  struct stg_cache_list list = {.entries = entries, .n_graphs = stg_cache_graph_count(cache)};
   (void)ret_good;
   if (entries == NULL) {
     return stg_error_memory(reterr, "the list of entries", room * sizeof *entries);

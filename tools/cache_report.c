@@ -67,6 +67,7 @@ void stg_cache_list_json(const struct stg_cache_list *list, struct stg_strbuf *o
   stg_json_out_close(&json, ']');
   stg_json_out_count(&json, "count", list->count);
   stg_json_out_count(&json, "in_cache", list->n_there);
+  stg_json_out_count(&json, "graphs", list->n_graphs);
   stg_json_out_count(&json, "size_bytes", bytes);
   stg_json_out_bool(&json, "verified", false);
   stg_json_out_close(&json, '}');
@@ -92,6 +93,9 @@ static void append_sum(const struct stg_cache_list *list, uint64_t bytes, struct
     stg_strbuf_printf(out, "%zu %s, ", list->count, list->count == 1 ? "entry" : "entries");
   }
   stg_strbuf_bytes(out, bytes);
+  if (list->n_graphs > 0) {
+    stg_strbuf_printf(out, "; %zu %s", list->n_graphs, list->n_graphs == 1 ? "graph" : "graphs");
+  }
   stg_strbuf_char(out, '\n');
 }
 

@@ -12,7 +12,8 @@
 struct stg_cache_list {
   const stg_cache_entry *entries;
   size_t count;
-  size_t n_there; /* in the cache */
+  size_t n_there;  /* in the cache */
+  size_t n_graphs; /* likewise, which `ls --graphs` lists */
 };
 void stg_cache_list_json(const struct stg_cache_list *list, struct stg_strbuf *out);
 /** `max_width` is in columns; 0: as wide as it gets. */

@@ -247,6 +247,17 @@ static stg_status write_all(int fd, const char *path, const char *data, size_t s
     }
     done += put > 0 ? (size_t)put : 0;
   }
+  return STG_OK;
+}
+
+static stg_status write_parts(int fd, const char *path, const struct stg_file_part *parts,
+                              size_t n_parts, stg_error *reterr) {
+  for (size_t i = 0; i < n_parts; i++) {
+    stg_status status = write_all(fd, path, parts[i].data, parts[i].size, reterr);
+    if (status != STG_OK) {
+      return status;
+    }
+  }
   return fsync(fd) == 0 ? STG_OK : stg_error_io(reterr, errno, "write", path);
 }
 
@@ -261,6 +272,12 @@ static void sync_folder(const char *folder) {
 
 stg_status stg_file_write_atomic(const char *path, const void *data, size_t size, unsigned mode,
                                  stg_error *reterr) {
+  const struct stg_file_part whole = {data, size};
+  return stg_file_write_parts(path, &whole, 1, mode, reterr);
+}
+
+stg_status stg_file_write_parts(const char *path, const struct stg_file_part *parts, size_t n_parts,
+                                unsigned mode, stg_error *reterr) {
   int fd = -1;
   char *temporary = NULL;
   stg_status status = check_replaceable(path, reterr);
@@ -275,7 +292,7 @@ stg_status stg_file_write_atomic(const char *path, const void *data, size_t size
   if (temporary == NULL) {
     goto out;
   }
-  status = write_all(fd, path, data, size, reterr);
+  status = write_parts(fd, path, parts, n_parts, reterr);
   if (close(fd) != 0 && status == STG_OK) {
     status = stg_error_io(reterr, errno, "write", path);
   }

@@ -48,11 +48,19 @@ STG_NODISCARD stg_status stg_file_map(const char *path, struct stg_file_map *ret
 void stg_file_unmap(struct stg_file_map *map);
 
 /**
- * Write to a temporary file in `path`'s own folder, fsync, rename over `path`. On failure `path` is
+ * Write parts, one behind the other, to a temporary file in `path`'s own folder, fsync, rename over
+ * `path`. On failure `path` is
  * as it was and the temporary file is gone. Refuses a path that is a device, a FIFO, a folder, or a
  * link to an open file such as /dev/stdout; any other symbolic link is itself replaced.
  * `mode` is subject to the umask.
  */
+struct stg_file_part {
+  const void *data;
+  size_t size;
+};
+STG_NODISCARD stg_status stg_file_write_parts(const char *path, const struct stg_file_part *parts,
+                                              size_t n_parts, unsigned mode, stg_error *reterr);
+/** The same of one part. */
 STG_NODISCARD stg_status stg_file_write_atomic(const char *path, const void *data, size_t size,
                                                unsigned mode, stg_error *reterr);
 

@@ -1,7 +1,9 @@
 """Run the unittest cases of a module and print TAP, one line per case.
 
-Meson counts the lines, so every case shows in "N passed, N failed, N skipped".
+Meson counts the lines, so every case shows in "N passed, N failed, N skipped". STG_TEST_CASE, when set,
+is the one case to run.
 """
+import os
 import sys
 import traceback
 import unittest
@@ -56,7 +58,10 @@ class TapResult(unittest.TestResult):
 
 
 def main():
-    suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
+    loader = unittest.TestLoader()
+    if os.environ.get("STG_TEST_CASE"):
+        loader.testMethodPrefix = os.environ["STG_TEST_CASE"]
+    suite = loader.loadTestsFromModule(sys.modules["__main__"])
     result = TapResult()
     suite.run(result)
     print(f"1..{result.count}", flush=True)

@@ -37,6 +37,16 @@ class Graphs(StubCase):
         self.run_spec()
         self.assertEqual([file.stat().st_ino for file in self.files()], [before])
 
+    def test_what_a_run_did_is_counted(self):
+        totals = self.ask("stats")["totals"]
+        self.assertGreater(totals["compiles"], 0)
+        loaded = totals["load_us"]
+        self.assertGreater(loaded, 0)
+        self.run_spec()
+        totals = self.ask("stats")["totals"]
+        self.assertGreater(totals["disk_hits"], 0)
+        self.assertGreater(totals["load_us"], loaded)
+
     def test_ls_lists_graphs(self):
         listed = self.ask("ls", "--graphs")
         self.assertEqual((listed["count"], listed["in_cache"], listed["verified"]), (1, 1, True))
@@ -47,6 +57,18 @@ class Graphs(StubCase):
         text = self.succeed("cache", "ls", "--graphs").out
         self.assertRegex(text, rf"(?m)^key +rows +batch +seq +kernel +created +signature\n{self.key[:12]} +4 +8 +2 ")
         self.assertRegex(text, r"\n1 graph, 2\.\d KiB\n$")
+
+    def test_ls_of_entries_counts_graphs(self):
+        listed = self.ask("ls")
+        self.assertEqual((listed["count"] > 0, listed["graphs"]), (True, 1))
+        self.assertRegex(self.succeed("cache", "ls").out, r"\n\d (entry|entries), [\d.]+ KiB; 1 graph\n$")
+
+    def test_a_build_leaves_no_graph(self):
+        built = self.folder / "built"
+        self.succeed("build", "--arch", "sm_90", "--cache", built, self.spec)
+        listed = self.ask("ls", "--cache", built)
+        self.assertEqual((listed["count"] > 0, listed["graphs"]), (True, 0))
+        self.assertRegex(self.succeed("cache", "ls", "--cache", built).out, r", [\d.]+ KiB\n$")
 
     def test_ls_filters_and_orders_graphs_as_entries(self):
         for words, count in (

@@ -46,6 +46,10 @@ class Shows(Built):
             self.assertEqual((found["max_warps"], found["warps"]), (64, found["blocks"] * warps))
             self.assertEqual(found["percent"], 100 * found["warps"] / 64)
             self.assertGreater(found["blocks"], 0)
+            per_warp = (entry["registers"] * 32 + 255) // 256 * 256  # of 16384 in each of four partitions
+            by_registers = 16384 // per_warp * 4 // warps
+            self.assertLessEqual(found["blocks"], by_registers)
+            self.assertEqual("registers" in found["limited_by"], found["blocks"] == by_registers)
             self.assertLessEqual(set(found["limited_by"]), {"registers", "shared memory", "threads", "blocks"})
             self.assertNotEqual(found["limited_by"], [])
             text = self.show(entry).out

@@ -2,6 +2,7 @@
 """Kernels that are built on one machine and run on another: a pack, or a folder of an image, with
 compile=never, an empty environment, as another user, and with nothing that can be written."""
 import os
+import pwd
 import shutil
 import unittest
 
@@ -9,9 +10,36 @@ import tap
 from stubs import StubCase
 
 NOBODY = 65534
+UNKNOWN = next(uid for uid in range(54321, 65000) if uid not in {user.pw_uid for user in pwd.getpwall()})
 
 
-class Container(StubCase):
+class AsOther:
+    """Once `become` is called, the command runs as another user."""
+
+    user = None
+
+    def become(self, user):
+        for path in [self.folder, *self.folder.rglob("*")]:
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        self.user = user
+        try:
+            self.run_command("--version")
+        except PermissionError:
+            self.skipTest("the build folder is not open to other users")
+
+    def start(self, *words, **popen):
+        if self.user is not None:
+            popen |= {"user": self.user, "group": self.user, "extra_groups": []}
+        return super().start(*words, **popen)
+
+    def run_bare(self, **environment):
+        """`run` with no variable but these and what finds the stubs."""
+        bare = {name: self.environment[name] for name in ("LD_LIBRARY_PATH", "STG_STUB_NVRTC_LOG")}
+        outcome = self.succeed("run", self.spec, "--json", env=bare | environment)
+        return outcome.json(), outcome.err
+
+
+class Container(AsOther, StubCase):
     """Built first, with a compiler that is not there afterwards."""
 
     left_behind = [".sgr"]
@@ -30,12 +58,6 @@ class Container(StubCase):
     def expect_from_disk(self, report):
         self.assertEqual((report["source"], report["ok"], report["rows_steered"]), ("disk", True, 3))
         self.assertEqual(self.compiles(), self.built)
-
-    def run_bare(self, **environment):
-        """`run` with no variable but these and what finds the stubs."""
-        bare = {name: self.environment[name] for name in ("LD_LIBRARY_PATH", "STG_STUB_NVRTC_LOG")}
-        outcome = self.succeed("run", self.spec, "--json", env=bare | environment)
-        return outcome.json(), outcome.err
 
     def test_a_pack_serves_where_nothing_may_be_compiled(self):
         report, said = self.run_bare(
@@ -71,19 +93,37 @@ class OtherUser(Container):
 
     def setUp(self):
         super().setUp()
-        for path in [self.folder, *self.folder.rglob("*")]:
-            path.chmod(0o555 if path.is_dir() else 0o444)
-        self.is_nobody = True
-        try:
-            self.run_command("--version")
-        except PermissionError:
-            self.skipTest("the build folder is not open to other users")
+        self.become(NOBODY)
 
-    def start(self, *words, **popen):
-        """Once all is built, as nobody."""
-        if getattr(self, "is_nobody", False):
-            popen |= {"user": NOBODY, "group": NOBODY, "extra_groups": []}
-        return super().start(*words, **popen)
+
+class Nowhere(AsOther, StubCase):
+    """Kernels that are compiled where there is no place to keep them, by a user without a home, and as
+    root by one that no passwd file knows."""
+
+    def setUp(self):
+        super().setUp()
+        self.cache = self.folder / "cache"
+        self.cache.mkdir()
+        if os.geteuid() == 0:
+            self.become(UNKNOWN)
+            os.chown(self.cache, UNKNOWN, UNKNOWN)
+        self.cache.chmod(0o500)
+
+    def expect_one_line(self, said, report):
+        self.assertEqual((report["source"], report["ok"], report["rows_steered"]), ("compiled", True, 3))
+        self.assertEqual(said.count("\n"), 1, said)
+
+    def test_a_folder_that_cannot_be_written_costs_one_line(self):
+        report, said = self.run_bare(STEERGRAPH_CACHE_DIR=str(self.cache))
+        self.expect_one_line(said, report)
+        self.assertIn("the kernel stays in memory only: cannot make folder", said)
+        self.assertIn(str(self.cache), said)
+        self.assertEqual(list(self.cache.iterdir()), [])
+
+    def test_without_home_and_passwd_entry_one_line_names_the_variable(self):
+        report, said = self.run_bare()
+        self.expect_one_line(said, report)
+        self.assertIn("set STEERGRAPH_CACHE_DIR", said)
 
 
 if __name__ == "__main__":

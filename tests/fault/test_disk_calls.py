@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Every call that reaches the cache folder fails in turn, in libc's place, in `run`, `build` and `cache`:
-`gc`, `export` and `import`.
+`gc`, `export`, `import` and `stats`.
 
 `run` goes on without the folder, and says so in one line; `build`, which is asked to fill it, says
 why it cannot. Nothing torn is left, and the next process is as good as new.
@@ -134,6 +134,24 @@ class Calls(StubCase):
             reasons = [os.strerror(number) for number in numbers - {0}]
             self.assertEqual((outcome.out, outcome.err.count("\n")), ("", 1), f"{fault}: {outcome}")
             self.assertTrue(any(reason in outcome.err for reason in reasons), f"{fault}: {outcome}")
+
+    def test_each_call_of_statistics_fails(self):
+        cache = self.new_folder()
+        self.succeed("run", self.spec)
+        words = ("cache", "stats", "--json", "--cache", cache)
+        whole = self.succeed(*words).json()
+        counts = self.counts(cache, *words)
+        self.assertGreater(sum(counts.values()), 0)
+        for fault in self.faults(counts):
+            outcome = self.faulty(cache, fault, *words)
+            self.assertEqual((outcome.code, outcome.err), (DONE, ""), f"{fault}: {outcome}")
+            report = outcome.json()  # what can be counted is, and what is not read says why
+            self.assertEqual(report["layers"], whole["layers"], fault)
+            if report["totals"] != whole["totals"]:
+                self.assertIsNone(report["totals"], fault)
+                reason = os.strerror(int(fault.split(":")[2]))
+                self.assertTrue(reason in report["problem"] or "ENOENT" in fault, f"{fault}: {outcome}")
+            self.assertEqual(self.succeed(*words).json(), whole, fault)
 
     def test_each_call_of_an_import_fails(self):
         words = ("cache", "import", self.small_pack(), "--cache")

@@ -91,6 +91,24 @@ static void takes_a_published_file_that_vanished_for_a_miss(void **state) {
   stg_disk_cache_close(cache);
 }
 
+/* A name that is listed, and nothing to be read behind it: a link to nowhere. */
+static stg_status leave_the_name(void *user, const struct stg_disk_item *item, stg_error *reterr) {
+  (void)user;
+  (void)reterr;
+  return unlink(item->path) == 0 && symlink("gone", item->path) == 0 ? STG_OK : STG_E_IO;
+}
+
+static void takes_a_file_that_vanished_since_it_was_listed_for_a_miss(void **state) {
+  struct log_lines lines = {0};
+  struct faulty faulty = {0};
+  struct stg_disk_cache *cache = open_faulty(temp_path(state, "c"), &faulty, &lines);
+  assert_int_equal(store(cache, NULL), STG_OK);
+  assert_int_equal(stg_disk_cache_walk(cache, leave_the_name, NULL, NULL), STG_OK);
+  assert_int_equal(find(cache), STG_E_NOT_FOUND);
+  assert_int_equal(lines.count, 0);
+  stg_disk_cache_close(cache);
+}
+
 /* The one file of a cache, damaged. */
 static stg_status damage(void *user, const struct stg_disk_item *item, stg_error *reterr) {
   (void)user;
@@ -234,6 +252,7 @@ int main(void) {
       IN_FOLDER(degrades_to_memory_when_any_step_fails),
       IN_FOLDER(tries_again_when_the_folder_vanishes_under_any_step),
       IN_FOLDER(takes_a_published_file_that_vanished_for_a_miss),
+      IN_FOLDER(takes_a_file_that_vanished_since_it_was_listed_for_a_miss),
       IN_FOLDER(misses_a_bad_entry_that_cannot_be_moved),
       IN_FOLDER(says_nothing_of_a_bad_entry_that_another_process_moved_first),
       IN_FOLDER(leaves_a_bad_entry_of_a_read_only_layer_where_it_is),

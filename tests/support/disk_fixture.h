@@ -74,17 +74,29 @@ static inline char *disk_entry_path(const char *folder, const struct stg_kernel_
   return stg_strbuf_take(&path);
 }
 
-/** Make an entry one of another format: its version and, so that it is not damaged, its footer. */
-static inline void disk_set_format(const char *path, unsigned char format) {
+/** Change a byte of an entry, `from_end` bytes before its end or else `at`, and, so that it is not
+ * damaged, its footer. */
+static inline void disk_forge(const char *path, size_t at, size_t from_end, unsigned char value) {
   char *bytes = NULL;
   size_t size = 0;
   unsigned char footer[STG_KEY_BYTES];
   assert_int_equal(stg_file_read(path, STG_ENTRY_MAX_BYTES, &bytes, &size, NULL), STG_OK);
-  bytes[8] = (char)format;
+  bytes[from_end != 0 ? size - from_end : at] = (char)value;
   stg_key_store(stg_key_of(bytes, size - sizeof footer), footer);
   memcpy(bytes + size - sizeof footer, footer, sizeof footer);
   assert_int_equal(stg_file_write_atomic(path, bytes, size, 0600, NULL), STG_OK);
   stg_free(bytes);
+}
+
+/** Make an entry one of another format. */
+static inline void disk_set_format(const char *path, unsigned char format) {
+  disk_forge(path, 8, 0, format);
+}
+
+/** Make the cubin of an entry one of another architecture, in the second byte of CUDA 13's flags.
+ */
+static inline void disk_set_cubin_sm(const char *path, unsigned char sm) {
+  disk_forge(path, 0, STG_KEY_BYTES + test_cubin("cuda13_sm_90")->len - 49, sm);
 }
 
 /** Files of a folder, hidden ones left out; 0 when it is not there. */

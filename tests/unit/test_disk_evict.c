@@ -328,6 +328,21 @@ static struct stg_disk_content scan_one(void **state) {
   return content;
 }
 
+/* As backups and file systems mounted with noatime want it. */
+static void what_was_merely_read_is_as_old_as_before(void **state) {
+  struct stg_disk_content content = {0};
+  const struct timespec stamps[2] = {{.tv_sec = 2000}, {.tv_sec = 1000}};
+  const struct stg_disk_layer layer = {.root = *state};
+  write_file(state, ENTRY, 8);
+  assert_int_equal(utimensat(AT_FDCWD, temp_path(state, ENTRY), stamps, 0), 0);
+
+  assert_int_equal(stg_disk_scan(&layer, &content, NULL), STG_OK);
+
+  assert_int_equal(content.count, 1);
+  assert_int_equal(content.items[0].stamp_ns, INT64_C(1000) * 1000000000);
+  stg_disk_content_finish(&content);
+}
+
 static void what_was_touched_since_the_scan_stays(void **state) {
   const struct stg_disk_io io = stg_disk_io_default();
   struct stg_disk_content content = scan_one(state);
@@ -392,6 +407,7 @@ int main(void) {
       cmocka_unit_test(nothing_is_a_folder_too),
       IN_FOLDER(a_scan_sees_files_of_ours_and_nothing_else),
       IN_FOLDER(a_folder_that_is_not_there_holds_nothing),
+      IN_FOLDER(what_was_merely_read_is_as_old_as_before),
       IN_FOLDER(what_was_touched_since_the_scan_stays),
       IN_FOLDER(what_was_not_is_removed_once),
       IN_FOLDER(what_cannot_be_removed_is_named),

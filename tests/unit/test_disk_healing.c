@@ -79,6 +79,26 @@ static void heals_a_damaged_entry_with_one_warning(void **state) {
   stg_disk_cache_close(cache);
 }
 
+/* The file says sm_90 everywhere but in its cubin, and its checksum is right. */
+static void heals_an_entry_whose_cubin_is_of_another_architecture(void **state) {
+  const char *root = temp_path(state, "c");
+  struct log_lines lines = {0};
+  struct stg_kernel_request request = fixture_request();
+  char *path = disk_entry_path(root, &request, "nvrtc-13.0.88");
+  struct stg_disk_cache *cache = disk_open(root, STG_DISK_READ_WRITE, &lines);
+  assert_int_equal(disk_store(cache, &request, "nvrtc-13.0.88"), STG_OK);
+  disk_set_cubin_sm(path, 80);
+  assert_string_equal(disk_found(cache, &request, NULL), "miss");
+  assert_int_equal(lines.level[0], STG_LOG_WARN);
+  assert_non_null(strstr(log_lines_take_one(&lines),
+                         "' is bad: cubin is for sm_80, the key says sm_90; moved to quarantine"));
+  assert_int_equal(count_files(temp_path(state, "c/v1/quarantine")), 1);
+  assert_int_equal(disk_store(cache, &request, "nvrtc-13.0.88"), STG_OK);
+  assert_string_equal(disk_found(cache, &request, NULL), "nvrtc-13.0.88");
+  stg_free(path);
+  stg_disk_cache_close(cache);
+}
+
 static void passes_over_another_format_and_leaves_it(void **state) {
   const char *root = temp_path(state, "c");
   struct log_lines lines = {0};
@@ -184,6 +204,7 @@ int main(void) {
   cmocka_unit_test_setup_teardown(test, temp_folder_setup, temp_folder_teardown)
   const struct CMUnitTest tests[] = {
       IN_FOLDER(heals_a_damaged_entry_with_one_warning),
+      IN_FOLDER(heals_an_entry_whose_cubin_is_of_another_architecture),
       IN_FOLDER(passes_over_another_format_and_leaves_it),
       IN_FOLDER(falls_back_to_another_compiler_when_the_best_entry_is_bad),
       IN_FOLDER(never_takes_the_entry_of_another_kernel_under_this_name),
