@@ -29,6 +29,7 @@
 #include "runtime/entry.h"
 #include "runtime/module_cache.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/test_fork.h"
 
 #define PROCESSES 16
 #define KERNELS 50
@@ -197,7 +198,7 @@ static int serve(const struct job *job) {
 }
 
 static pid_t start(const struct job *job) {
-  const pid_t child = fork();
+  const pid_t child = test_fork();
   assert_true(child >= 0);
   if (child == 0) {
     _exit(serve(job));
@@ -265,7 +266,7 @@ static void serve_beside(void **state, void (*take)(const char *folder)) {
   int status = 0;
   char folder[512];
   snprintf(folder, sizeof folder, "%s", temp_path(state, "c"));
-  const pid_t taker = fork();
+  const pid_t taker = test_fork();
   assert_true(taker >= 0);
   if (taker == 0) {
     const struct timespec pause = {.tv_nsec = 3 * (long)NS_PER_MS};

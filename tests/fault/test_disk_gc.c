@@ -22,6 +22,7 @@
 #include "tests/fault/numbered_kernel.h"
 #include "tests/support/disk_fixture.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/test_fork.h"
 
 #define MANY 10000u
 #define SHARE 16 /* of the limit: how many a process may store between two looks */
@@ -218,7 +219,7 @@ static pid_t start_collector(struct stg_disk_cache *cache) {
   int ends[2];
   char byte = 0;
   assert_int_equal(pipe(ends), 0);
-  pid_t child = fork();
+  pid_t child = test_fork();
   assert_true(child >= 0);
   if (child == 0) {
     struct stg_disk_lock lock = {0};
@@ -364,7 +365,7 @@ static void several_writers_know_of_each_other(void **state) {
   char folder[512];
   snprintf(folder, sizeof folder, "%s", temp_path(state, "c"));
   for (uint32_t i = 0; i < WRITERS; i++) {
-    children[i] = fork();
+    children[i] = test_fork();
     assert_true(children[i] >= 0);
     if (children[i] == 0) {
       struct stg_disk_cache *cache = open_bounded(folder, 0, LIMIT, stg_disk_io_default(), NULL);

@@ -27,6 +27,7 @@
 #include "runtime/module_cache.h"
 #include "tests/support/disk_fixture.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/test_fork.h"
 
 #define ROUNDS 1000
 #define KERNELS 20
@@ -148,7 +149,7 @@ static void a_thousand_kills_leave_whole_entries(void **state) {
     seed = seed * 1664525u + 1013904223u;
     const struct timespec pause = {.tv_nsec = (long)((seed >> 8) % LONGEST_US) * 1000};
     int status = 0;
-    const pid_t child = fork();
+    const pid_t child = test_fork();
     assert_true(child >= 0);
     if (child == 0) {
       build_until_killed(folder, round * 7);

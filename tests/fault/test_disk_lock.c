@@ -24,6 +24,7 @@
 #include "runtime/disk_lock.h"
 #include "tests/support/log_lines.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/test_fork.h"
 
 #define SHORT_MS 300u
 #define LONG_MS 20000u
@@ -47,7 +48,7 @@ static pid_t start_holder(struct stg_disk_cache *cache) {
   int ends[2];
   char byte = 0;
   assert_int_equal(pipe(ends), 0);
-  pid_t child = fork();
+  pid_t child = test_fork();
   assert_true(child >= 0);
   if (child == 0) {
     struct stg_disk_lock lock = {0};
@@ -91,7 +92,7 @@ static void a_holder_killed_while_another_waits_lets_it_in(void **state) {
   struct stg_disk_cache *cache = open_cache(temp_path(state, "c"), LONG_MS, NULL);
   struct stg_disk_lock lock = {0};
   pid_t holder = start_holder(cache);
-  pid_t killer = fork();
+  pid_t killer = test_fork();
   assert_true(killer >= 0);
   if (killer == 0) {
     const struct timespec while_waiting = {.tv_nsec = 200 * (long)NS_PER_MS};
@@ -209,7 +210,7 @@ static void a_child_forked_meanwhile_keeps_nobody_out(void **state) {
   struct stg_disk_cache *cache = open_cache(temp_path(state, "c"), SHORT_MS, NULL);
   struct stg_disk_lock lock = {0};
   assert_true(stg_disk_lock_take(cache, key_ab, NULL, &lock));
-  pid_t child = fork();
+  pid_t child = test_fork();
   assert_true(child >= 0);
   if (child == 0) {
     for (;;) {

@@ -21,6 +21,7 @@
 #include "runtime/disk_evict.h"
 #include "tests/fault/numbered_kernel.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/test_fork.h"
 
 #define PROCESSES 16
 #define KERNELS 50
@@ -110,7 +111,7 @@ static void join(const pid_t *children, size_t count) {
 
 static void start_all(const char *folder, pid_t *children) {
   for (uint32_t i = 0; i < PROCESSES; i++) {
-    children[i] = fork();
+    children[i] = test_fork();
     assert_true(children[i] >= 0);
     if (children[i] == 0) {
       unsigned hits = 0;
@@ -129,7 +130,7 @@ static void many_processes_share_a_cold_folder(void **state) {
 }
 
 static pid_t start_clearer(const char *folder) {
-  pid_t clearer = fork();
+  pid_t clearer = test_fork();
   assert_true(clearer >= 0);
   if (clearer == 0) {
     for (;;) {
@@ -186,7 +187,7 @@ static void collect_all(const char *folder) {
 }
 
 static pid_t start_collector(const char *folder) {
-  pid_t child = fork();
+  pid_t child = test_fork();
   assert_true(child >= 0);
   if (child == 0) {
     for (;;) {
@@ -253,7 +254,7 @@ static void a_killed_writer_leaves_no_bad_entry(void **state) {
   char folder[512];
   snprintf(folder, sizeof folder, "%s", temp_path(state, "c"));
   for (long round = 0; round < 20; round++) {
-    pid_t child = fork();
+    pid_t child = test_fork();
     assert_true(child >= 0);
     if (child == 0) {
       struct stg_disk_cache *cache = open_cache(folder, (struct stg_log){0});
@@ -280,7 +281,7 @@ static void another_home_and_working_folder_hit_the_same_entries(void **state) {
   char folder[512];
   snprintf(folder, sizeof folder, "%s", temp_path(state, "c"));
   assert_int_equal(serve(folder, 0, &hits), FINE);
-  pid_t child = fork();
+  pid_t child = test_fork();
   assert_true(child >= 0);
   if (child == 0) {
     hits = 0;

@@ -20,6 +20,7 @@
 #include "tests/fault/faulty_disk.h"
 #include "tests/fault/numbered_kernel.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/test_fork.h"
 
 #define ENTRIES 3
 #define PROCESSES 8
@@ -132,7 +133,7 @@ static void refuses_what_would_leave_the_folder(void **state) {
 static bool outlives(const char *folder, const struct stg_disk_hit *hits, unsigned nth) {
   int status = 0;
   fflush(NULL);
-  pid_t child = fork();
+  pid_t child = test_fork();
   assert_true(child >= 0);
   if (child == 0) {
     struct faulty faulty = {.kill_at = nth};
@@ -186,7 +187,7 @@ static void many_processes_may_keep_the_same_at_once(void **state) {
   assert_int_equal(pipe(ends), 0);
   fflush(NULL);
   for (size_t i = 0; i < PROCESSES; i++) {
-    children[i] = fork();
+    children[i] = test_fork();
     assert_true(children[i] >= 0);
     if (children[i] == 0) {
       struct faulty faulty = {0};

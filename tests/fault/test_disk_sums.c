@@ -19,6 +19,7 @@
 #include "runtime/disk_lock.h"
 #include "tests/fault/faulty_disk.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/test_fork.h"
 
 #define COMPILER "nvrtc-13.0.88"
 #define PROCESSES 4
@@ -52,7 +53,7 @@ static void nothing_is_lost_when_processes_add_at_once(void **state) {
   struct stg_disk_totals sums;
   disk_fill(folder, &request, COMPILER);
   for (size_t i = 0; i < PROCESSES; i++) {
-    children[i] = fork();
+    children[i] = test_fork();
     assert_true(children[i] >= 0);
     if (children[i] == 0) {
       _exit(add_many(folder));
@@ -79,7 +80,7 @@ static void a_forked_child_adds_nothing(void **state) {
   int status = 0;
   struct stg_disk_cache *cache = disk_open(folder, STG_DISK_READ_WRITE, NULL);
   assert_int_equal(disk_store(cache, &request, COMPILER), STG_OK);
-  pid_t child = fork();
+  pid_t child = test_fork();
   assert_true(child >= 0);
   if (child == 0) {
     stg_disk_cache_close(cache);

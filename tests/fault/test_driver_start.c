@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "tests/fault/driver_bed.h"
+#include "tests/support/test_fork.h"
 
 /* In a child, where the driver was not asked for anything yet. 0: as it should be. */
 static int start(size_t nth, stg_backend backend, stg_status wanted, const char *part) {
@@ -51,7 +52,7 @@ static void a_driver_that_does_not_start_is_no_device(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     int result = 0;
-    const pid_t child = fork();
+    const pid_t child = test_fork();
     assert_true(child >= 0);
     if (child == 0) {
       _exit(start(cases[i].nth, cases[i].backend, cases[i].status, cases[i].part));

@@ -21,6 +21,7 @@
 #include "runtime/compile.h"
 #include "runtime/nvtx.h"
 #include "tests/fault/nvtx_injection.h"
+#include "tests/support/test_fork.h"
 
 #define HIDDEN 4
 #define INJECTION "NVTX_INJECTION64_PATH"
@@ -142,7 +143,7 @@ static void a_process_asks_for_its_profiler_once(void **state) {
 /* In a process of its own, since NVTX looks once: 0 when all calls work and none is a range. */
 static int serve_without_profiler(void) {
   unsetenv(INJECTION);
-  const pid_t child = fork();
+  const pid_t child = test_fork();
   if (child == 0) {
     stg_error error = STG_ERROR_INIT;
     stg_engine *engine = open_engine();

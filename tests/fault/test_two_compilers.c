@@ -24,6 +24,7 @@
 #include "runtime/module_cache.h"
 #include "tests/support/disk_fixture.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/test_fork.h"
 
 #define KERNELS 5
 #define OLDER "nvrtc-12.4.127"
@@ -116,7 +117,7 @@ static int compile_and_hit_other(const char *folder, const char *compiler) {
 static void in_process(const char *nvrtc, int (*work)(const char *folder, const char *compiler),
                        const char *folder, const char *compiler) {
   int status = 0;
-  const pid_t child = fork();
+  const pid_t child = test_fork();
   assert_true(child >= 0);
   if (child == 0) {
     if (nvrtc != NULL && dlopen(nvrtc, RTLD_NOW | RTLD_LOCAL) == NULL) {

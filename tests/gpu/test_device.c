@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/context.h"
+#include "tests/support/test_fork.h"
 
 static void counts_devices_and_reads_the_drivers_version(void **state) {
   (void)state;
@@ -325,7 +326,7 @@ static int use_parents_device(struct gpu *gpu) {
 static void tells_a_forked_child_that_the_device_is_its_parents(void **state) {
   struct gpu *gpu = *state;
   fflush(NULL);
-  pid_t child = fork();
+  pid_t child = test_fork();
   assert_true(child >= 0);
   if (child == 0) {
     alarm(60); /* a hang would kill it */

@@ -7,6 +7,7 @@
 
 #include "tests/support/forked_calls.h"
 #include "tests/support/steer_env.h"
+#include "tests/support/test_fork.h"
 
 static const int32_t map[] = {0};
 
@@ -81,7 +82,7 @@ static bool makes_no_engine(void) {
 /* The child's end is exit: what was registered to run then must not wait for the parent's. */
 static void try_in_a_child(struct forked_objects *all) {
   fflush(NULL);
-  const pid_t child = fork();
+  const pid_t child = test_fork();
   if (child == 0) {
     alarm(FORKED_SECONDS);
     const bool right =

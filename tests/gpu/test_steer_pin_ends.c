@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "tests/gpu/pins_bed.h"
+#include "tests/support/test_fork.h"
 
 /* In a child the parent's graphs mean nothing: no call hangs, and none touches the device. */
 static int destroy_in_child(struct fixture *f) {
@@ -25,7 +26,7 @@ static void a_forked_child_neither_waits_nor_frees(void **state) {
   open_fixture(state, &f);
   struct host_graph graph = captured(&f);
   fflush(NULL);
-  const pid_t child = fork();
+  const pid_t child = test_fork();
   assert_true(child >= 0);
   if (child == 0) {
     alarm(60); /* a hang would kill it */
@@ -103,7 +104,7 @@ static void run_self(const struct steer_env *env, const char *word) {
   char self[4096] = "";
   assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
   fflush(NULL);
-  const pid_t child = fork();
+  const pid_t child = test_fork();
   assert_true(child >= 0);
   if (child == 0) {
     if (setenv("STG_TEST_CACHE_DIR", env->cache_path, 1) == 0) {

@@ -17,6 +17,7 @@
 #include "tests/support/steer_batch.h"
 #include "tests/support/steer_random.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/test_fork.h"
 
 #define SELF "/proc/self/exe"
 #define TABLES 4
@@ -156,7 +157,7 @@ static void compiles_nothing_and_makes_no_graph(void **state) {
 
 static int run_fresh_process(const char *folder) {
   fflush(NULL);
-  const pid_t child = fork();
+  const pid_t child = test_fork();
   assert_true(child >= 0);
   if (child == 0) {
     execl(SELF, "test_steer_warm", "fresh", folder, (char *)NULL);

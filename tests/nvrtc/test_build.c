@@ -20,6 +20,7 @@
 #include "runtime/module_cache.h"
 #include "tests/nvrtc/nvrtc_test.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/test_fork.h"
 
 static const struct stg_log no_log;
 
@@ -131,7 +132,7 @@ static void many_processes_that_miss_at_once_compile_once(void **state) {
   int n_compiled = 0;
   assert_int_equal(pipe(ends), 0);
   for (size_t i = 0; i < PROCESSES; i++) {
-    children[i] = fork();
+    children[i] = test_fork();
     assert_true(children[i] >= 0);
     if (children[i] == 0) {
       close(ends[1]);
@@ -201,7 +202,7 @@ static void compiles_a_damaged_entry_again(void **state) {
 /* Run this program again as "warm FOLDER"; its exit status. */
 static int run_fresh_process(const char *folder) {
   fflush(NULL);
-  pid_t child = fork();
+  pid_t child = test_fork();
   assert_true(child >= 0);
   if (child == 0) {
     execl("/proc/self/exe", "test_build", "warm", folder, (char *)NULL);

@@ -16,6 +16,7 @@
 
 #include "runtime/clock.h"
 #include "tests/nvrtc/nvrtc_test.h"
+#include "tests/support/test_fork.h"
 #include "tests/support/tier_bed.h"
 
 #define PROCESSES 12
@@ -34,7 +35,7 @@ static int end_while_compiling(const char *after, bool forks) {
     pause_a_bit();
   }
   if (forks) {
-    const pid_t child = fork();
+    const pid_t child = test_fork();
     int status = 0;
     if (child != 0 && (waitpid(child, &status, 0) != child || status != 0)) {
       return 1;
@@ -65,7 +66,7 @@ static int end_in_the_log(void) {
 
 static void expect_peace(const char *after, const char *forks) {
   int status = 0;
-  const pid_t child = fork();
+  const pid_t child = test_fork();
   if (child == 0) {
     /* what only a thread knew that a forked child does not have, and what NVRTC drops when stopped
      */

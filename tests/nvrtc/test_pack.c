@@ -18,6 +18,7 @@
 #include "engine/offline.h"
 #include "tests/nvrtc/nvrtc_test.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/test_fork.h"
 
 static const stg_steer_desc desc = {
     .struct_size = sizeof desc, .hidden_size = 64, .dtype = STG_F32, .max_chain = 1};
@@ -210,7 +211,7 @@ static void a_fresh_process_hits_without_loading_nvrtc(void **state) {
   int status = 0;
   make_pack(path);
   fflush(NULL);
-  pid_t child = fork();
+  pid_t child = test_fork();
   assert_true(child >= 0);
   if (child == 0) {
     execl("/proc/self/exe", "test_pack", "warm", path, (char *)NULL);

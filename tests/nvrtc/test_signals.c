@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "tests/nvrtc/nvrtc_test.h"
+#include "tests/support/test_fork.h"
 
 #define SELF "/proc/self/exe"
 #define STEP_NS 2000000
@@ -40,7 +41,7 @@ static int be_child(void) {
 
 static pid_t start(void) {
   char *const words[] = {(char[]){"test"}, (char[]){"compile"}, NULL};
-  pid_t pid = fork();
+  pid_t pid = test_fork();
   if (pid == 0) {
     execv(SELF, words);
     _exit(1);

@@ -23,6 +23,7 @@
 #include "runtime/module_cache.h"
 #include "tests/nvrtc/nvrtc_test.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/test_fork.h"
 
 #define LIBRARIES "LD_LIBRARY_PATH"
 #define ANSWER_CHARS 64
@@ -94,7 +95,7 @@ static const char *answer(const char *folder, const char *libraries, const char 
   size_t used = 0;
   assert_int_equal(pipe(ends), 0);
   fflush(NULL);
-  pid_t child = fork();
+  pid_t child = test_fork();
   assert_true(child >= 0);
   if (child == 0) {
     dup2(ends[1], STDOUT_FILENO);

@@ -22,6 +22,7 @@
 #include "runtime/base/file.h"
 #include "tests/nvrtc/nvrtc_test.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/test_fork.h"
 #include "tests/support/tier_bed.h"
 
 /* Two declarations, of which one has the user op `lean`; three signatures. */
@@ -149,7 +150,7 @@ static size_t build(void *const *state) {
 
 /* This program in another process; its exit status. */
 static int run_fresh_process(const char *folder) {
-  const pid_t pid = fork();
+  const pid_t pid = test_fork();
   if (pid == 0) {
     execl("/proc/self/exe", "test", "warm", folder, (char *)NULL);
     _exit(99);

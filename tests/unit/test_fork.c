@@ -15,6 +15,7 @@
 #include "engine/steer.h"
 #include "tests/support/forked_calls.h"
 #include "tests/support/host_device.h"
+#include "tests/support/test_fork.h"
 
 static void ok(stg_status status, const stg_error *error) {
   if (status != STG_OK) {
@@ -86,7 +87,7 @@ static void a_child_is_told_at_every_call_whatever_is_locked(void **state) {
   pthread_mutex_lock(&all.steer->lock);
   pthread_mutex_lock(&all.steer->once_lock);
   pthread_mutex_lock(&all.engine->kernels.lock);
-  const pid_t child = fork();
+  const pid_t child = test_fork();
   if (child == 0) {
     alarm(FORKED_SECONDS);
     host_device_reset_calls();
@@ -108,7 +109,7 @@ static void on_the_cpu_a_child_goes_on_with_its_copy(void **state) {
   struct forked_objects all;
   (void)state;
   open_all(&all, STG_BACKEND_CPU);
-  const pid_t child = fork();
+  const pid_t child = test_fork();
   if (child == 0) {
     alarm(FORKED_SECONDS);
     const float scale = 5;
@@ -133,7 +134,7 @@ static void on_the_cpu_every_call_of_a_child_works(void **state) {
   struct forked_objects all;
   (void)state;
   open_all(&all, STG_BACKEND_CPU);
-  const pid_t child = fork();
+  const pid_t child = test_fork();
   if (child == 0) {
     alarm(FORKED_SECONDS);
     _exit(forked_frame_calls(STG_OK, &all) && forked_table_calls(STG_OK, &all) &&

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/test_fork.h"
 #include "tests/support/tier_bed.h"
 
 static void block_compiles_both_tiles_side_by_side(void **state) {
@@ -353,7 +354,7 @@ static void a_forked_child_closes_without_its_parents_threads(void **state) {
   stg_steer *steer = open_table(&bed, only_add, 1);
   host_device_wait_for_compiles(1);
   close_table(steer);
-  const pid_t child = fork();
+  const pid_t child = test_fork();
   if (child == 0) {
     _exit(stg_engine_destroy(bed.engine, NULL) == STG_OK ? 0 : 1);
   }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "engine/tier.h"
+#include "tests/support/test_fork.h"
 
 #define MAX_JOBS 128
 
@@ -302,7 +303,7 @@ static void a_forked_child_has_no_threads_and_is_told_so(void **state) {
   submit(tiers, &jobs[0], false);
   wait_until(&floor, &floor.running, 1);
   assert_false(stg_tiers_is_forked(tiers));
-  const pid_t child = fork();
+  const pid_t child = test_fork();
   if (child == 0) {
     _exit(stg_tiers_is_forked(tiers) &&
                   stg_tiers_submit(tiers, &jobs[1].job, false, NULL) == STG_E_FORKED
