@@ -62,6 +62,8 @@ class Refused(Case):
 
 
 class Builds(Built):
+    real = True
+
     def test_build_reports_every_kernel(self):
         report = self.report
         self.assertEqual([(k["arch"], k["variant"]) for k in report["kernels"]],
