@@ -1,4 +1,7 @@
-"""A cache folder that `build` made once for all cases of a file; each case works on a copy."""
+"""A cache folder that `build` made once for all cases of a file; each case works on a copy.
+
+The compiler is the stub where there is one, unless the file is about the kernels.
+"""
 import atexit
 import pathlib
 import shutil
@@ -12,9 +15,12 @@ class Built(Case):
 
     made = None
     report = None  # what `build --json` said
+    real = False  # NVRTC itself
 
     def setUp(self):
         super().setUp()
+        if not self.real:
+            self.use_stub_compiler()
         self.cache = self.folder / "kernels"
         self.spec = self.write("w.json", small_workload())
         if Built.made is None:

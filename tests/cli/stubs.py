@@ -3,13 +3,10 @@
 A GPU of sm_90 is then there, on which chains of `add` over float32 rows run, and a compiler, which
 counts its compiles in a file.
 """
-import os
-import pathlib
 import subprocess
 
-from cli import COMMAND, Case, small_workload
+from cli import COMMAND, STUBS, Case, small_workload
 
-STUBS = pathlib.Path(os.environ["STG_TEST_STUBS"])
 FAULT = STUBS / "libstg_fault.so"
 
 

@@ -9,12 +9,19 @@ TIMES = ["median_us", "min_us", "max_us", "wall_us", "floor_us", "ratio"]
 
 
 class Numerics(cli.Case):
+    every = None  # the rows of all ops: they say the same each time
+
+    def every_row(self):
+        if Numerics.every is None:
+            Numerics.every = self.rows()
+        return Numerics.every
+
     def rows(self, *words):
         outcome = self.succeed("bench", "numerics", "--quick", "--json", *words)
         return {row["name"]: row for row in outcome.json()}
 
     def test_a_row_for_each_op_dtype_length_and_width(self):
-        rows = self.rows()
+        rows = self.every_row()
         ops = [op["op"] for op in self.succeed("ops", "--json").json()["ops"] if op["output"] is None]
         self.assertGreaterEqual(len(ops), 8)
         expected = {
@@ -36,7 +43,7 @@ class Numerics(cli.Case):
                 self.assertTrue(0 <= row["differs_share"] < 1, row)
 
     def test_16_bit_rows_use_their_bound_and_differ_from_eager_ones_where_those_round_more(self):
-        rows = self.rows("scale_norm", "add", "ablation")
+        rows = self.every_row()
         for dtype in ("bf16", "f16"):
             for hidden in (4096, 4097):
                 with self.subTest(dtype=dtype, hidden=hidden):
@@ -58,11 +65,12 @@ class Numerics(cli.Case):
                         self.assertGreater(at[op, 8]["eager_worst_ratio"], 1)
 
     def test_two_runs_are_the_same(self):
-        self.assertEqual(self.rows("mixed"), self.rows("mixed"))
+        first = {name: row for name, row in self.every_row().items() if name.startswith("mixed ")}
+        self.assertEqual(self.rows("mixed"), first)
 
     def test_words_choose_the_ops(self):
-        rows = self.rows("swap", "mixed")
-        self.assertEqual({name.split()[0] for name in rows}, {"swap", "mixed"})
+        rows = self.rows("swap", "add")
+        self.assertEqual({name.split()[0] for name in rows}, {"swap", "add"})
 
     def test_an_op_that_is_not_known_is_refused(self):
         outcome = self.run_command("bench", "numerics", "swop")

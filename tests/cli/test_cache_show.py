@@ -13,6 +13,8 @@ class Empty(Case):
 
 
 class Shows(Built):
+    real = True
+
     def test_show_takes_the_first_digits_of_a_key(self):
         entry = self.entries()[0]
         for digits in (8, 16, 32):

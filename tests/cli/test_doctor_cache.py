@@ -20,6 +20,7 @@ COMPILER = "nvrtc-13.0.88"
 class Folders(Case):
     def setUp(self):
         super().setUp()
+        self.use_stub_compiler()
         self.cache = self.folder / "kernels"
         self.cache.mkdir(mode=0o700)
         self.environment["STEERGRAPH_CACHE_DIR"] = str(self.cache)

@@ -15,6 +15,7 @@ class Golden(Case):
 
     def setUp(self):
         super().setUp()
+        self.use_stub_compiler()
         self.pack = self.folder / "small.sgp"
         self.pack.write_bytes(GOLDEN.read_bytes())
         self.pack.chmod(0o644)
@@ -126,6 +127,7 @@ class Golden(Case):
 class Built(Case):
     def setUp(self):
         super().setUp()
+        self.use_stub_compiler()
         if not self.has_compiler():
             self.skipTest("no NVRTC here")
         self.spec = self.write("w.json", small_workload())

@@ -5,7 +5,7 @@ import math
 import re
 
 import tap
-from cli import EXAMPLES, FAILED, SPECS, Case, read_safetensors, safetensors_bytes, small_workload
+from cli import EXAMPLES, FAILED, QUICK, SPECS, Case, read_safetensors, safetensors_bytes, small_workload
 
 # The members that ARCHITECTURE.md promises, in this order.
 MEMBERS = [
@@ -86,14 +86,14 @@ class Examples(Case):
         self.assertRegex(text, r"(?m)^  rows +3 steered, 1 untouched$")
 
     def test_two_runs_give_the_same_bytes(self):
-        for name in ("steer_ragged", "steer_pair"):
+        for name in ("steer_decode",) if QUICK else ("steer_ragged", "steer_pair"):
             with self.subTest(spec=name):
                 words = ("run", "--backend", "cpu", "--json", "--no-timing", SPECS / f"{name}.json")
                 first, second = self.succeed(*words).json(), self.succeed(*words).json()
                 self.assertEqual(first, second)
 
     def test_the_declared_set_does_not_change_the_result(self):
-        words = ("run", "--backend", "cpu", "--json", "--no-timing", SPECS / "steer_ragged.json")
+        words = ("run", "--backend", "cpu", "--json", "--no-timing", SPECS / ("steer_decode.json" if QUICK else "steer_ragged.json"))
         every = self.succeed(*words).json()
         used = self.succeed(*words, "--declare", "used").json()
         self.assertEqual(every["checksum"], used["checksum"])

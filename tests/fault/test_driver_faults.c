@@ -4,6 +4,8 @@
  * says so, what it was to change is as before, it works when it is asked again, and nothing is left
  * behind.
  *
+ * STG_TEST_QUICK=1: each call with one of the results, which go round.
+ *
  * A call of ours may also do without: a graph that cannot be had, an entry that the driver refuses.
  */
 #include <setjmp.h>
@@ -17,6 +19,7 @@
 
 #include "runtime/launch.h"
 #include "tests/fault/driver_bed.h"
+#include "tests/support/quick.h"
 #include "tests/support/temp_folder.h"
 
 #define HIDDEN 8
@@ -409,8 +412,9 @@ static void each_call_fails(const struct way *way, size_t n_faults) {
   live(way, 0, &no_fault); /* compiles */
   const size_t calls = live(way, 0, &no_fault);
   assert_true(calls > 100);
+  const bool quick = test_is_quick();
   for (size_t f = 0; f < n_faults; f++) {
-    for (size_t nth = 1; nth <= calls; nth++) {
+    for (size_t nth = quick ? f + 1 : 1; nth <= calls; nth += quick ? n_faults : 1) {
       live(way, nth, &faults[f]);
     }
     live(way, 0, &no_fault);

@@ -1,8 +1,10 @@
 /*
- * make_seeds.c: seeds that are made rather than kept: make_seeds cubins|entries FOLDER.
+ * make_seeds.c: seeds that are made rather than kept: make_seeds KIND FOLDER, where KIND is
+ * cubins, entries, recipes or stats.
  *
- * Small cubins of both layouts and of several architectures, and the entries of today's format
- * around them: an entry that is kept in a file would be of another format some day.
+ * Small cubins of both layouts and of several architectures, the entries of today's format around
+ * them, recipes of graphs and statistics: what is kept in a file would be of another format some
+ * day.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +12,10 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
+#include "runtime/disk_stats.h"
 #include "runtime/entry.h"
 #include "tests/stub/make_cubin.h"
+#include "tests/support/recipe_fixture.h"
 
 #define PATH_CHARS 512
 
@@ -75,24 +79,65 @@ static void write_entry(const char *folder, size_t index, void *cubin, size_t si
   stg_strbuf_finish(&bytes);
 }
 
-int main(int argc, char **argv) {
-  if (argc != 3 || (strcmp(argv[1], "cubins") != 0 && strcmp(argv[1], "entries") != 0)) {
-    fprintf(stderr, "usage: make_seeds cubins|entries FOLDER\n");
-    return 2;
-  }
+static void make_cubins(const char *folder, bool as_entries) {
   for (size_t i = 0; i < sizeof seeds / sizeof seeds[0]; i++) {
     size_t size = 0;
     unsigned char *cubin = stub_cubin_make(&seeds[i].cubin, &size);
     if (cubin == NULL) {
       fprintf(stderr, "make_seeds: no cubin %zu\n", i);
-      return 1;
+      exit(1);
     }
-    if (strcmp(argv[1], "cubins") == 0) {
-      write_seed(argv[2], i, cubin, size);
+    if (as_entries) {
+      write_entry(folder, i, cubin, size);
     } else {
-      write_entry(argv[2], i, cubin, size);
+      write_seed(folder, i, cubin, size);
     }
     free(cubin);
+  }
+}
+
+/* Two kernels and all that a recipe may say of them, and the least that one has. */
+static void make_recipes(const char *folder) {
+  for (size_t i = 0; i < 2; i++) {
+    struct stg_recipe recipe = fixture_recipe();
+    struct stg_strbuf bytes = {0};
+    stg_error err = STG_ERROR_INIT;
+    if (i == 1) {
+      recipe.signature = "s | sm_100a | batch<=1 seq<=1 rows<=1";
+      recipe.arch = "sm_100a";
+      recipe.batch = recipe.seq = recipe.rows = 1;
+      recipe.nodes = &fixture_recipe_nodes[1];
+      recipe.n_nodes = 1;
+      recipe.n_edges = recipe.n_slots = 0;
+    }
+    if (stg_recipe_encode(&recipe, &bytes, &err) != STG_OK) {
+      fprintf(stderr, "make_seeds: recipe %zu: %s\n", i, err.message);
+      exit(1);
+    }
+    write_seed(folder, i, bytes.data, bytes.len);
+    stg_strbuf_finish(&bytes);
+  }
+}
+
+static void make_stats(const char *folder) {
+  unsigned char bytes[STG_DISK_STATS_BYTES];
+  const struct stg_disk_totals totals = {
+      .since_unix = 1700000000, .runs = 2, .misses = UINT64_MAX, .compile_us = 1000};
+  stg_disk_totals_encode(&totals, bytes);
+  write_seed(folder, 0, bytes, sizeof bytes);
+}
+
+int main(int argc, char **argv) {
+  const char *kind = argc == 3 ? argv[1] : "";
+  if (strcmp(kind, "cubins") == 0 || strcmp(kind, "entries") == 0) {
+    make_cubins(argv[2], strcmp(kind, "entries") == 0);
+  } else if (strcmp(kind, "recipes") == 0) {
+    make_recipes(argv[2]);
+  } else if (strcmp(kind, "stats") == 0) {
+    make_stats(argv[2]);
+  } else {
+    fprintf(stderr, "usage: make_seeds cubins|entries|recipes|stats FOLDER\n");
+    return 2;
   }
   return 0;
 }

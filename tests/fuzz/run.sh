@@ -1,6 +1,8 @@
 #!/bin/sh
 # run.sh SECONDS [FUZZER]: fuzz the spec reader and the op language, or what reads packs, cache
-# entries or cubins.
+# entries, cubins, recipes of graphs or the statistics of a folder.
+#
+# SECONDS may be "smoke": what .ci/run and `ninja fuzz-smoke-NAME` give each.
 #
 # Without FUZZER, sets up and builds all of them in build-fuzz (clang, ASan, UBSan), and runs
 # fuzz_spec. Seeds are files of the source tree and what make_seeds beside the fuzzer writes; what is
@@ -22,7 +24,7 @@ else
     CC=clang meson setup build-fuzz -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false
   fi
   ninja -C build-fuzz tests/fuzz/make_seeds tests/fuzz/fuzz_cubin tests/fuzz/fuzz_entry \
-    tests/fuzz/fuzz_pack tests/fuzz/fuzz_spec
+    tests/fuzz/fuzz_pack tests/fuzz/fuzz_recipe tests/fuzz/fuzz_spec tests/fuzz/fuzz_stats
   fuzzer=$root/build-fuzz/tests/fuzz/fuzz_spec
 fi
 
@@ -32,24 +34,41 @@ seeds=$work/seeds-$name
 mkdir -p "$work/corpus-$name" "$seeds"
 case $name in
 fuzz_spec)
+  smoke=20
   files="specs/*.json specs/bad/*.json specs/ops/*.json specs/user/*.json tests/data/traffic_*.json"
   ;;
 fuzz_pack)
+  smoke=10
   files="tests/data/packs/*.sgp tests/fuzz/packs/*.sgp"
   ;;
 fuzz_entry)
+  smoke=25
   files="tests/data/*.sgc tests/data/packs/*.sgc tests/fuzz/entries/*"
   "$work/make_seeds" entries "$seeds"
   ;;
 fuzz_cubin)
+  smoke=20
   files="tests/data/*.cubin tests/fuzz/cubins/*"
   "$work/make_seeds" cubins "$seeds"
+  ;;
+fuzz_recipe)
+  smoke=15
+  files="tests/fuzz/recipes/*"
+  "$work/make_seeds" recipes "$seeds"
+  ;;
+fuzz_stats)
+  smoke=5
+  files=""
+  "$work/make_seeds" stats "$seeds"
   ;;
 *)
   echo "run.sh: no seeds for '$name'" >&2
   exit 2
   ;;
 esac
+if [ "$seconds" = smoke ]; then
+  seconds=$smoke
+fi
 for seed in $files; do
   cp "$seed" "$seeds/$(echo "$seed" | tr / _)"
 done

@@ -26,6 +26,7 @@ typedef int (*fuzz_target)(const uint8_t *data, size_t size);
 int fuzz_cubin(const uint8_t *data, size_t size);
 int fuzz_entry(const uint8_t *data, size_t size);
 int fuzz_pack(const uint8_t *data, size_t size);
+int fuzz_recipe(const uint8_t *data, size_t size);
 int fuzz_spec(const uint8_t *data, size_t size);
 
 /* In memory of its own size, so that a sanitizer sees who reads beyond it. */
@@ -79,6 +80,11 @@ static void packs_are_read_safely(void **state) {
   feed_all(fuzz_pack, "tests/fuzz/packs/*.sgp");
 }
 
+static void recipes_are_read_safely(void **state) {
+  (void)state;
+  feed_all(fuzz_recipe, "tests/fuzz/recipes/*");
+}
+
 static void specs_are_read_safely(void **state) {
   (void)state;
   feed_all(fuzz_spec, "specs/*.json");
@@ -93,6 +99,7 @@ int main(void) {
       cmocka_unit_test(cubins_are_read_safely),
       cmocka_unit_test(entries_are_read_safely),
       cmocka_unit_test(packs_are_read_safely),
+      cmocka_unit_test(recipes_are_read_safely),
       cmocka_unit_test(specs_are_read_safely),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

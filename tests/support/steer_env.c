@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "runtime/base/alloc.h"
+#include "tests/support/quick.h"
 #include "tests/support/temp_folder.h"
 
 void expect_status(stg_status wanted, stg_status status, const stg_error *error) {
@@ -45,11 +46,10 @@ static const char *cache_folder(struct steer_env *env) {
 
 static int open_env(void **state, stg_backend backend) {
   struct steer_env *env = stg_calloc(1, sizeof *env);
-  const char *quick = getenv("STG_TEST_QUICK");
   stg_options options;
   assert_non_null(env);
   env->cuda = backend == STG_BACKEND_CUDA;
-  env->quick = quick != NULL && strcmp(quick, "1") == 0;
+  env->quick = test_is_quick();
   stg_options_init(&options);
   options.backend = backend;
   env->cache_path = env->cuda ? cache_folder(env) : NULL;

@@ -1,7 +1,7 @@
 /*
  * test_cpu_steer_random.c: random chains of every op, at every dtype and size, on the CPU backend:
  * within their bounds, contained where a row is not finite, and with bits that depend on nothing
- * but the row and its chain.
+ * but the row and its chain. STG_TEST_QUICK=1: fewer rounds.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -14,6 +14,7 @@
 
 #include "runtime/base/alloc.h"
 #include "tests/support/compile_op.h"
+#include "tests/support/quick.h"
 #include "tests/support/steer_case.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
@@ -89,7 +90,7 @@ static struct steer_case *random_case(struct steer_rng *rng, int64_t hidden_size
 static void random_chains_stay_within_their_bounds(void **state) {
   (void)state;
   struct steer_rng rng = {.state = 20240817};
-  for (int round = 0; round < 8; round++) {
+  for (int round = 0; round < (test_is_quick() ? 2 : 8); round++) {
     for (size_t s = 0; s < COUNT(sizes); s++) {
       for (size_t d = 0; d < COUNT(dtypes); d++) {
         struct steer_case *c = random_case(&rng, sizes[s], dtypes[d]);
