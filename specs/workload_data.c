@@ -49,7 +49,7 @@ static stg_status open_tensor(const struct stg_workload *workload,
                               struct stg_tensor_file *ret_file,
                               const struct stg_tensor_info **ret_tensor, stg_error *err) {
   struct stg_tensor_file file = {0};
-  stg_status status = stg_tensor_file_open(source->path, &file, err);
+  stg_status status = stg_tensor_file_open(source->path, NULL, &file, err);
   if (status == STG_OK) {
     status = stg_tensor_find(&file, source->tensor, ret_tensor, err);
     if (status != STG_OK) {
@@ -62,22 +62,6 @@ static stg_status open_tensor(const struct stg_workload *workload,
   }
   *ret_file = file;
   return STG_OK;
-}
-
-/* Elements [first, first + count) of `data`, which may be unaligned, converted to `to`. */
-static void convert_elems(stg_dtype to, unsigned char *dst, const struct stg_tensor_info *tensor,
-                          size_t first, size_t count) {
-  union {
-    unsigned char bytes[PIECE_ELEMS * sizeof(float)];
-    float align;
-  } piece;
-  size_t from_bytes = stg_dtype_bytes(tensor->dtype);
-  const unsigned char *src = (const unsigned char *)tensor->data + first * from_bytes;
-  for (size_t done = 0; done < count; done += PIECE_ELEMS) {
-    size_t n = count - done < PIECE_ELEMS ? count - done : PIECE_ELEMS;
-    memcpy(piece.bytes, src + done * from_bytes, n * from_bytes);
-    stg_convert(to, dst + done * stg_dtype_bytes(to), tensor->dtype, piece.bytes, n);
-  }
 }
 
 /* The tensor is one vector, or `row` names one of its rows. */
@@ -134,8 +118,7 @@ static stg_status read_file_vector(const struct stg_workload *workload,
   }
   status = check_vector_shape(workload, source, tensor, &first, err);
   if (status == STG_OK) {
-    convert_elems(STG_F32, (unsigned char *)ret_values, tensor, first,
-                  (size_t)workload->hidden_size);
+    stg_tensor_read(tensor, first, (size_t)workload->hidden_size, STG_F32, ret_values);
     status = check_finite(workload, source, ret_values, err);
   }
   stg_tensor_file_close(&file);
@@ -212,8 +195,8 @@ static stg_status fill_from_file(const struct stg_workload *workload,
     status = fail_shape(workload, source, tensor, needed, err);
   } else {
     for (int64_t row = 0; row < workload->rows; row++) {
-      convert_elems(workload->dtype, row_of(workload, rows, row), tensor, (size_t)row * width,
-                    width);
+      stg_tensor_read(tensor, (size_t)row * width, width, workload->dtype,
+                      row_of(workload, rows, row));
     }
   }
   stg_tensor_file_close(&file);

@@ -6,10 +6,7 @@
  * everything before it counts rows.
  */
 #include <inttypes.h>
-#include <math.h>
-#include <string.h>
 
-#include "runtime/base/dtype.h"
 #include "specs/vector_file.h"
 #include "tools/command.h"
 #include "tools/json_out.h"
@@ -18,46 +15,11 @@
 #include "tools/subcommands.h"
 #include "tools/table.h"
 
-/* What is said of one row, or of all rows of a tensor. Norms of rows with NaN or Inf are NaN. */
-struct row_facts {
-  double norm;
-  double max_abs;
-  uint64_t non_finite; /* elements */
-};
-
 struct vectors_options {
   const char *path;
   const char *tensor; /* NULL: all */
   bool json, norms;
 };
-
-/* Elements are read one by one: the mapped file need not be aligned. */
-static struct row_facts measure_row(const struct stg_tensor_info *tensor, size_t first,
-                                    size_t width) {
-  struct row_facts facts = {0};
-  size_t elem_bytes = stg_dtype_bytes(tensor->dtype);
-  const unsigned char *at = (const unsigned char *)tensor->data + first * elem_bytes;
-  double sum = 0;
-  for (size_t i = 0; i < width; i++, at += elem_bytes) {
-    unsigned char elem[sizeof(double)];
-    memcpy(elem, at, elem_bytes);
-    double value = (double)stg_load_f32(tensor->dtype, elem, 0);
-    facts.non_finite += !isfinite(value);
-    facts.max_abs = fabs(value) > facts.max_abs ? fabs(value) : facts.max_abs;
-    sum += value * value;
-  }
-  facts.norm = facts.non_finite > 0 ? (double)NAN : sqrt(sum);
-  return facts;
-}
-
-static size_t row_width(const struct stg_tensor_info *tensor) {
-  return tensor->n_dims == 0 ? tensor->n_elems : (size_t)tensor->shape[tensor->n_dims - 1];
-}
-
-static size_t row_count(const struct stg_tensor_info *tensor) {
-  size_t width = row_width(tensor);
-  return width == 0 ? 0 : tensor->n_elems / width;
-}
 
 static void append_shape(const struct stg_tensor_info *tensor, struct stg_strbuf *out) {
   stg_strbuf_char(out, '[');
@@ -68,10 +30,9 @@ static void append_shape(const struct stg_tensor_info *tensor, struct stg_strbuf
 }
 
 static void json_rows(struct stg_json_out *json, const struct stg_tensor_info *tensor) {
-  size_t width = row_width(tensor);
   stg_json_out_open(json, "rows", '[');
-  for (size_t i = 0; i < row_count(tensor); i++) {
-    struct row_facts facts = measure_row(tensor, i * width, width);
+  for (size_t i = 0; i < stg_tensor_rows(tensor); i++) {
+    struct stg_row_facts facts = stg_tensor_row_facts(tensor, i);
     stg_json_out_open(json, NULL, '{');
     stg_json_out_number(json, "norm", facts.norm);
     stg_json_out_number(json, "max_abs", facts.max_abs);
@@ -91,16 +52,15 @@ static void json_tensor(struct stg_json_out *json, const struct stg_tensor_info 
     stg_json_out_int(json, NULL, tensor->shape[i]);
   }
   stg_json_out_close(json, ']');
-  if (norms && tensor->dtype != STG_DTYPE_NONE) {
+  if (norms && tensor->elem != STG_ELEM_NONE) {
     json_rows(json, tensor);
   }
   stg_json_out_close(json, '}');
 }
 
 static void table_rows(struct stg_table *table, const struct stg_tensor_info *tensor) {
-  size_t width = row_width(tensor);
-  for (size_t i = 0; i < row_count(tensor); i++) {
-    struct row_facts facts = measure_row(tensor, i * width, width);
+  for (size_t i = 0; i < stg_tensor_rows(tensor); i++) {
+    struct stg_row_facts facts = stg_tensor_row_facts(tensor, i);
     stg_table_cell(table, i == 0 ? tensor->name : "");
     stg_table_printf(table, "%zu", i);
     stg_table_printf(table, "%.6g", facts.norm);
@@ -152,7 +112,7 @@ static void report(const struct vectors_options *options, const struct stg_tenso
   for (size_t i = 0; i < n_tensors; i++) {
     if (!options->norms) {
       table_tensor(&table, &tensors[i]);
-    } else if (tensors[i].dtype != STG_DTYPE_NONE) {
+    } else if (tensors[i].elem != STG_ELEM_NONE) {
       table_rows(&table, &tensors[i]);
     }
   }
@@ -163,7 +123,7 @@ static int show_file(const struct vectors_options *options) {
   struct stg_tensor_file file = {0};
   struct stg_strbuf text = {0};
   stg_error err = STG_ERROR_INIT;
-  if (stg_tensor_file_open(options->path, &file, &err) != STG_OK) {
+  if (stg_tensor_file_open(options->path, NULL, &file, &err) != STG_OK) {
     return stg_report_fail(&err);
   }
   const struct stg_tensor_info *tensors = file.tensors;
