@@ -7,7 +7,9 @@
  */
 #include "specs/tensor_elems.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/base/dtype.h"
@@ -50,6 +52,16 @@ enum stg_elem stg_elem_of_name(const char *name) {
 
 stg_dtype stg_elem_dtype(enum stg_elem elem) {
   return elem_rows[elem].dtype;
+}
+
+void stg_tensor_print_shape(const struct stg_tensor_info *tensor,
+                            char ret_shape[STG_TENSOR_SHAPE_BYTES]) {
+  size_t len = (size_t)snprintf(ret_shape, STG_TENSOR_SHAPE_BYTES, "[");
+  for (uint32_t i = 0; i < tensor->n_dims; i++) {
+    len += (size_t)snprintf(ret_shape + len, STG_TENSOR_SHAPE_BYTES - len, "%s%" PRId64,
+                            i > 0 ? ", " : "", tensor->shape[i]);
+  }
+  snprintf(ret_shape + len, STG_TENSOR_SHAPE_BYTES - len, "]");
 }
 
 size_t stg_tensor_width(const struct stg_tensor_info *tensor) {

@@ -53,6 +53,10 @@ struct stg_tensor_info {
   const void *data; /* n_elems elements, little-endian, at any address; not read if elem is NONE */
 };
 
+#define STG_TENSOR_SHAPE_BYTES (STG_TENSOR_MAX_DIMS * 22 + 3)
+/** "[32, 4096]"; "[]" without dimensions. */
+void stg_tensor_print_shape(const struct stg_tensor_info *tensor,
+                            char ret_shape[STG_TENSOR_SHAPE_BYTES]);
 /** Elements of a row: the last dimension; of a tensor without dimensions 1. */
 size_t stg_tensor_width(const struct stg_tensor_info *tensor);
 /** Rows: the product of the other dimensions; 0 where the width is 0. */

@@ -33,6 +33,7 @@ static const struct format {
   stg_status (*read)(struct stg_tensor_file *file, stg_error *reterr);
 } formats[] = {
     {".safetensors", is_safetensors, stg_safetensors_read},
+    {".npy", stg_npy_is, stg_npy_read},
 };
 
 #define N_FORMATS (sizeof formats / sizeof formats[0])
@@ -44,7 +45,6 @@ static const struct {
   const char *name;
 } other_formats[] = {
     {"GGUF", 4, "a GGUF file"},
-    {"\x93NUMPY", 6, "a NumPy .npy file"},
     {"PK\003\004", 4, "a zip archive (.pt, .pth or .npz)"},
     {"\x80\x02", 2, "a Python pickle"},
 };
@@ -58,6 +58,21 @@ static stg_status refuse_other_formats(const struct stg_tensor_file *file, stg_e
     }
   }
   return STG_OK;
+}
+
+/* The suffix of a file's name with its dot, or "". */
+static const char *suffix_of(const char *path) {
+  const char *dot = strrchr(path, '.');
+  return dot != NULL && strchr(dot, '/') == NULL ? dot : "";
+}
+
+static const struct format *format_of_suffix(const struct stg_tensor_file *file) {
+  for (size_t i = 0; i < N_FORMATS; i++) {
+    if (strcmp(formats[i].suffix, suffix_of(file->path)) == 0) {
+      return &formats[i];
+    }
+  }
+  return NULL;
 }
 
 static const struct format *format_of_content(const struct stg_tensor_file *file) {
@@ -80,7 +95,17 @@ static stg_status read_content(struct stg_tensor_file *file, const struct stg_te
     return format->read(file, reterr);
   }
   stg_status status = refuse_other_formats(file, reterr);
-  return status == STG_OK ? stg_safetensors_read(file, reterr) : status;
+  if (status != STG_OK) {
+    return status;
+  }
+  format = format_of_suffix(file);
+  if (format != NULL) {
+    return format->read(file, reterr);
+  }
+  return stg_error_set(reterr, STG_E_FORMAT,
+                       "'%s' is neither safetensors nor .npy; to read it as raw float32 say how "
+                       "wide it is (\"count\" in a spec, --width in a command)",
+                       file->path);
 }
 
 /* Read `file`, of which map, bytes and size are set; on failure it is closed. */

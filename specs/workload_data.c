@@ -21,24 +21,12 @@
 #define STREAM_RESIDUAL ((uint64_t)2 << 32)
 #define STREAM_WEIGHT ((uint64_t)3 << 32)
 
-/* "[32, 4096]" */
-static void print_shape(const struct stg_tensor_info *tensor, char *ret, size_t size) {
-  size_t len = (size_t)snprintf(ret, size, "[");
-  for (uint32_t i = 0; i < tensor->n_dims && len < size; i++) {
-    len +=
-        (size_t)snprintf(ret + len, size - len, "%s%" PRId64, i > 0 ? ", " : "", tensor->shape[i]);
-  }
-  if (len < size) {
-    snprintf(ret + len, size - len, "]");
-  }
-}
-
 static stg_status fail_shape(const struct stg_workload *workload,
                              const struct stg_spec_vector_source *source,
                              const struct stg_tensor_info *tensor, const char *needed,
                              stg_error *err) {
-  char shape[STG_TENSOR_MAX_DIMS * 24];
-  print_shape(tensor, shape, sizeof shape);
+  char shape[STG_TENSOR_SHAPE_BYTES];
+  stg_tensor_print_shape(tensor, shape);
   return stg_error_set(err, STG_E_FORMAT, "%s: %s: tensor '%.64s' has shape %s; needed: %s",
                        workload->file, source->where, tensor->name, shape, needed);
 }

@@ -21,14 +21,6 @@ struct vectors_options {
   bool json, norms;
 };
 
-static void append_shape(const struct stg_tensor_info *tensor, struct stg_strbuf *out) {
-  stg_strbuf_char(out, '[');
-  for (uint32_t i = 0; i < tensor->n_dims; i++) {
-    stg_strbuf_printf(out, "%s%" PRId64, i > 0 ? ", " : "", tensor->shape[i]);
-  }
-  stg_strbuf_char(out, ']');
-}
-
 static void json_rows(struct stg_json_out *json, const struct stg_tensor_info *tensor) {
   stg_json_out_open(json, "rows", '[');
   for (size_t i = 0; i < stg_tensor_rows(tensor); i++) {
@@ -78,12 +70,11 @@ static void table_header(struct stg_table *table, bool norms) {
 }
 
 static void table_tensor(struct stg_table *table, const struct stg_tensor_info *tensor) {
-  struct stg_strbuf shape = {0};
-  append_shape(tensor, &shape);
+  char shape[STG_TENSOR_SHAPE_BYTES];
+  stg_tensor_print_shape(tensor, shape);
   stg_table_cell(table, tensor->name);
   stg_table_cell(table, tensor->dtype_name);
-  stg_table_cell(table, stg_strbuf_text(&shape));
-  stg_strbuf_finish(&shape);
+  stg_table_cell(table, shape);
 }
 
 static void report(const struct vectors_options *options, const struct stg_tensor_file *file,

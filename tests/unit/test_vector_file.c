@@ -162,6 +162,25 @@ static void tells_gguf_from_safetensors_by_the_size_word(void **state) {
                  "'m.bin' is a GGUF file; convert it to safetensors first");
 }
 
+/* Where the content tells nothing, the suffix names the reader that says what is wrong. */
+static void lets_the_suffix_speak_where_the_content_is_none(void **state) {
+  (void)state;
+  assert_refused("v.npy", "text", 4, NULL, STG_E_FORMAT,
+                 "v.npy: does not begin as a .npy file does");
+  assert_refused("v.safetensors", "text", 4, NULL, STG_E_FORMAT,
+                 "v.safetensors: 4 bytes, a safetensors file begins with 8 bytes of header size");
+  static const char *const others[] = {"v.f32", "npy", "v.npy/x", ".safetensors/v"};
+  for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+    char message[192];
+    snprintf(message, sizeof message,
+             "'%s' is neither safetensors nor .npy; to read it as raw float32 say how wide it is "
+             "(\"count\" in a spec, --width in a command)",
+             others[i]);
+    assert_refused(others[i], "text", 4, NULL, STG_E_FORMAT, message);
+    assert_refused(others[i], NULL, 0, NULL, STG_E_FORMAT, message);
+  }
+}
+
 static void asks_for_a_name_where_tensors_have_names(void **state) {
   struct stg_tensor_file file = {0};
   const struct stg_tensor_info *tensor = NULL;
@@ -198,6 +217,7 @@ int main(void) {
       cmocka_unit_test(refuses_raw_files_that_do_not_fit_the_hint),
       cmocka_unit_test(takes_the_hint_over_the_content),
       cmocka_unit_test(tells_gguf_from_safetensors_by_the_size_word),
+      cmocka_unit_test(lets_the_suffix_speak_where_the_content_is_none),
       cmocka_unit_test(asks_for_a_name_where_tensors_have_names),
       cmocka_unit_test(asks_for_no_more_than_it_says),
   };
