@@ -103,8 +103,7 @@ void stg_tensor_read(const struct stg_tensor_info *tensor, size_t first, size_t 
   }
 }
 
-/* Element `index`, exactly. */
-static double value_at(const struct stg_tensor_info *tensor, size_t index) {
+double stg_tensor_value(const struct stg_tensor_info *tensor, size_t index) {
   double aligned = 0;
   memcpy(&aligned, address(tensor, index), stg_elem_bytes(tensor->elem));
   if (tensor->elem == STG_ELEM_F64) {
@@ -128,7 +127,7 @@ static double scaled_norm(const struct stg_tensor_info *tensor, size_t row, doub
   size_t width = stg_tensor_width(tensor);
   double sum = 0;
   for (size_t i = 0; i < width; i++) {
-    double value = value_at(tensor, row * width + i) * scale;
+    double value = stg_tensor_value(tensor, row * width + i) * scale;
     sum += value * value;
   }
   return sqrt(sum);
@@ -138,7 +137,7 @@ struct stg_row_facts stg_tensor_row_facts(const struct stg_tensor_info *tensor, 
   struct stg_row_facts facts = {.zero = true};
   size_t width = stg_tensor_width(tensor);
   for (size_t i = 0; i < width; i++) {
-    double magnitude = fabs(value_at(tensor, row * width + i));
+    double magnitude = fabs(stg_tensor_value(tensor, row * width + i));
     facts.non_finite += !isfinite(magnitude);
     facts.max_abs = magnitude > facts.max_abs ? magnitude : facts.max_abs;
     facts.zero = facts.zero && magnitude == 0;
@@ -167,7 +166,8 @@ bool stg_tensor_cosine(const struct stg_tensor_info *a, size_t row_a,
   double scale_b = scale_for(facts_b.max_abs);
   double dot = 0;
   for (size_t i = 0; i < width; i++) {
-    dot += value_at(a, row_a * width + i) * scale_a * (value_at(b, row_b * width + i) * scale_b);
+    dot += stg_tensor_value(a, row_a * width + i) * scale_a *
+           (stg_tensor_value(b, row_b * width + i) * scale_b);
   }
   double cosine = dot / (scaled_norm(a, row_a, scale_a) * scaled_norm(b, row_b, scale_b));
   *ret_cosine = fmax(-1.0, fmin(1.0, cosine));

@@ -71,6 +71,9 @@ size_t stg_tensor_rows(const struct stg_tensor_info *tensor);
 void stg_tensor_read(const struct stg_tensor_info *tensor, size_t first, size_t count, stg_dtype to,
                      void *dst);
 
+/** Element `index` exactly as it is stored. elem is not NONE. */
+double stg_tensor_value(const struct stg_tensor_info *tensor, size_t index);
+
 /* Of one row, in float64 from the stored elements. */
 struct stg_row_facts {
   double norm;         /* NaN where an element is not finite; no overflow between */

@@ -37,7 +37,11 @@ static stg_status open_tensor(const struct stg_workload *workload,
                               struct stg_tensor_file *ret_file,
                               const struct stg_tensor_info **ret_tensor, stg_error *err) {
   struct stg_tensor_file file = {0};
-  stg_status status = stg_tensor_file_open(source->path, NULL, &file, err);
+  /* a row of a raw file lies behind the rows before it, and nothing more is known of the file */
+  int64_t row = source->row > 0 ? source->row : 0;
+  const struct stg_tensor_hint hint = {.offset_elems = source->offset + row * source->count,
+                                       .count_elems = source->count};
+  stg_status status = stg_tensor_file_open(source->path, &hint, &file, err);
   if (status == STG_OK) {
     status = stg_tensor_find(&file, source->tensor, ret_tensor, err);
     if (status != STG_OK) {
@@ -52,14 +56,14 @@ static stg_status open_tensor(const struct stg_workload *workload,
   return STG_OK;
 }
 
-/* The tensor is one vector, or `row` names one of its rows. */
+/* The tensor is one vector, or `row` names one of its rows. Of a raw file only the row is there. */
 static stg_status check_vector_shape(const struct stg_workload *workload,
                                      const struct stg_spec_vector_source *source,
                                      const struct stg_tensor_info *tensor, size_t *ret_first,
                                      stg_error *err) {
   char needed[128];
   int64_t width = workload->hidden_size;
-  if (source->row < 0) {
+  if (source->row < 0 || source->count > 0) {
     if (tensor->n_dims == 1 && tensor->shape[0] == width) {
       *ret_first = 0;
       return STG_OK;
@@ -78,6 +82,24 @@ static stg_status check_vector_shape(const struct stg_workload *workload,
     return fail_shape(workload, source, tensor, needed, err);
   }
   *ret_first = (size_t)source->row * (size_t)width;
+  return STG_OK;
+}
+
+/* A float64 that is finite where it lies, and not in float32. */
+static stg_status check_range(const struct stg_workload *workload,
+                              const struct stg_spec_vector_source *source,
+                              const struct stg_tensor_info *tensor, size_t first, stg_error *err) {
+  if (tensor->elem != STG_ELEM_F64) {
+    return STG_OK;
+  }
+  for (int64_t i = 0; i < workload->hidden_size; i++) {
+    double value = stg_tensor_value(tensor, first + (size_t)i);
+    if (isfinite(value) && !isfinite((float)value)) {
+      return stg_error_set(err, STG_E_NON_FINITE,
+                           "%s: %s: element %" PRId64 " is %g, beyond float32", workload->file,
+                           source->where, i, value);
+    }
+  }
   return STG_OK;
 }
 
@@ -107,6 +129,9 @@ static stg_status read_file_vector(const struct stg_workload *workload,
   status = check_vector_shape(workload, source, tensor, &first, err);
   if (status == STG_OK) {
     stg_tensor_read(tensor, first, (size_t)workload->hidden_size, STG_F32, ret_values);
+    status = check_range(workload, source, tensor, first, err);
+  }
+  if (status == STG_OK) {
     status = check_finite(workload, source, ret_values, err);
   }
   stg_tensor_file_close(&file);
@@ -175,8 +200,10 @@ static stg_status fill_from_file(const struct stg_workload *workload,
     return status;
   }
   size_t width = (size_t)workload->hidden_size;
-  if (tensor->n_dims != 2 || tensor->shape[0] != workload->rows ||
-      tensor->shape[1] != workload->hidden_size) {
+  /* the count of a raw file was checked when the workload was read */
+  bool fits = tensor->n_dims == 2 && tensor->shape[0] == workload->rows &&
+              tensor->shape[1] == workload->hidden_size;
+  if (!fits && source->count == 0) {
     char needed[64];
     snprintf(needed, sizeof needed, "[%" PRId64 ", %" PRId64 "]", workload->rows,
              workload->hidden_size);

@@ -6,6 +6,8 @@
  * everything before it counts rows.
  */
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "specs/vector_file.h"
 #include "tools/command.h"
@@ -18,6 +20,8 @@
 struct vectors_options {
   const char *path;
   const char *tensor; /* NULL: all */
+  const char *width_word;
+  int64_t width; /* of the rows of a raw file; 0: the file says itself what it is */
   bool json, norms;
 };
 
@@ -110,11 +114,42 @@ static void report(const struct vectors_options *options, const struct stg_tenso
   stg_table_print(&table, out);
 }
 
+static int read_width(const char *command, struct vectors_options *options) {
+  const char *word = options->width_word;
+  if (word == NULL) {
+    return STG_EXIT_DONE;
+  }
+  const size_t digits = strspn(word, "0123456789");
+  const unsigned long width = digits > 0 && digits < 10 ? strtoul(word, NULL, 10) : 0;
+  if (word[digits] != '\0' || width == 0) {
+    return stg_report_wrong(command, "--width '%s': expected a number of elements, 1 to 999999999",
+                            word);
+  }
+  options->width = (int64_t)width;
+  return STG_EXIT_DONE;
+}
+
+/* Open the file, as raw elements where a width is given. A file that says itself what it is needs
+ * none, and would be misread. */
+static stg_status open_file(const struct vectors_options *options, struct stg_tensor_file *ret_file,
+                            stg_error *reterr) {
+  const struct stg_tensor_hint hint = {.width_elems = options->width};
+  struct stg_tensor_file file = {0};
+  if (options->width > 0 && stg_tensor_file_open(options->path, NULL, &file, NULL) == STG_OK) {
+    stg_status status = stg_error_set(reterr, STG_E_INVALID,
+                                      "'%s' is %s, and --width goes with a raw file; leave it out",
+                                      options->path, file.format_text);
+    stg_tensor_file_close(&file);
+    return status;
+  }
+  return stg_tensor_file_open(options->path, &hint, ret_file, reterr);
+}
+
 static int show_file(const struct vectors_options *options) {
   struct stg_tensor_file file = {0};
   struct stg_strbuf text = {0};
   stg_error err = STG_ERROR_INIT;
-  if (stg_tensor_file_open(options->path, NULL, &file, &err) != STG_OK) {
+  if (open_file(options, &file, &err) != STG_OK) {
     return stg_report_fail(&err);
   }
   const struct stg_tensor_info *tensors = file.tensors;
@@ -136,12 +171,13 @@ static int show_file(const struct vectors_options *options) {
 static int vectors_ls(int argc, char **argv) {
   struct vectors_options options = {0};
   const struct stg_option table[] = {
+      {"--width", "N", "a raw file: float32 rows of N elements", &options.width_word, NULL},
       {"--json", NULL, "print one JSON object", NULL, &options.json},
   };
   const struct stg_grammar grammar = {
       .name = "vectors ls",
       .words = "FILE",
-      .summary = "List the tensors of a safetensors file.",
+      .summary = "List the tensors of a vector file.",
       .min_words = 1,
       .max_words = 1,
       .options = table,
@@ -153,12 +189,14 @@ static int vectors_ls(int argc, char **argv) {
     return code;
   }
   options.path = argv[1];
-  return show_file(&options);
+  code = read_width(grammar.name, &options);
+  return code == STG_EXIT_DONE ? show_file(&options) : code;
 }
 
 static int vectors_show(int argc, char **argv) {
   struct vectors_options options = {.norms = true};
   const struct stg_option table[] = {
+      {"--width", "N", "a raw file: float32 rows of N elements", &options.width_word, NULL},
       {"--json", NULL, "print one JSON object", NULL, &options.json},
   };
   const struct stg_grammar grammar = {
@@ -177,7 +215,8 @@ static int vectors_show(int argc, char **argv) {
   }
   options.path = argv[1];
   options.tensor = n_words > 1 ? argv[2] : NULL;
-  return show_file(&options);
+  code = read_width(grammar.name, &options);
+  return code == STG_EXIT_DONE ? show_file(&options) : code;
 }
 
 int stg_cmd_vectors(int argc, char **argv) {
