@@ -108,7 +108,7 @@ static void rounds_float64_to_nearest_even_once(void **state) {
       {0x1.ffffffp127, 0x7f800000},        /* halfway: 2^128 is even */
       {1e300, 0x7f800000},
       {-1e300, 0xff800000},
-      {INFINITY, 0x7f800000},
+      {(double)INFINITY, 0x7f800000},
   };
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
