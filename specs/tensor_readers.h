@@ -18,6 +18,11 @@
 /** STG_E_FORMAT for anything that is not a sound safetensors file; STG_E_UNSUPPORTED for a tensor
  * of too many dimensions. */
 STG_NODISCARD stg_status stg_safetensors_read(struct stg_tensor_file *file, stg_error *reterr);
+/** Whether the bytes begin as a GGUF file does. */
+bool stg_gguf_is(const unsigned char *bytes, size_t size);
+/** STG_E_UNSUPPORTED, with the remedy, for another version or byte order, and for an unknown tensor
+ * type; STG_E_FORMAT for anything else that is not a sound GGUF file. */
+STG_NODISCARD stg_status stg_gguf_read(struct stg_tensor_file *file, stg_error *reterr);
 /** Whether the bytes begin as a .npy file does. */
 bool stg_npy_is(const unsigned char *bytes, size_t size);
 /** One tensor "array". STG_E_UNSUPPORTED, with the remedy, for another version, element type or

@@ -33,6 +33,7 @@ static const struct format {
   stg_status (*read)(struct stg_tensor_file *file, stg_error *reterr);
 } formats[] = {
     {".safetensors", is_safetensors, stg_safetensors_read},
+    {".gguf", stg_gguf_is, stg_gguf_read},
     {".npy", stg_npy_is, stg_npy_read},
 };
 
@@ -44,7 +45,6 @@ static const struct {
   size_t len;
   const char *name;
 } other_formats[] = {
-    {"GGUF", 4, "a GGUF file"},
     {"PK\003\004", 4, "a zip archive (.pt, .pth or .npz)"},
     {"\x80\x02", 2, "a Python pickle"},
 };
@@ -102,10 +102,11 @@ static stg_status read_content(struct stg_tensor_file *file, const struct stg_te
   if (format != NULL) {
     return format->read(file, reterr);
   }
-  return stg_error_set(reterr, STG_E_FORMAT,
-                       "'%s' is neither safetensors nor .npy; to read it as raw float32 say how "
-                       "wide it is (\"count\" in a spec, --width in a command)",
-                       file->path);
+  return stg_error_set(
+      reterr, STG_E_FORMAT,
+      "'%s' is none of safetensors, GGUF and .npy; to read it as raw float32 say how "
+      "wide it is (\"count\" in a spec, --width in a command)",
+      file->path);
 }
 
 /* Read `file`, of which map, bytes and size are set; on failure it is closed. */

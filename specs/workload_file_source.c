@@ -28,7 +28,7 @@ static enum kind kind_of(const char *suffix) {
     enum kind kind;
   } kinds[] = {
       {".safetensors", KIND_NAMED}, {".npy", KIND_ARRAY},    {".f32", KIND_RAW},
-      {".gguf", KIND_LATER},        {".json", KIND_LATER},   {".pt", KIND_PYTORCH},
+      {".gguf", KIND_NAMED},        {".json", KIND_LATER},   {".pt", KIND_PYTORCH},
       {".pth", KIND_PYTORCH},       {".ckpt", KIND_PYTORCH}, {".pkl", KIND_PICKLE},
       {".npz", KIND_ARCHIVE},
   };

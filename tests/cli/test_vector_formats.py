@@ -75,7 +75,7 @@ class Run(Case):
         self.assert_steered({"file": "raw.bin", "count": WIDTH, "row": 1}, VALUES[1])
         self.write("w.json", small_workload(vectors={"v": {"file": "raw.bin"}}))
         line = self.refuse(FAILED, "run", "--backend", "cpu", "--no-timing", "w.json")
-        self.assertIn("'raw.bin' is neither safetensors nor .npy", line)
+        self.assertIn("'raw.bin' is none of safetensors, GGUF and .npy", line)
         self.write("w.json", small_workload(vectors={"v": {"file": "named.bin"}}))
         line = self.refuse(FAILED, "run", "--backend", "cpu", "--no-timing", "w.json")
         self.assertIn("name one of its 1, see 'steergraph vectors ls'", line)
@@ -102,7 +102,43 @@ class Run(Case):
         self.assertIn("would replace a file that is read (vectors.v)", line)
 
 
+    def test_a_tensor_of_gguf_in_both_versions_and_every_type(self):
+        for version in (2, 3):
+            for dtype in ("F16", "BF16", "F32", "F64"):
+                with self.subTest(version=version, dtype=dtype):
+                    layers = {n + 1: VALUES[n] for n in range(3)}
+                    self.write("v.gguf", writers.control_vector(layers, "m", dtype, version))
+                    self.assert_steered({"file": "v.gguf", "tensor": "direction.3"}, VALUES[2])
+
+    def test_a_row_of_a_matrix_of_gguf(self):
+        tensors = [("odd", "F16", [3], bytes(6)), ("m", "F32", [3, WIDTH], writers.f32(FLAT))]
+        self.write("v.gguf", writers.gguf(tensors, [("general.alignment", "u32", 8)]))
+        for row in range(3):
+            with self.subTest(row=row):
+                self.assert_steered({"file": "v.gguf", "tensor": "m", "row": row}, VALUES[row])
+
+    def test_a_damaged_gguf_file_and_a_missing_tensor(self):
+        data = writers.control_vector({1: VALUES[0]})
+        self.write("v.gguf", data)
+        self.write("w.json", small_workload(vectors={"v": {"file": "v.gguf", "tensor": "direction.2"}}))
+        line = self.refuse(FAILED, "run", "--backend", "cpu", "--no-timing", "w.json")
+        self.assertIn("has no tensor 'direction.2'; nearest of 1: 'direction.1'", line)
+        self.write("v.gguf", data[:-8])
+        line = self.refuse(FAILED, "run", "--backend", "cpu", "--no-timing", "w.json")
+        self.assertIn("tensor 'direction.1' ends at byte 32 of the data, the file has 24", line)
+
+
 class Vectors(Case):
+    def test_ls_and_show_gguf(self):
+        path = self.write("v.gguf", writers.control_vector({1: [3, 4], 2: [0, -2]}, "mistral"))
+        report = self.succeed("vectors", "ls", "--json", path).json()
+        shapes = [(t["name"], t["dtype"], t["shape"]) for t in report["tensors"]]
+        self.assertEqual(shapes, [("direction.1", "F32", [2]), ("direction.2", "F32", [2])])
+        self.assertEqual(report["metadata"]["controlvector.model_hint"], "mistral")
+        self.assertRegex(self.succeed("vectors", "ls", path).out, r"(?m)^direction.2 +F32 +\[2\]$")
+        report = self.succeed("vectors", "show", "--json", path, "direction.1").json()
+        self.assertEqual([row["norm"] for row in report["tensors"][0]["rows"]], [5])
+
     def test_ls_and_show_an_array_of_numpy(self):
         path = self.write("v.npy", writers.npy("F64", [2, 3], writers.f64([3, 4, 0, 0, 0, -2])))
         report = self.succeed("vectors", "ls", "--json", path).json()

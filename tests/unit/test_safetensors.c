@@ -286,8 +286,7 @@ static void names_formats_that_people_will_try(void **state) {
   static const struct {
     const char *bytes;
     const char *part;
-  } cases[] = {{"GGUF\3\0\0\0\0\0\0\0", "is a GGUF file; convert it to safetensors first"},
-               {"PK\3\4\0\0\0\0\0\0\0\0", "is a zip archive (.pt, .pth or .npz)"}};
+  } cases[] = {{"PK\3\4\0\0\0\0\0\0\0\0", "is a zip archive (.pt, .pth or .npz)"}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     const char *path = put_file(state, "other", cases[i].bytes, 12);
     assert_refused(path, STG_E_UNSUPPORTED, cases[i].part);

@@ -158,8 +158,9 @@ static void takes_the_hint_over_the_content(void **state) {
 static void tells_gguf_from_safetensors_by_the_size_word(void **state) {
   static const char gguf[] = "GGUF\3\0\0\0{\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
   (void)state;
-  assert_refused("m.bin", gguf, sizeof gguf - 1, NULL, STG_E_UNSUPPORTED,
-                 "'m.bin' is a GGUF file; convert it to safetensors first");
+  assert_refused("m.bin", gguf, sizeof gguf - 1, NULL, STG_E_FORMAT,
+                 "m.bin: 123 tensors declared, the 0 bytes left hold at most 0; it is cut short or "
+                 "damaged");
 }
 
 /* Where the content tells nothing, the suffix names the reader that says what is wrong. */
@@ -167,13 +168,15 @@ static void lets_the_suffix_speak_where_the_content_is_none(void **state) {
   (void)state;
   assert_refused("v.npy", "text", 4, NULL, STG_E_FORMAT,
                  "v.npy: does not begin as a .npy file does");
+  assert_refused("v.gguf", "text", 4, NULL, STG_E_FORMAT,
+                 "v.gguf: 4 bytes, a GGUF file begins with 24");
   assert_refused("v.safetensors", "text", 4, NULL, STG_E_FORMAT,
                  "v.safetensors: 4 bytes, a safetensors file begins with 8 bytes of header size");
   static const char *const others[] = {"v.f32", "npy", "v.npy/x", ".safetensors/v"};
   for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
     char message[192];
     snprintf(message, sizeof message,
-             "'%s' is neither safetensors nor .npy; to read it as raw float32 say how wide it is "
+             "'%s' is none of safetensors, GGUF and .npy; to read it as raw float32 say how wide it is "
              "(\"count\" in a spec, --width in a command)",
              others[i]);
     assert_refused(others[i], "text", 4, NULL, STG_E_FORMAT, message);
