@@ -4,7 +4,6 @@
  * Messages begin with the file's name as the caller gave it and end with the remedy. Must not know
  * which block a direction is of, nor how it is applied.
  */
-#include <ctype.h>
 #include <string.h>
 
 #include "specs/control_plan.h"
@@ -13,30 +12,34 @@
 #define NAME_CHARS 64
 #define HOOK_POINT "residual_stream_post_layer"
 #define STRUCTURE "per-layer"
+#define N_SIGNS 36 /* that names of models are told apart by */
 
 bool stg_control_by_convention(const struct stg_control_use *use) {
   return use->pattern == NULL && use->rows == NULL;
 }
 
-/* Names of models differ in case and signs: "Qwen4-exp", "qwen4exp". */
-static const char *next_sign(const char *text) {
-  while (*text != '\0' && !isalnum((unsigned char)*text)) {
-    text++;
+/* The next letter, in lower case, or digit of `*text`, which moves behind it; 0 at the end. */
+static char next_sign(const char **text) {
+  static const char signs[] = "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  while (**text != '\0') {
+    const char *sign = strchr(signs, *(*text)++);
+    if (sign != NULL) {
+      return signs[(size_t)(sign - signs) % N_SIGNS];
+    }
   }
-  return text;
+  return '\0';
 }
 
+/* Names of models differ in case and signs: "Qwen4-exp", "qwen4exp". */
 static bool same_model(const char *a, const char *b) {
-  for (;; a++, b++) {
-    a = next_sign(a);
-    b = next_sign(b);
-    if (tolower((unsigned char)*a) != tolower((unsigned char)*b)) {
+  char sign;
+  do {
+    sign = next_sign(&a);
+    if (sign != next_sign(&b)) {
       return false;
     }
-    if (*a == '\0') {
-      return true;
-    }
-  }
+  } while (sign != '\0');
+  return true;
 }
 
 static stg_status check_kind(const struct stg_control_use *use,

@@ -1,6 +1,6 @@
 #!/bin/sh
 # run.sh SECONDS [FUZZER]: fuzz the spec reader and the op language, or what reads packs, cache
-# entries or cubins.
+# entries, cubins or vector files.
 #
 # Without FUZZER, sets up and builds all of them in build-fuzz (clang, ASan, UBSan), and runs
 # fuzz_spec. Seeds are files of the source tree and what make_seeds beside the fuzzer writes; what is
@@ -22,7 +22,8 @@ else
     CC=clang meson setup build-fuzz -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false
   fi
   ninja -C build-fuzz tests/fuzz/make_seeds tests/fuzz/fuzz_cubin tests/fuzz/fuzz_entry \
-    tests/fuzz/fuzz_pack tests/fuzz/fuzz_spec
+    tests/fuzz/fuzz_gguf tests/fuzz/fuzz_npy tests/fuzz/fuzz_pack tests/fuzz/fuzz_raw \
+    tests/fuzz/fuzz_safetensors tests/fuzz/fuzz_spec
   fuzzer=$root/build-fuzz/tests/fuzz/fuzz_spec
 fi
 
@@ -44,6 +45,18 @@ fuzz_entry)
 fuzz_cubin)
   files="tests/data/*.cubin tests/fuzz/cubins/*"
   "$work/make_seeds" cubins "$seeds"
+  ;;
+fuzz_gguf)
+  files="tests/data/vectors/*.gguf tests/fuzz/vectors/*.gguf"
+  ;;
+fuzz_npy)
+  files="specs/bad/data/*.npy tests/fuzz/vectors/*.npy"
+  ;;
+fuzz_raw)
+  files="specs/bad/data/*.f32 tests/fuzz/vectors/*.f32"
+  ;;
+fuzz_safetensors)
+  files="specs/bad/data/*.safetensors tests/fuzz/vectors/*.safetensors"
   ;;
 *)
   echo "run.sh: no seeds for '$name'" >&2
