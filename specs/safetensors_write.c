@@ -4,7 +4,7 @@
  * The header is padded with spaces so that the data begin at a multiple of 8 bytes, as readers that
  * map the file like it. Must not know what a tensor is for.
  */
-#include "specs/safetensors.h"
+#include "specs/tensor_readers.h"
 
 #include <string.h>
 

@@ -176,11 +176,14 @@ static stg_status read_rows_source(struct stg_workload_reader *reader, const str
   if (status == STG_OK) {
     status = stg_spec_read_source(reader, at, ret_source);
   }
+  /* at most 2^42, see the limits */
+  int64_t needed = workload->rows * workload->hidden_size;
+  if (status == STG_OK) {
+    status = stg_spec_check_count(reader, at, ret_source, needed);
+  }
   if (status != STG_OK || ret_source->kind != STG_VECTOR_VALUES) {
     return status;
   }
-  /* at most 2^42, see the limits */
-  int64_t needed = workload->rows * workload->hidden_size;
   if ((int64_t)ret_source->n_values != needed) {
     return stg_json_error(reader->err, STG_E_FORMAT, at,
                           "%zu values, but %" PRId64 " rows of %" PRId64 " need %" PRId64,

@@ -27,8 +27,10 @@
 struct stg_spec_vector_source {
   enum { STG_VECTOR_FILE, STG_VECTOR_VALUES, STG_VECTOR_RANDOM } kind;
   const char *path;    /* FILE: resolved against the spec's folder */
-  const char *tensor;  /* FILE */
+  const char *tensor;  /* FILE: NULL for one whose tensor has no name */
   int64_t row;         /* FILE: row of a 2-D tensor, or -1 */
+  int64_t offset;      /* FILE, raw: elements before the first row */
+  int64_t count;       /* FILE, raw: float32 elements, of a vector of a row; 0: not raw */
   const float *values; /* VALUES */
   size_t n_values;
   uint64_t seed;     /* RANDOM */

@@ -21,24 +21,12 @@
 #define STREAM_RESIDUAL ((uint64_t)2 << 32)
 #define STREAM_WEIGHT ((uint64_t)3 << 32)
 
-/* "[32, 4096]" */
-static void print_shape(const struct stg_tensor_info *tensor, char *ret, size_t size) {
-  size_t len = (size_t)snprintf(ret, size, "[");
-  for (uint32_t i = 0; i < tensor->n_dims && len < size; i++) {
-    len +=
-        (size_t)snprintf(ret + len, size - len, "%s%" PRId64, i > 0 ? ", " : "", tensor->shape[i]);
-  }
-  if (len < size) {
-    snprintf(ret + len, size - len, "]");
-  }
-}
-
 static stg_status fail_shape(const struct stg_workload *workload,
                              const struct stg_spec_vector_source *source,
                              const struct stg_tensor_info *tensor, const char *needed,
                              stg_error *err) {
-  char shape[STG_TENSOR_MAX_DIMS * 24];
-  print_shape(tensor, shape, sizeof shape);
+  char shape[STG_TENSOR_SHAPE_BYTES];
+  stg_tensor_print_shape(tensor, shape);
   return stg_error_set(err, STG_E_FORMAT, "%s: %s: tensor '%.64s' has shape %s; needed: %s",
                        workload->file, source->where, tensor->name, shape, needed);
 }
@@ -49,7 +37,11 @@ static stg_status open_tensor(const struct stg_workload *workload,
                               struct stg_tensor_file *ret_file,
                               const struct stg_tensor_info **ret_tensor, stg_error *err) {
   struct stg_tensor_file file = {0};
-  stg_status status = stg_tensor_file_open(source->path, &file, err);
+  /* a row of a raw file lies behind the rows before it, and nothing more is known of the file */
+  int64_t row = source->row > 0 ? source->row : 0;
+  const struct stg_tensor_hint hint = {.offset_elems = source->offset + row * source->count,
+                                       .count_elems = source->count};
+  stg_status status = stg_tensor_file_open(source->path, &hint, &file, err);
   if (status == STG_OK) {
     status = stg_tensor_find(&file, source->tensor, ret_tensor, err);
     if (status != STG_OK) {
@@ -64,30 +56,14 @@ static stg_status open_tensor(const struct stg_workload *workload,
   return STG_OK;
 }
 
-/* Elements [first, first + count) of `data`, which may be unaligned, converted to `to`. */
-static void convert_elems(stg_dtype to, unsigned char *dst, const struct stg_tensor_info *tensor,
-                          size_t first, size_t count) {
-  union {
-    unsigned char bytes[PIECE_ELEMS * sizeof(float)];
-    float align;
-  } piece;
-  size_t from_bytes = stg_dtype_bytes(tensor->dtype);
-  const unsigned char *src = (const unsigned char *)tensor->data + first * from_bytes;
-  for (size_t done = 0; done < count; done += PIECE_ELEMS) {
-    size_t n = count - done < PIECE_ELEMS ? count - done : PIECE_ELEMS;
-    memcpy(piece.bytes, src + done * from_bytes, n * from_bytes);
-    stg_convert(to, dst + done * stg_dtype_bytes(to), tensor->dtype, piece.bytes, n);
-  }
-}
-
-/* The tensor is one vector, or `row` names one of its rows. */
+/* The tensor is one vector, or `row` names one of its rows. Of a raw file only the row is there. */
 static stg_status check_vector_shape(const struct stg_workload *workload,
                                      const struct stg_spec_vector_source *source,
                                      const struct stg_tensor_info *tensor, size_t *ret_first,
                                      stg_error *err) {
   char needed[128];
   int64_t width = workload->hidden_size;
-  if (source->row < 0) {
+  if (source->row < 0 || source->count > 0) {
     if (tensor->n_dims == 1 && tensor->shape[0] == width) {
       *ret_first = 0;
       return STG_OK;
@@ -106,6 +82,24 @@ static stg_status check_vector_shape(const struct stg_workload *workload,
     return fail_shape(workload, source, tensor, needed, err);
   }
   *ret_first = (size_t)source->row * (size_t)width;
+  return STG_OK;
+}
+
+/* A float64 that is finite where it lies, and not in float32. */
+static stg_status check_range(const struct stg_workload *workload,
+                              const struct stg_spec_vector_source *source,
+                              const struct stg_tensor_info *tensor, size_t first, stg_error *err) {
+  if (tensor->elem != STG_ELEM_F64) {
+    return STG_OK;
+  }
+  for (int64_t i = 0; i < workload->hidden_size; i++) {
+    double value = stg_tensor_value(tensor, first + (size_t)i);
+    if (isfinite(value) && !isfinite((float)value)) {
+      return stg_error_set(err, STG_E_NON_FINITE,
+                           "%s: %s: element %" PRId64 " is %g, beyond float32", workload->file,
+                           source->where, i, value);
+    }
+  }
   return STG_OK;
 }
 
@@ -134,8 +128,10 @@ static stg_status read_file_vector(const struct stg_workload *workload,
   }
   status = check_vector_shape(workload, source, tensor, &first, err);
   if (status == STG_OK) {
-    convert_elems(STG_F32, (unsigned char *)ret_values, tensor, first,
-                  (size_t)workload->hidden_size);
+    stg_tensor_read(tensor, first, (size_t)workload->hidden_size, STG_F32, ret_values);
+    status = check_range(workload, source, tensor, first, err);
+  }
+  if (status == STG_OK) {
     status = check_finite(workload, source, ret_values, err);
   }
   stg_tensor_file_close(&file);
@@ -204,16 +200,18 @@ static stg_status fill_from_file(const struct stg_workload *workload,
     return status;
   }
   size_t width = (size_t)workload->hidden_size;
-  if (tensor->n_dims != 2 || tensor->shape[0] != workload->rows ||
-      tensor->shape[1] != workload->hidden_size) {
+  /* the count of a raw file was checked when the workload was read */
+  bool fits = tensor->n_dims == 2 && tensor->shape[0] == workload->rows &&
+              tensor->shape[1] == workload->hidden_size;
+  if (!fits && source->count == 0) {
     char needed[64];
     snprintf(needed, sizeof needed, "[%" PRId64 ", %" PRId64 "]", workload->rows,
              workload->hidden_size);
     status = fail_shape(workload, source, tensor, needed, err);
   } else {
     for (int64_t row = 0; row < workload->rows; row++) {
-      convert_elems(workload->dtype, row_of(workload, rows, row), tensor, (size_t)row * width,
-                    width);
+      stg_tensor_read(tensor, (size_t)row * width, width, workload->dtype,
+                      row_of(workload, rows, row));
     }
   }
   stg_tensor_file_close(&file);

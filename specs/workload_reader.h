@@ -46,7 +46,7 @@ stg_status stg_spec_unknown_name(const struct stg_json *at, const char *kind, co
 /** A path in the spec, resolved against its folder; it must exist and may not leave the folder. */
 STG_NODISCARD stg_status stg_spec_read_path(struct stg_workload_reader *reader,
                                             const struct stg_json *at, const char **ret_path);
-/** "file" with "tensor" (and "row"), "values" or "random": exactly one of the three. */
+/** "file" with what belongs to it, "values" or "random": exactly one of the three. */
 STG_NODISCARD stg_status stg_spec_read_source(struct stg_workload_reader *reader,
                                               const struct stg_json *at,
                                               struct stg_spec_vector_source *ret_source);
@@ -55,6 +55,19 @@ const char *stg_spec_where(struct stg_workload_reader *reader, const struct stg_
 /** STG_E_UNSUPPORTED, naming the member, when `object` has one of the NULL-terminated `keys`. */
 STG_NODISCARD stg_status stg_spec_refuse_members(const struct stg_json *object,
                                                  const char *const *keys, stg_error *err);
+
+/* workload_file_source.c */
+
+/** "file", at `file` in `source`, with "tensor", "row", "offset" and "count" where they belong. */
+STG_NODISCARD stg_status stg_spec_read_file_source(struct stg_workload_reader *reader,
+                                                   const struct stg_json *source,
+                                                   const struct stg_json *file,
+                                                   struct stg_spec_vector_source *ret_source);
+/** A "count" that was read from `source` must be `needed`: hidden_size, or that of each row. */
+STG_NODISCARD stg_status stg_spec_check_count(struct stg_workload_reader *reader,
+                                              const struct stg_json *source,
+                                              const struct stg_spec_vector_source *read,
+                                              int64_t needed);
 
 /* workload_window.c */
 

@@ -52,6 +52,10 @@ static stg_status read_vector(struct stg_workload_reader *reader, const struct s
     return status;
   }
   int64_t width = reader->workload->hidden_size;
+  status = stg_spec_check_count(reader, at, &vector->source, width);
+  if (status != STG_OK) {
+    return status;
+  }
   if (vector->source.kind == STG_VECTOR_VALUES && (int64_t)vector->source.n_values != width) {
     return stg_json_error(reader->err, STG_E_FORMAT, at,
                           "%zu values, but geometry.hidden_size is %" PRId64,

@@ -6,10 +6,9 @@
  * everything before it counts rows.
  */
 #include <inttypes.h>
-#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/dtype.h"
 #include "specs/vector_file.h"
 #include "tools/command.h"
 #include "tools/json_out.h"
@@ -18,60 +17,18 @@
 #include "tools/subcommands.h"
 #include "tools/table.h"
 
-/* What is said of one row, or of all rows of a tensor. Norms of rows with NaN or Inf are NaN. */
-struct row_facts {
-  double norm;
-  double max_abs;
-  uint64_t non_finite; /* elements */
-};
-
 struct vectors_options {
   const char *path;
   const char *tensor; /* NULL: all */
+  const char *width_word;
+  int64_t width; /* of the rows of a raw file; 0: the file says itself what it is */
   bool json, norms;
 };
 
-/* Elements are read one by one: the mapped file need not be aligned. */
-static struct row_facts measure_row(const struct stg_tensor_info *tensor, size_t first,
-                                    size_t width) {
-  struct row_facts facts = {0};
-  size_t elem_bytes = stg_dtype_bytes(tensor->dtype);
-  const unsigned char *at = (const unsigned char *)tensor->data + first * elem_bytes;
-  double sum = 0;
-  for (size_t i = 0; i < width; i++, at += elem_bytes) {
-    unsigned char elem[sizeof(double)];
-    memcpy(elem, at, elem_bytes);
-    double value = (double)stg_load_f32(tensor->dtype, elem, 0);
-    facts.non_finite += !isfinite(value);
-    facts.max_abs = fabs(value) > facts.max_abs ? fabs(value) : facts.max_abs;
-    sum += value * value;
-  }
-  facts.norm = facts.non_finite > 0 ? (double)NAN : sqrt(sum);
-  return facts;
-}
-
-static size_t row_width(const struct stg_tensor_info *tensor) {
-  return tensor->n_dims == 0 ? tensor->n_elems : (size_t)tensor->shape[tensor->n_dims - 1];
-}
-
-static size_t row_count(const struct stg_tensor_info *tensor) {
-  size_t width = row_width(tensor);
-  return width == 0 ? 0 : tensor->n_elems / width;
-}
-
-static void append_shape(const struct stg_tensor_info *tensor, struct stg_strbuf *out) {
-  stg_strbuf_char(out, '[');
-  for (uint32_t i = 0; i < tensor->n_dims; i++) {
-    stg_strbuf_printf(out, "%s%" PRId64, i > 0 ? ", " : "", tensor->shape[i]);
-  }
-  stg_strbuf_char(out, ']');
-}
-
 static void json_rows(struct stg_json_out *json, const struct stg_tensor_info *tensor) {
-  size_t width = row_width(tensor);
   stg_json_out_open(json, "rows", '[');
-  for (size_t i = 0; i < row_count(tensor); i++) {
-    struct row_facts facts = measure_row(tensor, i * width, width);
+  for (size_t i = 0; i < stg_tensor_rows(tensor); i++) {
+    struct stg_row_facts facts = stg_tensor_row_facts(tensor, i);
     stg_json_out_open(json, NULL, '{');
     stg_json_out_number(json, "norm", facts.norm);
     stg_json_out_number(json, "max_abs", facts.max_abs);
@@ -91,16 +48,15 @@ static void json_tensor(struct stg_json_out *json, const struct stg_tensor_info 
     stg_json_out_int(json, NULL, tensor->shape[i]);
   }
   stg_json_out_close(json, ']');
-  if (norms && tensor->dtype != STG_DTYPE_NONE) {
+  if (norms && tensor->elem != STG_ELEM_NONE) {
     json_rows(json, tensor);
   }
   stg_json_out_close(json, '}');
 }
 
 static void table_rows(struct stg_table *table, const struct stg_tensor_info *tensor) {
-  size_t width = row_width(tensor);
-  for (size_t i = 0; i < row_count(tensor); i++) {
-    struct row_facts facts = measure_row(tensor, i * width, width);
+  for (size_t i = 0; i < stg_tensor_rows(tensor); i++) {
+    struct stg_row_facts facts = stg_tensor_row_facts(tensor, i);
     stg_table_cell(table, i == 0 ? tensor->name : "");
     stg_table_printf(table, "%zu", i);
     stg_table_printf(table, "%.6g", facts.norm);
@@ -118,12 +74,11 @@ static void table_header(struct stg_table *table, bool norms) {
 }
 
 static void table_tensor(struct stg_table *table, const struct stg_tensor_info *tensor) {
-  struct stg_strbuf shape = {0};
-  append_shape(tensor, &shape);
+  char shape[STG_TENSOR_SHAPE_BYTES];
+  stg_tensor_print_shape(tensor, shape);
   stg_table_cell(table, tensor->name);
   stg_table_cell(table, tensor->dtype_name);
-  stg_table_cell(table, stg_strbuf_text(&shape));
-  stg_strbuf_finish(&shape);
+  stg_table_cell(table, shape);
 }
 
 static void report(const struct vectors_options *options, const struct stg_tensor_file *file,
@@ -152,18 +107,49 @@ static void report(const struct vectors_options *options, const struct stg_tenso
   for (size_t i = 0; i < n_tensors; i++) {
     if (!options->norms) {
       table_tensor(&table, &tensors[i]);
-    } else if (tensors[i].dtype != STG_DTYPE_NONE) {
+    } else if (tensors[i].elem != STG_ELEM_NONE) {
       table_rows(&table, &tensors[i]);
     }
   }
   stg_table_print(&table, out);
 }
 
+static int read_width(const char *command, struct vectors_options *options) {
+  const char *word = options->width_word;
+  if (word == NULL) {
+    return STG_EXIT_DONE;
+  }
+  const size_t digits = strspn(word, "0123456789");
+  const unsigned long width = digits > 0 && digits < 10 ? strtoul(word, NULL, 10) : 0;
+  if (word[digits] != '\0' || width == 0) {
+    return stg_report_wrong(command, "--width '%s': expected a number of elements, 1 to 999999999",
+                            word);
+  }
+  options->width = (int64_t)width;
+  return STG_EXIT_DONE;
+}
+
+/* Open the file, as raw elements where a width is given. A file that says itself what it is needs
+ * none, and would be misread. */
+static stg_status open_file(const struct vectors_options *options, struct stg_tensor_file *ret_file,
+                            stg_error *reterr) {
+  const struct stg_tensor_hint hint = {.width_elems = options->width};
+  struct stg_tensor_file file = {0};
+  if (options->width > 0 && stg_tensor_file_open(options->path, NULL, &file, NULL) == STG_OK) {
+    stg_status status = stg_error_set(reterr, STG_E_INVALID,
+                                      "'%s' is %s, and --width goes with a raw file; leave it out",
+                                      options->path, file.format_text);
+    stg_tensor_file_close(&file);
+    return status;
+  }
+  return stg_tensor_file_open(options->path, &hint, ret_file, reterr);
+}
+
 static int show_file(const struct vectors_options *options) {
   struct stg_tensor_file file = {0};
   struct stg_strbuf text = {0};
   stg_error err = STG_ERROR_INIT;
-  if (stg_tensor_file_open(options->path, &file, &err) != STG_OK) {
+  if (open_file(options, &file, &err) != STG_OK) {
     return stg_report_fail(&err);
   }
   const struct stg_tensor_info *tensors = file.tensors;
@@ -185,12 +171,13 @@ static int show_file(const struct vectors_options *options) {
 static int vectors_ls(int argc, char **argv) {
   struct vectors_options options = {0};
   const struct stg_option table[] = {
+      {"--width", "N", "a raw file: float32 rows of N elements", &options.width_word, NULL},
       {"--json", NULL, "print one JSON object", NULL, &options.json},
   };
   const struct stg_grammar grammar = {
       .name = "vectors ls",
       .words = "FILE",
-      .summary = "List the tensors of a safetensors file.",
+      .summary = "List the tensors of a vector file.",
       .min_words = 1,
       .max_words = 1,
       .options = table,
@@ -202,12 +189,14 @@ static int vectors_ls(int argc, char **argv) {
     return code;
   }
   options.path = argv[1];
-  return show_file(&options);
+  code = read_width(grammar.name, &options);
+  return code == STG_EXIT_DONE ? show_file(&options) : code;
 }
 
 static int vectors_show(int argc, char **argv) {
   struct vectors_options options = {.norms = true};
   const struct stg_option table[] = {
+      {"--width", "N", "a raw file: float32 rows of N elements", &options.width_word, NULL},
       {"--json", NULL, "print one JSON object", NULL, &options.json},
   };
   const struct stg_grammar grammar = {
@@ -226,7 +215,8 @@ static int vectors_show(int argc, char **argv) {
   }
   options.path = argv[1];
   options.tensor = n_words > 1 ? argv[2] : NULL;
-  return show_file(&options);
+  code = read_width(grammar.name, &options);
+  return code == STG_EXIT_DONE ? show_file(&options) : code;
 }
 
 int stg_cmd_vectors(int argc, char **argv) {

@@ -260,10 +260,10 @@ static void probe_reads_before_and_behind_an_edit(void **state) {
 /* Every vector of every example can be read and, where the workload wants it, normalised. */
 static void vectors_of_all_examples_can_be_read(void **state) {
   (void)state;
-  static const char *const names[] = {"steer_mixed",  "steer_uniform", "steer_decode",
-                                      "steer_step",   "steer_ragged",  "steer_pair",
-                                      "steer_chain8", "steer_files",   "steer_user_op",
-                                      "steer_norm",   "steer_window",  "steer_probe"};
+  static const char *const names[] = {
+      "steer_mixed",  "steer_uniform", "steer_decode", "steer_step",    "steer_ragged",
+      "steer_pair",   "steer_chain8",  "steer_files",  "steer_user_op", "steer_norm",
+      "steer_window", "steer_probe",   "steer_npy",    "steer_raw"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     struct stg_workload w = load(names[i]);
     float *values = stg_malloc((size_t)w.hidden_size * sizeof *values);

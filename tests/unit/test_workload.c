@@ -390,14 +390,15 @@ static void refuses_what_this_version_does_not_support(void **state) {
       {"\"calm\": {", "\"calm\": { \"control_vector\": [],",
        "w.json: slots.calm.control_vector: not supported by this version; leave 'control_vector' "
        "out"},
-      {"\"values\": [1, 0, 0, 0]", "\"file\": \"v.gguf\", \"tensor\": \"direction.1\"",
-       "w.json: vectors.axis.file: '.gguf' files are not supported by this version; convert "
-       "'v.gguf' to safetensors"},
-      {"\"values\": [1, 0, 0, 0]", "\"file\": \"v.npy\"",
-       "w.json: vectors.axis.file: '.npy' files are not supported by this version; convert 'v.npy' "
-       "to safetensors"},
-      {"\"values\": [1, 0, 0, 0]", "\"file\": \"v.f32\", \"offset\": 0, \"count\": 4",
-       "w.json: vectors.axis.offset: not supported by this version; leave 'offset' out"},
+      {"\"values\": [1, 0, 0, 0]", "\"file\": \"v.json\", \"tensor\": \"12\"",
+       "w.json: vectors.axis.file: '.json' files are not supported by this version; convert "
+       "'v.json' to safetensors"},
+      {"\"values\": [1, 0, 0, 0]", "\"file\": \"v.ckpt\"",
+       "w.json: vectors.axis.file: 'v.ckpt' is a PyTorch file, a pickle, which is never read; "
+       "convert it to safetensors"},
+      {"\"values\": [1, 0, 0, 0]", "\"file\": \"v.pkl\"",
+       "w.json: vectors.axis.file: 'v.pkl' is a pickle, which is never read; convert it to "
+       "safetensors"},
   };
   ASSERT_REFUSED(cases, STG_E_UNSUPPORTED);
 }
