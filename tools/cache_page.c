@@ -102,7 +102,7 @@ static void print_entries_tile(const struct stg_cache_page *page, const struct s
   open_tile(out, "Entries");
   stg_strbuf_printf(out, "%zu</p><p class=\"muted\">", page->count);
   if (page->count < page->n_there) {
-    stg_strbuf_printf(out, "of %zu in the cache, ", page->n_there);
+    stg_strbuf_printf(out, "of %zu in the cache \xc2\xb7 ", page->n_there);
   }
   if (sums->n_bad > 0) {
     stg_strbuf_printf(out, "<span class=\"pill\">%zu bad</span>", sums->n_bad);
@@ -110,9 +110,9 @@ static void print_entries_tile(const struct stg_cache_page *page, const struct s
     stg_strbuf_str(out, "none bad");
   }
   if (sums->n_other_format > 0) {
-    stg_strbuf_printf(out, ", %zu of another format", sums->n_other_format);
+    stg_strbuf_printf(out, " \xc2\xb7 %zu of another format", sums->n_other_format);
   }
-  stg_strbuf_printf(out, "; %zu %s</p></div>\n", page->n_graphs,
+  stg_strbuf_printf(out, " \xc2\xb7 %zu %s</p></div>\n", page->n_graphs,
                     page->n_graphs == 1 ? "graph" : "graphs");
 }
 

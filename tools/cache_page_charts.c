@@ -122,15 +122,19 @@ static void close_bar(const struct chart *chart, struct stg_strbuf *out) {
   stg_strbuf_str(out, chart->groups->by == STG_PAGE_BY_ENTRY ? "</a>\n" : "</g>\n");
 }
 
-/* Between the title of a bar and its rectangles: the label, and the value at the right end. */
-static void begin_label(const struct chart *chart, const struct stg_page_group *group, unsigned top,
+/* After the title of a bar: its label. The value at the right end follows. */
+static void begin_value(const struct chart *chart, const struct stg_page_group *group, unsigned top,
                         struct stg_strbuf *out) {
-  stg_strbuf_printf(out, "</title><rect class=\"track\" y=\"%u\" width=\"100%%\" height=\"%d\"/>",
-                    top + BAR_TOP, BAR_HEIGHT);
-  stg_strbuf_printf(out, "<text class=\"label\" x=\"0\" y=\"%u\">", top + 11);
+  stg_strbuf_printf(out, "</title><text class=\"label\" x=\"0\" y=\"%u\">", top + 11);
   print_label(chart, group, out);
   stg_strbuf_printf(out, "</text><text class=\"value\" text-anchor=\"end\" x=\"100%%\" y=\"%u\">",
                     top + 11);
+}
+
+/* Texts are drawn before the bar, for each clears some room around it. */
+static void end_value(unsigned top, struct stg_strbuf *out) {
+  stg_strbuf_printf(out, "</text><rect class=\"track\" y=\"%u\" width=\"100%%\" height=\"%d\"/>",
+                    top + BAR_TOP, BAR_HEIGHT);
 }
 
 static void print_bytes_bar(const struct chart *chart, const struct stg_page_group *group,
@@ -143,9 +147,9 @@ static void print_bytes_bar(const struct chart *chart, const struct stg_page_gro
   stg_strbuf_bytes(out, group->cubin_bytes);
   stg_strbuf_str(out, ", source ");
   stg_strbuf_bytes(out, group->source_bytes);
-  begin_label(chart, group, top, out);
+  begin_value(chart, group, top, out);
   stg_strbuf_bytes(out, group->bytes);
-  stg_strbuf_str(out, "</text>");
+  end_value(top, out);
   print_rect(chart, "part1", 0, cubin, top + BAR_TOP, out);
   print_rect(chart, "part2", cubin, source, top + BAR_TOP, out);
   print_rect(chart, "part3", source, (double)group->bytes, top + BAR_TOP, out);
@@ -163,9 +167,9 @@ static void print_time_bar(const struct chart *chart, const struct stg_page_grou
     stg_strbuf_str(out, " to ");
     stg_page_ms(out, group->max_ms);
   }
-  begin_label(chart, group, top, out);
+  begin_value(chart, group, top, out);
   stg_page_ms(out, mean);
-  stg_strbuf_str(out, "</text>");
+  end_value(top, out);
   print_rect(chart, "part1", 0, mean, top + BAR_TOP, out);
   if (group->count > 1) {
     stg_strbuf_str(out, "<line class=\"range\"");

@@ -137,7 +137,7 @@ static stg_status read_layers(stg_cache *cache, struct gathered *gathered, stg_e
   gathered->totals.struct_size = sizeof gathered->totals;
   status = stg_cache_read_totals(cache, &gathered->totals, &gathered->no_totals);
   page->totals = status == STG_OK ? &gathered->totals : NULL;
-  page->no_totals = gathered->no_totals.message;
+  page->no_totals = status == STG_E_NOT_FOUND ? "no statistics yet" : gathered->no_totals.message;
   return status == STG_E_NO_MEMORY
              ? stg_error_set(reterr, status, "%s", gathered->no_totals.message)
              : STG_OK;

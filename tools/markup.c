@@ -32,7 +32,11 @@ size_t stg_markup_char_bytes(const char *text, size_t len) {
   }
   const bool control = code == 0x7f || (code >= 0x80 && code < 0xa0);
   const bool surrogate = code >= 0xd800 && code <= 0xdfff;
-  const bool refused = control || surrogate || code == 0xfffe || code == 0xffff || code > 0x10ffff;
+  /* marks that turn the direction of what follows: a text could show as another */
+  const bool turns = code == 0x200e || code == 0x200f || (code >= 0x202a && code <= 0x202e) ||
+                     (code >= 0x2066 && code <= 0x2069);
+  const bool refused =
+      control || surrogate || turns || code == 0xfffe || code == 0xffff || code > 0x10ffff;
   return code < least[bytes] || refused ? 0 : bytes;
 }
 

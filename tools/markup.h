@@ -6,16 +6,16 @@
 
 #include "runtime/base/strbuf.h"
 
-/** Bytes of the UTF-8 character at `text`, of which `len` follow; 0 when it is none that XML may
- * hold, as a control character. */
+/** Bytes of the UTF-8 character at `text`, of which `len` follow; 0 when it is none, or
+ * none that is shown as itself: a control character, a mark of direction, no character of XML. */
 size_t stg_markup_char_bytes(const char *text, size_t len);
 /** What a character of markup is written as ("&lt;"), or NULL for any other. */
 const char *stg_markup_entity(char c);
 
 /**
  * Append `len` bytes for a place inside an element or a quoted attribute. Line feeds and tabs stay,
- * other control characters become their pictures (U+2400 and on), so that they are seen; what is no
- * UTF-8 becomes U+FFFD.
+ * other control characters become their pictures (U+2400 and on), so that they are seen; marks of
+ * direction and what is no UTF-8 become U+FFFD.
  */
 void stg_markup_mem(struct stg_strbuf *out, const char *text, size_t len);
 /** The same of a text; NULL is none. */

@@ -117,7 +117,7 @@ class Pages(Forged):
         self.forge(self.entry(HOSTILE, source=source), self.graph(HOSTILE, slot="<i>\"slot'"))
         page = self.page()
         self.assertEqual((len(page.scripts), page.tags.get("b"), page.tags.get("title")), (2, None, 6))
-        seen = HOSTILE.replace("\x01", "\u2401").replace("\x1b", "\u241b").replace("\x7f", "\u2421")
+        seen = HOSTILE.replace("\x01", "\u2401").replace("\x1b", "\u241b").replace("\x7f", "\u2421").replace("\u202e", "\ufffd")
         self.assertIn(seen, page.texts["e0"])
         self.assertIn("<i>\"slot'", page.texts["e0"])
         self.assertEqual(page.data()["entries"][0]["signature"], HOSTILE)
