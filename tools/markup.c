@@ -15,8 +15,9 @@ static size_t length_of(unsigned char first) {
                         : 0;
 }
 
-size_t stg_markup_char_bytes(const char *text, size_t len) {
-  static const uint32_t least[] = {0, 0x20, 0x80, 0x800, 0x10000};
+/* Bytes of the character at `text`, 0 when it is no UTF-8; what it is goes to `*ret_code`. */
+static size_t decode(const char *text, size_t len, uint32_t *ret_code) {
+  static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
   static const unsigned char bits[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
   const unsigned char *s = (const unsigned char *)text;
   const size_t bytes = len > 0 ? length_of(s[0]) : 0;
@@ -30,14 +31,23 @@ size_t stg_markup_char_bytes(const char *text, size_t len) {
     }
     code = code << 6 | (s[i] & 0x3fu);
   }
-  const bool control = code == 0x7f || (code >= 0x80 && code < 0xa0);
   const bool surrogate = code >= 0xd800 && code <= 0xdfff;
+  *ret_code = code;
+  return code < least[bytes] || surrogate || code > 0x10ffff ? 0 : bytes;
+}
+
+static bool is_shown(uint32_t code) {
+  const bool control = code < 0x20 || (code >= 0x7f && code < 0xa0);
   /* marks that turn the direction of what follows: a text could show as another */
   const bool turns = code == 0x200e || code == 0x200f || (code >= 0x202a && code <= 0x202e) ||
                      (code >= 0x2066 && code <= 0x2069);
-  const bool refused =
-      control || surrogate || turns || code == 0xfffe || code == 0xffff || code > 0x10ffff;
-  return code < least[bytes] || refused ? 0 : bytes;
+  return !control && !turns && code != 0xfffe && code != 0xffff;
+}
+
+size_t stg_markup_char_bytes(const char *text, size_t len) {
+  uint32_t code = 0;
+  const size_t bytes = decode(text, len, &code);
+  return bytes > 0 && is_shown(code) ? bytes : 0;
 }
 
 const char *stg_markup_entity(char c) {
@@ -67,14 +77,13 @@ static void append(struct stg_strbuf *out, const char *text, size_t len, bool on
   size_t i = 0;
   while (i < len) {
     const unsigned char c = (unsigned char)text[i];
-    const size_t bytes = stg_markup_char_bytes(text + i, len - i);
     const char *entity = stg_markup_entity(text[i]);
+    uint32_t code = 0;
+    const size_t bytes = decode(text + i, len - i, &code);
     if (entity != NULL) {
       stg_strbuf_str(out, entity);
-    } else if (bytes > 0) {
+    } else if ((bytes > 0 && is_shown(code)) || (!one_line && (c == '\n' || c == '\t'))) {
       stg_strbuf_mem(out, text + i, bytes);
-    } else if ((c == '\n' || c == '\t') && !one_line) {
-      stg_strbuf_char(out, text[i]);
     } else if (c < 0x20 || c == 0x7f) {
       append_picture(out, c);
     } else {
