@@ -65,6 +65,10 @@ class Pages(Forged):
     def run_script(self, script):
         return self.browser.run(script)
 
+    def settle(self):
+        """Events that were to come have come, and what is seen is drawn."""
+        self.run_script("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))")
+
     def few(self):
         return [self.entry(signature_of(i), ms=100 * (i * 7 % 5 + 1)) for i in range(5)]
 
@@ -90,8 +94,8 @@ class Pages(Forged):
         for _ in range(2):
             self.browser.click("th[data-by=compile_ms] button")
             self.assertEqual(self.run_script(ORDER)[-1], number)
-        self.assertIn("8 bytes, an entry has at least", self.run_script("document.querySelector('.bad').innerText"))
-        self.assertEqual(self.run_script("document.querySelector('.bad .pill').innerText"), "bad")
+        self.assertIn("8 bytes, an entry has at least", self.run_script("document.querySelector('.bad').textContent"))
+        self.assertEqual(self.run_script("document.querySelector('.bad .pill').textContent"), "bad")
 
     def test_a_source_unfolds(self):
         self.show(self.entry(signature_of(0), source="// alone one\n"), self.entry(signature_of(1), source="// alone two\n"))
@@ -103,11 +107,11 @@ class Pages(Forged):
             self.assertFalse(self.run_script(visible))
             self.browser.click(f"{source} summary")
             self.assertTrue(self.run_script(visible))
-            self.assertIn("// alone", self.run_script(f"document.querySelector('{source} pre').innerText"))
+            self.assertIn("// alone", self.run_script(f"document.querySelector('{source} pre').textContent"))
             # the second row's stands in the first, and is put where it is asked for
             self.browser.click(f"{prelude} summary")
-            self.run_script("new Promise(done => setTimeout(done, 50))")
-            self.assertIn("#define STG_P59 59", self.run_script(f"document.querySelector('{prelude} pre').innerText"))
+            self.settle()
+            self.assertIn("#define STG_P59 59", self.run_script(f"document.querySelector('{prelude} pre').textContent"))
         self.browser.click("#e0 .row td:nth-child(3)")
         self.assertFalse(self.run_script("document.querySelector('#e0 details.text pre').checkVisibility()"))
         self.quiet()
@@ -115,7 +119,7 @@ class Pages(Forged):
     def test_a_bar_leads_to_its_row(self):
         self.show(*self.few())
         self.browser.click("a.bar[href='#e3'] .label")
-        self.run_script("new Promise(done => setTimeout(done, 50))")
+        self.settle()
         self.assertTrue(self.run_script("document.querySelector('#e3 details').open"))
         self.assertEqual(self.run_script("document.querySelector('#e3').matches(':target')"), True)
 
@@ -138,7 +142,7 @@ class Pages(Forged):
                 self.size(width, 800)
                 self.open()
                 self.run_script("document.querySelectorAll('details').forEach(d => d.open = true)")
-                self.run_script("new Promise(done => setTimeout(done, 50))")
+                self.settle()
                 found, there = self.run_script(WIDTHS)
                 self.assertLessEqual(found, there)
                 self.assertEqual(there, width)
@@ -154,6 +158,7 @@ class Pages(Forged):
         self.show(*self.few())
         self.assertGreater(brightness(self.run_script(BACKGROUND)), 200)
         self.browser.prefer("dark")
+        self.settle()
         self.assertLess(brightness(self.run_script(BACKGROUND)), 60)
         self.assertEqual(self.run_script("document.getElementById('theme').textContent"), "Light")
         self.browser.click("#theme")
@@ -180,16 +185,16 @@ class Pages(Forged):
         self.show(self.entry(HOSTILE, source="</pre><img src=x onerror=alert(1)>\x1b\n"), self.graph(HOSTILE, slot="<i>'\""))
         self.run_script("document.querySelectorAll('details').forEach(d => d.open = true)")
         self.assertIn("</script><script>alert(1)</script><!--'\"&amp;\\ \u2401\u241b[31m\u2421\ufffd]]>",
-                      self.run_script("document.querySelector('#e0 .sig').innerText"))  # fmt: skip
+                      self.run_script("document.querySelector('#e0 .sig').textContent"))  # fmt: skip
         self.assertEqual(self.run_script("document.querySelectorAll('img').length"), 0)
         self.assertEqual(self.run_script("document.scripts.length"), 2)
-        self.assertIn("onerror=alert(1)>\u241b", self.run_script("document.querySelector('#t0').innerText"))
+        self.assertIn("onerror=alert(1)>\u241b", self.run_script("document.querySelector('#t0').textContent"))
         self.quiet()
 
     def test_an_empty_cache_is_greeted(self):
         self.cache.mkdir()
         self.open()
-        self.assertIn("Nothing here yet", self.run_script("document.body.innerText"))
+        self.assertIn("Nothing here yet", self.run_script("document.querySelector('main').textContent"))
         self.quiet()
 
     def test_without_the_script_all_can_be_read(self):
@@ -201,7 +206,7 @@ class Pages(Forged):
         self.assertFalse(self.run_script("document.getElementById('find').checkVisibility()"))
         self.browser.click("#e0 summary")
         self.browser.click("#e0 details.text summary")
-        self.assertIn("// steer v1", self.run_script("document.querySelector('#e0 details.text pre').innerText"))
+        self.assertIn("// steer v1", self.run_script("document.querySelector('#e0 details.text pre').textContent"))
         self.browser.click("#e1 summary")
         self.browser.click("#e1 details.text:nth-of-type(2) summary")
         self.browser.click("#e1 details.text:nth-of-type(2) a")  # to where the text stands
