@@ -9,6 +9,7 @@ from cli import Case
 
 FORGE = os.environ["STG_TEST_FORGE"]
 PRELUDE = "// prelude\n" + "".join(f"#define STG_P{i} {i}\n" for i in range(60))
+SOURCE = "  x = a * b + c; // some line of a kernel\n" * 140
 
 # Text that would be markup, or end a string, a script or a line, wherever it is not written with care.
 HOSTILE = "steer v1 | ops=</script><script>alert(1)</script><!--'\"&amp;\\ \x01\x1b[31m\x7f\u202e]]> | hidden=8 | sm_90"
@@ -49,7 +50,7 @@ class Forged(Case):
         """Two architectures and two compilers, half of the sources shared."""
         arch = lambda number: "sm_80" if number % 3 == 0 else "sm_90"
         self.forge(*(self.entry(signature_of(i, arch(i)), arch(i), f"nvrtc-1{2 + i % 2}.{i % 4}.{i % 10}", 500 + 7 * i % 1000,
-                                f"// {i // 2}\n" + "  x = a * b + c; // some line of a kernel\n" * 140)
+                                f"// {i // 2}\n" + SOURCE)
                      for i in range(count)))  # fmt: skip
 
     def report(self, *words, name="cache.html", cache=None):
