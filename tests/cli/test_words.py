@@ -19,6 +19,7 @@ COMMANDS = {
     ("cache", "verify"): "",
     ("cache", "gc"): "",
     ("cache", "stats"): "",
+    ("cache", "report"): "-o FILE",
     ("cache", "export"): "FILE.sgp [KEY...]",
     ("cache", "import"): "FILE.sgp...",
     ("doctor",): "",
