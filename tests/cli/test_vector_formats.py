@@ -135,7 +135,7 @@ class Vectors(Case):
         shapes = [(t["name"], t["dtype"], t["shape"]) for t in report["tensors"]]
         self.assertEqual(shapes, [("direction.1", "F32", [2]), ("direction.2", "F32", [2])])
         self.assertEqual(report["metadata"]["controlvector.model_hint"], "mistral")
-        self.assertRegex(self.succeed("vectors", "ls", path).out, r"(?m)^direction.2 +F32 +\[2\]$")
+        self.assertRegex(self.succeed("vectors", "ls", path).out, r"(?m)^direction.2 +F32 +\[2\] +2$")
         report = self.succeed("vectors", "show", "--json", path, "direction.1").json()
         self.assertEqual([row["norm"] for row in report["tensors"][0]["rows"]], [5])
 
