@@ -13,6 +13,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/intmath.h"
 #include "runtime/base/strbuf.h"
+#include "specs/json.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are written as they lie");
 
@@ -150,10 +151,10 @@ static stg_status write_header(const struct stg_tensor_out *tensors, size_t n_te
   while (ret_header->len % ALIGNMENT != 0 && !ret_header->failed) {
     stg_strbuf_char(ret_header, ' ');
   }
-  if (ret_header->len > STG_SAFETENSORS_MAX_HEADER_BYTES) {
+  if (ret_header->len > STG_JSON_MAX_BYTES) {
     return stg_error_set(reterr, STG_E_INVALID,
-                         "names and metadata take %zu bytes, and no reader takes more than %llu",
-                         ret_header->len, (unsigned long long)STG_SAFETENSORS_MAX_HEADER_BYTES);
+                         "names and metadata take %zu bytes, and more than %llu are not read",
+                         ret_header->len, (unsigned long long)STG_JSON_MAX_BYTES);
   }
   return stg_strbuf_status(ret_header, reterr);
 }

@@ -126,6 +126,20 @@ class Committed(Reads):
                 self.assertEqual(found, [x + 0.0 for x in wanted])
 
 
+class Readme(Case):
+    def test_what_the_readme_shows_is_printed(self):
+        text = (ROOT / "README.md").read_text()
+        section = text.split("\n## Vector files\n")[1].split("\n## ")[0]
+        block = section.split("```text\n")[1].split("```")[0]
+        self.write("control.gguf", (FOLDER / "control.gguf").read_bytes())
+        shown = block.removeprefix("$ ").split("\n$ ")
+        self.assertEqual(len(shown), 3)
+        for piece in shown:
+            words, printed = piece.split("\n", 1)
+            with self.subTest(words=words):
+                self.assertEqual(self.succeed(*words.split()[1:]).out.rstrip("\n"), printed.rstrip("\n"))
+
+
 @unittest.skipUnless(INTERPRETER, "no interpreter is named (-Dvector_python)")
 class MadeAnew(Reads):
     def python(self, code, *words):
