@@ -26,6 +26,7 @@ import pathlib
 import struct
 import sys
 import tempfile
+import warnings
 from dataclasses import dataclass
 
 import vector_writers
@@ -284,7 +285,9 @@ def load(path: pathlib.Path):
     import pickle
 
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what is wrong is said in one line
+            return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
         raise Refusal(
             "it needs more than weights_only=True reads, so reading it would run code of the file; "

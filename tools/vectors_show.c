@@ -95,7 +95,7 @@ static stg_status make_bars(struct show *show, stg_error *reterr) {
   const bool by_layer = !show->side.named && show->row == NO_ROW && layers_are_vectors(vectors);
   size_t n_bars = 0;
   if (by_layer) {
-    n_bars = (size_t)(layers->last - layers->first + 1);
+    n_bars = (size_t)layers->last - (size_t)layers->first + 1;
   } else if (show->side.n_tensors == 1 && show->row == NO_ROW && tensor->n_dims == 2) {
     n_bars = stg_tensor_rows(tensor);
   }
