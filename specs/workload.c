@@ -174,7 +174,7 @@ static stg_status read_rows_source(struct stg_workload_reader *reader, const str
   const struct stg_workload *workload = reader->workload;
   stg_status status = stg_json_check_keys(at, keys, reader->err);
   if (status == STG_OK) {
-    status = stg_spec_read_source(reader, at, ret_source);
+    status = stg_spec_read_source(reader, at, STG_LAYERS_REFUSED, ret_source);
   }
   /* at most 2^42, see the limits */
   int64_t needed = workload->rows * workload->hidden_size;
@@ -280,7 +280,8 @@ static stg_status read_workload(const struct stg_json_doc *doc,
   if (reader.folder == NULL || workload.file == NULL) {
     status = stg_error_memory(err, "a workload", strlen(doc->file));
   } else {
-    status = read_root(&reader, &root);
+    status = stg_spec_open_init(&workload, err);
+    status = status == STG_OK ? read_root(&reader, &root) : status;
   }
   stg_free(reader.folder);
   if (status != STG_OK) {
@@ -318,6 +319,7 @@ void stg_workload_finish(struct stg_workload *workload) {
   if (workload == NULL) {
     return;
   }
+  stg_spec_open_fini(workload->open);
   stg_arena_finish(&workload->arena);
   *workload = (struct stg_workload){0};
 }

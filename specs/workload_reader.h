@@ -7,6 +7,7 @@
 #ifndef STG_SPECS_WORKLOAD_READER_H
 #define STG_SPECS_WORKLOAD_READER_H
 
+#include "specs/vector_file.h"
 #include "specs/workload.h"
 
 /* A name and the index of what it names; a table is sorted by name. */
@@ -46,9 +47,17 @@ stg_status stg_spec_unknown_name(const struct stg_json *at, const char *kind, co
 /** A path in the spec, resolved against its folder; it must exist and may not leave the folder. */
 STG_NODISCARD stg_status stg_spec_read_path(struct stg_workload_reader *reader,
                                             const struct stg_json *at, const char **ret_path);
+/* Whether "{}" may stand for the layer in the members of a file. */
+enum stg_spec_layers {
+  STG_LAYERS_REFUSED,
+  STG_LAYERS_ALLOWED,
+  STG_LAYERS_WANTED /* "tensor" may be missing too: a GGUF file has names that are known */
+};
+
 /** "file" with what belongs to it, "values" or "random": exactly one of the three. */
 STG_NODISCARD stg_status stg_spec_read_source(struct stg_workload_reader *reader,
                                               const struct stg_json *at,
+                                              enum stg_spec_layers layers,
                                               struct stg_spec_vector_source *ret_source);
 /** The JSON path of `at` in the arena, or NULL. */
 const char *stg_spec_where(struct stg_workload_reader *reader, const struct stg_json *at);
@@ -62,12 +71,27 @@ STG_NODISCARD stg_status stg_spec_refuse_members(const struct stg_json *object,
 STG_NODISCARD stg_status stg_spec_read_file_source(struct stg_workload_reader *reader,
                                                    const struct stg_json *source,
                                                    const struct stg_json *file,
+                                                   enum stg_spec_layers layers,
                                                    struct stg_spec_vector_source *ret_source);
 /** A "count" that was read from `source` must be `needed`: hidden_size, or that of each row. */
 STG_NODISCARD stg_status stg_spec_check_count(struct stg_workload_reader *reader,
                                               const struct stg_json *source,
                                               const struct stg_spec_vector_source *read,
                                               int64_t needed);
+
+/* workload_files.c */
+
+/** Room for the file that is kept open, in the workload's arena. */
+STG_NODISCARD stg_status stg_spec_open_init(struct stg_workload *workload, stg_error *err);
+/**
+ * Open a vector file as stg_tensor_file_open does, or take the one that was opened last, where path
+ * and hint are the same. Borrowed until the next call; closed with the workload.
+ */
+STG_NODISCARD stg_status stg_spec_open(const struct stg_workload *workload, const char *path,
+                                       const struct stg_tensor_hint *hint,
+                                       const struct stg_tensor_file **ret_file, stg_error *err);
+/** Close what is open; NULL is nothing. */
+void stg_spec_open_fini(struct stg_open_file *open);
 
 /* workload_window.c */
 

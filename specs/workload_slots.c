@@ -63,7 +63,19 @@ static bool is_misspelt_bound(const char *text) {
   return strcasecmp(word, "inf") == 0 || strcasecmp(word, "infinity") == 0;
 }
 
-/* "honesty", or "noise[3]" for a vector with copies. */
+static stg_status want_index(struct stg_workload_reader *reader, const struct stg_json *at,
+                             const struct stg_spec_vector *vector) {
+  if (vector->source.layer_in != STG_LAYER_IN_NONE) {
+    return stg_json_error(reader->err, STG_E_FORMAT, at,
+                          "'%s' is one vector per layer; name one of them, as '%s[12]'",
+                          vector->name, vector->name);
+  }
+  return stg_json_error(reader->err, STG_E_FORMAT, at,
+                        "vector '%s' has copies; name one of them, as '%s[0]'", vector->name,
+                        vector->name);
+}
+
+/* "honesty", or "noise[3]" for a vector with copies or layers. */
 static stg_status read_reference(struct stg_workload_reader *reader, const struct stg_json *at,
                                  const char *text, struct stg_spec_arg *arg) {
   const char *bracket = strchr(text, '[');
@@ -77,10 +89,7 @@ static stg_status read_reference(struct stg_workload_reader *reader, const struc
   }
   const struct stg_spec_vector *vector = &reader->vectors[arg->vector];
   if (bracket == NULL) {
-    return !vector->indexable
-               ? STG_OK
-               : stg_json_error(reader->err, STG_E_FORMAT, at,
-                                "vector '%s' has copies; name one of them, as '%s[0]'", text, text);
+    return vector->indexable ? want_index(reader, at, vector) : STG_OK;
   }
   if (!vector->indexable) {
     return stg_json_error(reader->err, STG_E_FORMAT, at,
@@ -89,8 +98,9 @@ static stg_status read_reference(struct stg_workload_reader *reader, const struc
   }
   if (!parse_index(bracket, &arg->copy) || arg->copy >= vector->copies) {
     return stg_json_error(reader->err, STG_E_FORMAT, at,
-                          "'%.160s': the copies of '%s' are '[0]' to '[%u]'", text, vector->name,
-                          vector->copies - 1);
+                          "'%.160s': the %s of '%s' are '[0]' to '[%u]'", text,
+                          vector->source.layer_in != STG_LAYER_IN_NONE ? "layers" : "copies",
+                          vector->name, vector->copies - 1);
   }
   return STG_OK;
 }

@@ -149,6 +149,7 @@ static stg_status check_file_members(struct stg_workload_reader *reader,
 }
 
 stg_status stg_spec_read_source(struct stg_workload_reader *reader, const struct stg_json *at,
+                                enum stg_spec_layers layers,
                                 struct stg_spec_vector_source *ret_source) {
   struct stg_json file;
   struct stg_json values;
@@ -169,7 +170,7 @@ stg_status stg_spec_read_source(struct stg_workload_reader *reader, const struct
   stg_status status = STG_OK;
   if (has_file) {
     source.kind = STG_VECTOR_FILE;
-    status = stg_spec_read_file_source(reader, at, &file, &source);
+    status = stg_spec_read_file_source(reader, at, &file, layers, &source);
   } else {
     status = check_file_members(reader, at);
     source.kind = has_values ? STG_VECTOR_VALUES : STG_VECTOR_RANDOM;
