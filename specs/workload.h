@@ -23,6 +23,9 @@
 #define STG_WORKLOAD_MAX_OPS 256
 #define STG_WORKLOAD_MAX_REPEATS 1000000
 #define STG_WORKLOAD_MAX_NAME_BYTES 128
+#define STG_WORKLOAD_MAX_CONTROL_FILES 256 /* of a slot */
+#define STG_WORKLOAD_MAX_CONTROL_VECTORS 65536
+#define STG_WORKLOAD_MAX_CONTROL_BYTES ((size_t)1 << 30)
 #define STG_WORKLOAD_MAX_PATTERN_BYTES 256
 #define STG_WORKLOAD_PLACE_BYTES 512
 
@@ -45,6 +48,9 @@ struct stg_spec_vector_source {
 };
 
 /*
+ * One of "vectors"; behind them come those of control vectors, one for each block and call, whose
+ * name is their place.
+ *
  * normalize: -1 unsaid, 0, 1. A vector for which "copies" was given is named "noise[3]" in slots;
  * so is one with "{}" in its source, whose copies are the layers 0 to STG_LAYER_MAX of its file.
  * The places of first use decide what an unsaid normalize means, see
@@ -107,12 +113,19 @@ struct stg_spec_request {
   int64_t prompt_len;
 };
 
+/* A file that was read with the workload, a control vector, and the place that names it. */
+struct stg_spec_file {
+  const char *path;
+  const char *where;
+};
+
 /* The vector file that was read last (workload_files.c). */
 struct stg_open_file;
 
 /* Reading vectors and rows takes one thread at a time, all else any number. */
 struct stg_workload {
   const char *file;
+  const char *model; /* NULL: not given */
   int64_t hidden_size;
   uint32_t layers;
   stg_dtype dtype;
@@ -140,6 +153,10 @@ struct stg_workload {
   struct stg_spec_vector_source residual; /* when pair */
   uint32_t warmup;                        /* default 10 */
   uint32_t repeats;                       /* default 100 */
+  const struct stg_spec_file *files;
+  size_t n_files;
+  const char *const *notes; /* what a user should know of the files; one line each */
+  size_t n_notes;
   struct stg_open_file *open;
   struct stg_arena arena;
 };

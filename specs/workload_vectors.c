@@ -98,6 +98,7 @@ stg_status stg_spec_read_vectors(struct stg_workload_reader *reader, const struc
     return status;
   }
   reader->vectors = vectors;
+  reader->vectors_capacity = n;
   reader->vector_names = stg_spec_names_of(names, n);
   reader->workload->vectors = vectors;
   reader->workload->n_vectors = n;
