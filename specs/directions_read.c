@@ -5,7 +5,6 @@
  * layers have one width. The tree is freed before the reader returns; 4 bytes a number stay.
  */
 #include <inttypes.h>
-#include <string.h>
 
 #include "specs/json.h"
 #include "specs/tensor_layers.h"
@@ -13,9 +12,13 @@
 
 #define HINT_KEY "controlvector.model_hint" /* as a GGUF file says the same */
 
+static bool is_space(unsigned char c) {
+  return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
 bool stg_directions_is(const unsigned char *bytes, size_t size) {
   size_t i = 0;
-  while (i < size && memchr(" \t\r\n", bytes[i], 4) != NULL) {
+  while (i < size && is_space(bytes[i])) {
     i++;
   }
   return i < size && bytes[i] == '{';

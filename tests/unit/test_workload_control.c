@@ -61,12 +61,12 @@ static void direction(uint64_t seed, int n, float ret_values[WIDTH]) {
 static void write_gguf(void **state, const char *name, uint64_t seed, int first, int last) {
   struct gguf_bytes out = {0};
   const uint64_t width = WIDTH;
-  gguf_header(&out, 3, (uint64_t)(last - first + 1), 1);
+  gguf_header(&out, 3, (uint64_t)last - (uint64_t)first + 1, 1);
   gguf_key_text(&out, "general.architecture", "controlvector");
   for (int n = first; n <= last; n++) {
     char tensor[32];
     snprintf(tensor, sizeof tensor, "direction.%d", n);
-    gguf_tensor(&out, tensor, 1, &width, GGUF_TENSOR_F32, (uint64_t)(n - first) * 32);
+    gguf_tensor(&out, tensor, 1, &width, GGUF_TENSOR_F32, ((uint64_t)n - (uint64_t)first) * 32);
   }
   gguf_pad(&out, 32);
   for (int n = first; n <= last; n++) {
@@ -181,7 +181,9 @@ static void sums_have_the_bits_of_a_float32_loop_in_the_order_of_the_list(void *
       if (k == 0) {
         memcpy(first[block], values, sizeof values);
       }
-      n_differ += k == 1 && memcmp(first[block], values, sizeof values) != 0;
+      for (size_t i = 0; i < WIDTH; i++) {
+        n_differ += k == 1 && !(first[block][i] == values[i]);
+      }
     }
     stg_workload_finish(&w);
   }
