@@ -45,6 +45,7 @@ class Elements(Convert):
             ("v.st", writers.safetensors([("a", "F32", [3, 4], writers.f32(flat))], {}), ()),
             ("v.npy", writers.npy("F16", [3, 4], writers.f16(flat), 2), ()),
             ("v.f32", writers.f32(flat), ("--width", "4")),
+            ("v.json", writers.directions(LAYERS), ()),
         ):
             with self.subTest(name=name):
                 self.write(name, data)
@@ -170,6 +171,10 @@ class Names(Convert):
         self.assertEqual(list(tensors), [f"model.layers.{n}.axis" for n in LAYERS])
         self.assertEqual([t.floats() for t in tensors.values()], list(LAYERS.values()))
         self.assertEqual(metadata["layers"], "1 to 4 by 'model.layers.{}.axis', 1 missing; N acts at block N")
+        self.write("d.json", writers.directions(LAYERS))
+        tensors, metadata, _ = self.convert("d.json", "--name", "layer.{}")
+        self.assertEqual(list(tensors), [f"layer.{n}" for n in LAYERS])
+        self.assertEqual(metadata["layers"], "1 to 4 by 'layer.{}', 1 missing")
         tensors, metadata, _ = self.convert("h.gguf", "direction.4", "--name", "l.{}")
         self.assertEqual((list(tensors), metadata["layers"]), (["l.4"], "4 by 'l.{}'; N acts at block N"))
 

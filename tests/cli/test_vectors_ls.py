@@ -109,6 +109,12 @@ class Ls(Case):
                 self.assertEqual([t["name"] for t in report["tensors"]], names)
                 self.assertNotIn("acts at block", "\n".join(self.lines(writers.safetensors(named(names), {}))))
 
+    def test_json_directions_are_named_by_their_layers(self):
+        report = self.ls(writers.directions({12: [1, 2], 14: [3, 4]}))
+        self.assertEqual(report["format"], "JSON directions")
+        self.assertEqual(report["layers"], {"pattern": "{}", "first": 12, "last": 14, "missing": [13]})
+        self.assertEqual([(t["name"], t["shape"], t["layer"]) for t in report["tensors"]], [("12", [2], 12), ("14", [2], 14)])
+
     def test_names_that_tell_no_layers(self):
         for names in (["a", "b"], ["layer.1", "other"], ["layer.01", "layer.2"]):
             with self.subTest(names=names):

@@ -154,6 +154,8 @@ class Cosine(Show):
         found = self.cosines("layers.gguf", "--cosine", "other.st")
         self.assertEqual([found[0], found[1], found[3]], [None, -1, None])
         self.assertAlmostEqual(found[2], 1, delta=1e-15)
+        self.write("other.json", writers.directions({2: [0, 5, 0], 1: [-1, 0, 0]}))
+        self.assertEqual(self.cosines("layers.gguf", "--cosine", "other.json"), [-1, 1, None, None])
         # rows of an array have the numbers of layers
         self.write("rows.npy", writers.npy("F32", [3, 3], writers.f32([1, 0, 0, -1, 0, 0, 0, 1, 1])))
         found = self.cosines("layers.gguf", "--cosine", "rows.npy")

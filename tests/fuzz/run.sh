@@ -21,8 +21,8 @@ else
   if [ ! -d build-fuzz ]; then
     CC=clang meson setup build-fuzz -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false
   fi
-  ninja -C build-fuzz tests/fuzz/make_seeds tests/fuzz/fuzz_cubin tests/fuzz/fuzz_entry \
-    tests/fuzz/fuzz_gguf tests/fuzz/fuzz_npy tests/fuzz/fuzz_pack tests/fuzz/fuzz_raw \
+  ninja -C build-fuzz tests/fuzz/make_seeds tests/fuzz/fuzz_cubin tests/fuzz/fuzz_directions \
+    tests/fuzz/fuzz_entry tests/fuzz/fuzz_gguf tests/fuzz/fuzz_npy tests/fuzz/fuzz_pack tests/fuzz/fuzz_raw \
     tests/fuzz/fuzz_safetensors tests/fuzz/fuzz_spec
   fuzzer=$root/build-fuzz/tests/fuzz/fuzz_spec
 fi
@@ -45,6 +45,9 @@ fuzz_entry)
 fuzz_cubin)
   files="tests/data/*.cubin tests/fuzz/cubins/*"
   "$work/make_seeds" cubins "$seeds"
+  ;;
+fuzz_directions)
+  files="specs/data/*.json specs/bad/data/*.json"
   ;;
 fuzz_gguf)
   files="tests/data/vectors/*.gguf tests/fuzz/vectors/*.gguf"
