@@ -438,12 +438,6 @@ static void refuses_metadata_that_repeat_or_are_too_long(void **state) {
   assert_int_equal(stg_safetensors_write(path, NULL, 0, longer, 1, &err), STG_E_INVALID);
   assert_string_equal(
       err.message, "names and metadata take 67108896 bytes, and more than 67108864 are not read");
-  text[bytes - 64] = '\0'; /* short enough, braces and key included */
-  assert_int_equal(stg_safetensors_write(path, NULL, 0, longer, 1, &err), STG_OK);
-  struct stg_tensor_file file = {0};
-  assert_int_equal(stg_tensor_file_open(path, NULL, &file, NULL), STG_OK);
-  assert_int_equal(strlen(file.metadata[1]), bytes - 64);
-  stg_tensor_file_close(&file);
   free(text);
 }
 
