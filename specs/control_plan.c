@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "specs/tensor_layers.h"
 
@@ -25,11 +26,12 @@ struct planner {
   bool *zero;                       /* [layers] */
 };
 
-/* What a direction is called: "direction.7", "row 7". */
+/* What a direction is called: "direction.7", "row 7", "layer 7". */
 static const char *name_of(const struct planner *planner, int32_t number, char *name, size_t size) {
   if (planner->use->rows != NULL) {
     snprintf(name, size, "row %d", (int)number);
-  } else if (!stg_layer_name(planner->map.pattern, number, name, size)) {
+  } else if (strcmp(planner->map.pattern, STG_LAYER_MARK) == 0 ||
+             !stg_layer_name(planner->map.pattern, number, name, size)) {
     snprintf(name, size, "layer %d", (int)number);
   }
   return name;

@@ -28,6 +28,11 @@ bool stg_npy_is(const unsigned char *bytes, size_t size);
 /** One tensor "array". STG_E_UNSUPPORTED, with the remedy, for another version, element type or
  * order; STG_E_FORMAT for a broken header and bytes that are too few or too many. */
 STG_NODISCARD stg_status stg_npy_read(struct stg_tensor_file *file, stg_error *reterr);
+/** Whether the first byte behind JSON white space is '{'. */
+bool stg_directions_is(const unsigned char *bytes, size_t size);
+/** One tensor of one dimension for each layer, named by its number. STG_E_FORMAT, with the line or
+ * the JSON path, for anything that is not {"directions": {LAYER: [numbers]}}. */
+STG_NODISCARD stg_status stg_directions_read(struct stg_tensor_file *file, stg_error *reterr);
 /** One tensor "raw", which `hint` describes: its members are not negative, and count_elems or
  * width_elems is above 0. STG_E_FORMAT where the file is too short or has odd bytes. */
 STG_NODISCARD stg_status stg_raw_read(struct stg_tensor_file *file,

@@ -35,6 +35,7 @@ static const struct format {
     {".safetensors", is_safetensors, stg_safetensors_read},
     {".gguf", stg_gguf_is, stg_gguf_read},
     {".npy", stg_npy_is, stg_npy_read},
+    {".json", stg_directions_is, stg_directions_read},
 };
 
 #define N_FORMATS (sizeof formats / sizeof formats[0])
@@ -102,11 +103,10 @@ static stg_status read_content(struct stg_tensor_file *file, const struct stg_te
   if (format != NULL) {
     return format->read(file, reterr);
   }
-  return stg_error_set(
-      reterr, STG_E_FORMAT,
-      "'%s' is none of safetensors, GGUF and .npy; to read it as raw float32 say how "
-      "wide it is (\"count\" in a spec, --width in a command)",
-      file->path);
+  return stg_error_set(reterr, STG_E_FORMAT,
+                       "'%s' is none of safetensors, GGUF, .npy and JSON directions; to read it as "
+                       "raw float32 say how wide it is (\"count\" in a spec, --width in a command)",
+                       file->path);
 }
 
 /* Read `file`, of which map, bytes and size are set; on failure it is closed. */

@@ -85,7 +85,8 @@ struct stg_tensor_out {
 /**
  * Write a safetensors file atomically; `metadata` is key, value pairs. The bytes depend on the
  * arguments alone, in their order; data begin at a multiple of 8 bytes.
- * @return STG_E_INVALID for an empty, reserved or repeated name, a wrong dtype or shape.
+ * @return STG_E_INVALID for an empty, reserved or repeated name, a wrong dtype or shape, and names
+ *         and metadata beyond 64 MiB, which stg_tensor_file_open would refuse.
  */
 STG_NODISCARD stg_status stg_safetensors_write(const char *path,
                                                const struct stg_tensor_out *tensors,

@@ -2,7 +2,7 @@
  * workload_data.c: the numbers behind a workload's sources: vectors as float32, rows as elements
  * of the workload's dtype.
  *
- * Works in pieces of a fixed size, so that it needs no memory of its own beside the mapped file.
+ * Works in pieces of a fixed size, so that it needs no memory of its own beside the open file.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -11,8 +11,8 @@
 
 #include "runtime/base/dtype.h"
 #include "specs/random.h"
-#include "specs/vector_file.h"
-#include "specs/workload.h"
+#include "specs/tensor_layers.h"
+#include "specs/workload_reader.h"
 
 #define PIECE_ELEMS 512
 
@@ -31,29 +31,23 @@ static stg_status fail_shape(const struct stg_workload *workload,
                        workload->file, source->where, tensor->name, shape, needed);
 }
 
-/* Open the source's file and find its tensor; on success the caller closes `*ret_file`. */
+/* Find the tensor of a source in its file; borrowed until another file is opened. */
 static stg_status open_tensor(const struct stg_workload *workload,
                               const struct stg_spec_vector_source *source,
-                              struct stg_tensor_file *ret_file,
                               const struct stg_tensor_info **ret_tensor, stg_error *err) {
-  struct stg_tensor_file file = {0};
+  const struct stg_tensor_file *file = NULL;
   /* a row of a raw file lies behind the rows before it, and nothing more is known of the file */
   int64_t row = source->row > 0 ? source->row : 0;
   const struct stg_tensor_hint hint = {.offset_elems = source->offset + row * source->count,
                                        .count_elems = source->count};
-  stg_status status = stg_tensor_file_open(source->path, &hint, &file, err);
+  stg_status status = stg_spec_open(workload, source->path, &hint, &file, err);
   if (status == STG_OK) {
-    status = stg_tensor_find(&file, source->tensor, ret_tensor, err);
-    if (status != STG_OK) {
-      stg_tensor_file_close(&file);
-    }
+    status = stg_tensor_find(file, source->tensor, ret_tensor, err);
   }
   if (status != STG_OK) {
     stg_error_prefix(err, "%s: %s: ", workload->file, source->where);
-    return status;
   }
-  *ret_file = file;
-  return STG_OK;
+  return status;
 }
 
 /* The tensor is one vector, or `row` names one of its rows. Of a raw file only the row is there. */
@@ -119,10 +113,9 @@ static stg_status check_finite(const struct stg_workload *workload,
 static stg_status read_file_vector(const struct stg_workload *workload,
                                    const struct stg_spec_vector_source *source, float *ret_values,
                                    stg_error *err) {
-  struct stg_tensor_file file = {0};
   const struct stg_tensor_info *tensor = NULL;
   size_t first = 0;
-  stg_status status = open_tensor(workload, source, &file, &tensor, err);
+  stg_status status = open_tensor(workload, source, &tensor, err);
   if (status != STG_OK) {
     return status;
   }
@@ -134,7 +127,6 @@ static stg_status read_file_vector(const struct stg_workload *workload,
   if (status == STG_OK) {
     status = check_finite(workload, source, ret_values, err);
   }
-  stg_tensor_file_close(&file);
   return status;
 }
 
@@ -156,12 +148,42 @@ static stg_status read_source(const struct stg_workload *workload,
   return read_file_vector(workload, source, ret_values, err);
 }
 
+void stg_workload_print_place(const struct stg_workload *workload, size_t index, uint32_t copy,
+                              char ret_place[STG_WORKLOAD_PLACE_BYTES]) {
+  const struct stg_spec_vector *vector = &workload->vectors[index];
+  if (vector->indexable) {
+    snprintf(ret_place, STG_WORKLOAD_PLACE_BYTES, "%s: '%s[%u]'", vector->where, vector->name,
+             copy);
+  } else {
+    snprintf(ret_place, STG_WORKLOAD_PLACE_BYTES, "%s", vector->where);
+  }
+}
+
+/* The vector of one layer: its number in the place of "{}". */
+static stg_status read_layer(const struct stg_workload *workload, size_t index, uint32_t layer,
+                             float *ret_values, stg_error *err) {
+  struct stg_spec_vector_source source = workload->vectors[index].source;
+  char place[STG_WORKLOAD_PLACE_BYTES];
+  char name[STG_WORKLOAD_MAX_PATTERN_BYTES + 16];
+  stg_workload_print_place(workload, index, layer, place);
+  source.where = place;
+  if (source.layer_in == STG_LAYER_IN_ROW) {
+    source.row = layer;
+  } else if (stg_layer_name(source.tensor, (int32_t)layer, name, sizeof name)) {
+    source.tensor = name;
+  }
+  return read_source(workload, &source, 0, ret_values, err);
+}
+
 stg_status stg_workload_read_vector(const struct stg_workload *workload, size_t index,
                                     uint32_t copy, float *ret_values, stg_error *reterr) {
   const struct stg_spec_vector *vector = &workload->vectors[index];
   if (copy >= vector->copies) {
     return stg_error_set(reterr, STG_E_INVALID, "%s: %s: copy %u of %u", workload->file,
                          vector->where, copy, vector->copies);
+  }
+  if (vector->source.layer_in != STG_LAYER_IN_NONE) {
+    return read_layer(workload, index, copy, ret_values, reterr);
   }
   return read_source(workload, &vector->source, copy, ret_values, reterr);
 }
@@ -193,9 +215,8 @@ static unsigned char *row_of(const struct stg_workload *workload, void *rows, in
 static stg_status fill_from_file(const struct stg_workload *workload,
                                  const struct stg_spec_vector_source *source, void *rows,
                                  stg_error *err) {
-  struct stg_tensor_file file = {0};
   const struct stg_tensor_info *tensor = NULL;
-  stg_status status = open_tensor(workload, source, &file, &tensor, err);
+  stg_status status = open_tensor(workload, source, &tensor, err);
   if (status != STG_OK) {
     return status;
   }
@@ -214,7 +235,6 @@ static stg_status fill_from_file(const struct stg_workload *workload,
                       row_of(workload, rows, row));
     }
   }
-  stg_tensor_file_close(&file);
   return status;
 }
 

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "specs/tensor_layers.h"
 #include "specs/workload_reader.h"
 
 #define MAX_ELEMS (((int64_t)1 << 53) - 1)
@@ -16,11 +17,16 @@ enum kind {
   KIND_NAMED,   /* tensors with names */
   KIND_ARRAY,   /* one array */
   KIND_RAW,
-  KIND_LATER,
   KIND_PYTORCH,
   KIND_PICKLE,
   KIND_ARCHIVE
 };
+
+/* The suffix of a file's name with its dot, or "". */
+static const char *suffix_of(const char *name) {
+  const char *dot = strrchr(name, '.');
+  return dot != NULL && strchr(dot, '/') == NULL ? dot : "";
+}
 
 static enum kind kind_of(const char *suffix) {
   static const struct {
@@ -28,7 +34,7 @@ static enum kind kind_of(const char *suffix) {
     enum kind kind;
   } kinds[] = {
       {".safetensors", KIND_NAMED}, {".npy", KIND_ARRAY},    {".f32", KIND_RAW},
-      {".gguf", KIND_NAMED},        {".json", KIND_LATER},   {".pt", KIND_PYTORCH},
+      {".gguf", KIND_NAMED},        {".json", KIND_NAMED},   {".pt", KIND_PYTORCH},
       {".pth", KIND_PYTORCH},       {".ckpt", KIND_PYTORCH}, {".pkl", KIND_PICKLE},
       {".npz", KIND_ARCHIVE},
   };
@@ -40,15 +46,10 @@ static enum kind kind_of(const char *suffix) {
   return KIND_UNKNOWN;
 }
 
-/* What no version, or not this one, reads. */
+/* What no version reads. */
 static stg_status refuse_kind(const struct stg_json *at, enum kind kind, const char *name,
-                              const char *suffix, stg_error *err) {
+                              stg_error *err) {
   switch (kind) {
-  case KIND_LATER:
-    return stg_json_error(err, STG_E_UNSUPPORTED, at,
-                          "'%s' files are not supported by this version; convert '%s' to "
-                          "safetensors",
-                          suffix, name);
   case KIND_PYTORCH:
     return stg_json_error(err, STG_E_UNSUPPORTED, at,
                           "'%s' is a PyTorch file, a pickle, which is never read; convert it to "
@@ -95,13 +96,66 @@ static stg_status read_range(struct stg_workload_reader *reader, const struct st
   return status;
 }
 
+/* "{}" in the name of a tensor, at `member`, stands for the layer. */
+static stg_status read_mark(struct stg_workload_reader *reader, const struct stg_json *member,
+                            enum stg_spec_layers layers, const char *tensor,
+                            struct stg_spec_vector_source *ret) {
+  if (strstr(tensor, STG_LAYER_MARK) == NULL) {
+    return STG_OK;
+  }
+  if (layers == STG_LAYERS_REFUSED) {
+    return stg_json_error(reader->err, STG_E_FORMAT, member,
+                          "'%.160s': {} stands for a layer in \"vectors\"; name one tensor here",
+                          tensor);
+  }
+  if (!stg_layer_is_pattern(tensor)) {
+    return stg_json_error(reader->err, STG_E_FORMAT, member,
+                          "'%.160s': one {} stands for the layer", tensor);
+  }
+  if (strlen(tensor) > STG_WORKLOAD_MAX_PATTERN_BYTES) {
+    return stg_json_error(reader->err, STG_E_FORMAT, member,
+                          "%zu bytes with {}; at most %d, so name each tensor", strlen(tensor),
+                          STG_WORKLOAD_MAX_PATTERN_BYTES);
+  }
+  ret->layer_in = STG_LAYER_IN_TENSOR;
+  return STG_OK;
+}
+
+static stg_status read_row(struct stg_workload_reader *reader, const struct stg_json *source,
+                           enum stg_spec_layers layers, struct stg_spec_vector_source *ret) {
+  struct stg_json member;
+  const char *text = NULL;
+  if (!stg_json_find(source, "row", &member)) {
+    return STG_OK;
+  }
+  if (layers == STG_LAYERS_REFUSED || !stg_json_is_string(&member)) {
+    return stg_json_int(&member, 0, INT32_MAX, &ret->row, reader->err);
+  }
+  stg_status status = stg_json_string(&member, &text, reader->err);
+  if (status == STG_OK && strcmp(text, STG_LAYER_MARK) != 0) {
+    return stg_json_error(reader->err, STG_E_FORMAT, &member,
+                          "'%.40s': a row is a number, or \"{}\" for a row per layer", text);
+  }
+  if (status == STG_OK && ret->layer_in != STG_LAYER_IN_NONE) {
+    return stg_json_error(reader->err, STG_E_FORMAT, &member,
+                          "one {} stands for the layer, and 'tensor' has it");
+  }
+  ret->layer_in = STG_LAYER_IN_ROW;
+  return status;
+}
+
+/* A GGUF file may be a control vector, whose names need not be given. */
+static bool needs_name(enum kind kind, enum stg_spec_layers layers, const char *suffix) {
+  return kind == KIND_NAMED && !(layers == STG_LAYERS_WANTED && strcmp(suffix, ".gguf") == 0);
+}
+
 static stg_status read_tensor(struct stg_workload_reader *reader, const struct stg_json *source,
-                              enum kind kind, const char *name,
+                              enum kind kind, enum stg_spec_layers layers, const char *name,
                               struct stg_spec_vector_source *ret) {
   struct stg_json member;
   const char *tensor = NULL;
   if (!stg_json_find(source, "tensor", &member)) {
-    return kind != KIND_NAMED
+    return !needs_name(kind, layers, suffix_of(name))
                ? STG_OK
                : stg_json_error(reader->err, STG_E_FORMAT, source,
                                 "'tensor' is missing; '%s' holds tensors by name, see "
@@ -121,22 +175,21 @@ static stg_status read_tensor(struct stg_workload_reader *reader, const struct s
     return status;
   }
   ret->tensor = stg_arena_strdup(&reader->workload->arena, tensor);
-  return stg_arena_status(&reader->workload->arena, reader->err);
+  status = stg_arena_status(&reader->workload->arena, reader->err);
+  return status == STG_OK ? read_mark(reader, &member, layers, tensor, ret) : status;
 }
 
 stg_status stg_spec_read_file_source(struct stg_workload_reader *reader,
                                      const struct stg_json *source, const struct stg_json *file,
+                                     enum stg_spec_layers layers,
                                      struct stg_spec_vector_source *ret_source) {
-  struct stg_json member;
   const char *name = NULL;
   stg_status status = stg_json_string(file, &name, reader->err);
   if (status != STG_OK) {
     return status;
   }
-  const char *dot = strrchr(name, '.');
-  const char *suffix = dot != NULL && strchr(dot, '/') == NULL ? dot : "";
-  enum kind kind = kind_of(suffix);
-  status = refuse_kind(file, kind, name, suffix, reader->err);
+  enum kind kind = kind_of(suffix_of(name));
+  status = refuse_kind(file, kind, name, reader->err);
   if (status == STG_OK) {
     status = stg_spec_read_path(reader, file, &ret_source->path);
   }
@@ -144,12 +197,9 @@ stg_status stg_spec_read_file_source(struct stg_workload_reader *reader,
     status = read_range(reader, source, kind, ret_source);
   }
   if (status == STG_OK) {
-    status = read_tensor(reader, source, kind, name, ret_source);
+    status = read_tensor(reader, source, kind, layers, name, ret_source);
   }
-  if (status == STG_OK && stg_json_find(source, "row", &member)) {
-    status = stg_json_int(&member, 0, INT32_MAX, &ret_source->row, reader->err);
-  }
-  return status;
+  return status == STG_OK ? read_row(reader, source, layers, ret_source) : status;
 }
 
 stg_status stg_spec_check_count(struct stg_workload_reader *reader, const struct stg_json *source,

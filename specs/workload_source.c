@@ -22,18 +22,6 @@ const char *stg_spec_where(struct stg_workload_reader *reader, const struct stg_
   return stg_arena_strdup(&reader->workload->arena, path);
 }
 
-stg_status stg_spec_refuse_members(const struct stg_json *object, const char *const *keys,
-                                   stg_error *err) {
-  struct stg_json member;
-  for (; *keys != NULL; keys++) {
-    if (stg_json_find(object, *keys, &member)) {
-      return stg_json_error(err, STG_E_UNSUPPORTED, &member,
-                            "not supported by this version; leave '%s' out", *keys);
-    }
-  }
-  return STG_OK;
-}
-
 /* Fail with why `path` cannot be followed, at its place in the spec. */
 static stg_status fail_open(struct stg_workload_reader *reader, const struct stg_json *at,
                             const char *path, int errnum) {
@@ -149,6 +137,7 @@ static stg_status check_file_members(struct stg_workload_reader *reader,
 }
 
 stg_status stg_spec_read_source(struct stg_workload_reader *reader, const struct stg_json *at,
+                                enum stg_spec_layers layers,
                                 struct stg_spec_vector_source *ret_source) {
   struct stg_json file;
   struct stg_json values;
@@ -169,7 +158,7 @@ stg_status stg_spec_read_source(struct stg_workload_reader *reader, const struct
   stg_status status = STG_OK;
   if (has_file) {
     source.kind = STG_VECTOR_FILE;
-    status = stg_spec_read_file_source(reader, at, &file, &source);
+    status = stg_spec_read_file_source(reader, at, &file, layers, &source);
   } else {
     status = check_file_members(reader, at);
     source.kind = has_values ? STG_VECTOR_VALUES : STG_VECTOR_RANDOM;

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Make the vector files that specs/ reads: make_example_files.py [--check].
 
-Writes specs/data/ (what steer_files.json, steer_npy.json and steer_raw.json read) and specs/bad/data/ (files with one fault each); with
---check writes nothing and fails when a file differs from what would be written. Needs only Python's
+Writes specs/data/ (what examples of specs/ read) and specs/bad/data/ (files with one fault each); with --check writes nothing and fails when a file differs from what would be written. Needs only Python's
 standard library; the same bytes on every machine, because a value is a sum of twelve uniform numbers
 (near normal, exact sums).
 """
@@ -11,7 +10,7 @@ import random
 import struct
 import sys
 
-from vector_writers import Tensor, bf16, f16, f32, f64, npy, safetensors, safetensors_framed
+from vector_writers import Tensor, bf16, control_vector, directions, f16, f32, f64, gguf, npy, safetensors, safetensors_framed
 
 HIDDEN = 256
 SPECS = pathlib.Path(__file__).resolve().parent.parent / "specs"
@@ -43,12 +42,52 @@ def example_files() -> dict[str, bytes]:
     by_layer = npy("F16", [4, HIDDEN], f16(normal(rng, 4 * HIDDEN)))
     axis = npy("F64", [HIDDEN], f64(normal(rng, HIDDEN)))
     blob = f32(normal(rng, 6 * HIDDEN))
+    layers = noted(
+        [(f"model.layers.{n}.axis", "F16", [HIDDEN], f16(normal(rng, HIDDEN))) for n in range(4)],
+        "a tensor for each layer",
+    )
+    by_hand = {n: [round(x, 3) for x in normal(rng, 64)] for n in (4, 8, 12)}
+    happy = {n: normal(rng, 64) for n in range(1, 32)}
+    calm = {n: normal(rng, 64) for n in range(1, 25)}
     return {
         "data/vectors.safetensors": vectors,
         "data/hidden.safetensors": hidden,
         "data/by_layer.npy": by_layer,
         "data/axis.npy": axis,
         "data/blob.f32": blob,
+        "data/layers.safetensors": layers,
+        "data/happy.gguf": control_vector(happy, "Mistral"),
+        "data/calm.gguf": control_vector(calm, dtype="F16", version=2),
+        "data/directions.json": directions(by_hand, note="made by tools/make_example_files.py"),
+    }
+
+
+def bad_control_vectors() -> dict[str, bytes]:
+    """Width 4, directions of blocks 1 to 3 where nothing else is said."""
+    one = [1.0, 0.0, 0.0, 0.0]
+    three = [(f"direction.{n}", "F32", [4], f32(one)) for n in (1, 2, 3)]
+
+    def said(key: str, kind: str, value: object) -> bytes:
+        return gguf(three, [("general.architecture", "string", "controlvector"), (key, kind, value)])
+
+    return {
+        "bad/data/three.gguf": control_vector({n: one for n in (1, 2, 3)}, "mistral"),
+        "bad/data/five.gguf": control_vector({n: one for n in (1, 2, 3, 4, 5)}),
+        "bad/data/gap.gguf": control_vector({1: one, 3: one}),
+        "bad/data/narrow.gguf": control_vector({1: one, 2: one[:2]}),
+        "bad/data/embedding.gguf": control_vector({0: one, 1: one}),
+        "bad/data/nan.gguf": control_vector({1: one, 2: [0.0, float("nan"), 0.0, 0.0]}),
+        "bad/data/zero.gguf": control_vector({1: [0.0] * 4, 2: [0.0] * 4}),
+        "bad/data/large.gguf": control_vector({1: [3e38, 0.0, 0.0, 0.0]}),
+        "bad/data/rank.gguf": gguf(
+            [("direction.3.1", "F32", [4], f32(one))], [("general.architecture", "string", "controlvector")]
+        ),
+        "bad/data/model.gguf": gguf(
+            [("output_norm.weight", "F32", [4], f32(one))], [("general.architecture", "string", "llama")]
+        ),
+        "bad/data/project.gguf": said("glp.mode", "string", "project"),
+        "bad/data/alpha.gguf": said("glp.alpha_default", "f32", 1.5),
+        "bad/data/hook.gguf": said("glp.hook_point", "string", "ffn_out_pre_residual"),
     }
 
 
@@ -66,6 +105,7 @@ def bad_files() -> dict[str, bytes]:
         ],
         "a sound file",
     )
+    hand = directions({1: one, 2: one})
     array = npy("F32", [2, 4], f32(one + one))
     entry = {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}
     return {
@@ -83,6 +123,13 @@ def bad_files() -> dict[str, bytes]:
         "bad/data/beyond.npy": npy("F64", [4], f64([1.0, 0.0, 1e300, 0.0])),
         "bad/data/fortran.npy": array.replace(b"False", b"True "),
         "bad/data/integers.npy": array.replace(b"<f4", b"<i4"),
+        "bad/data/zero_row.npy": npy("F32", [2, 4], f32(one) + bytes(16)),
+        **bad_control_vectors(),
+        "bad/data/directions.json": hand,
+        "bad/data/padded.json": hand.replace(b'"2"', b'"02"'),
+        "bad/data/ragged.json": hand.replace(b"[1.0, 0.0, 0.0, 0.0], ", b"[1.0, 0.0, 0.0], "),
+        "bad/data/by_layer.json": b'{"2": [1, 0, 0, 0]}\n',
+        "bad/data/cut.json": hand[:-8],
         "bad/data/six.f32": f32(one + one[:2]),
         "bad/data/odd.f32": f32(one) + b"\0",
     }

@@ -20,10 +20,10 @@ FLAT = sum(VALUES, [])
 
 
 class Run(Case):
-    def steer(self, source, **changes):
+    def steer(self, source, v="v", **changes):
         """The three rows, of which the middle one is not steered, as float32 bytes."""
         workload = small_workload(vectors={"v": source}, **changes)
-        workload["slots"]["up"]["layers"]["0"] = [{"op": "add", "v": "v"}]
+        workload["slots"]["up"]["layers"]["0"] = [{"op": "add", "v": v}]
         workload["batch"]["requests"] = [{"slot": name, "rows": 1} for name in ("up", None, "up")]
         if "input" not in changes:
             workload["input"] = {"hidden": {"values": [0] * (3 * WIDTH)}}
@@ -34,9 +34,9 @@ class Run(Case):
         self.assertEqual((hidden.dtype, hidden.shape), ("F32", [3, WIDTH]))
         return [hidden.row(row) for row in range(3)]
 
-    def assert_steered(self, source, values):
+    def assert_steered(self, source, values, v="v"):
         expected = writers.f32(values)
-        self.assertEqual(self.steer(source), [expected, bytes(4 * WIDTH), expected])
+        self.assertEqual(self.steer(source, v), [expected, bytes(4 * WIDTH), expected])
 
     def test_a_vector_of_numpy_in_every_version_and_type(self):
         for version in (1, 2, 3):
@@ -75,7 +75,7 @@ class Run(Case):
         self.assert_steered({"file": "raw.bin", "count": WIDTH, "row": 1}, VALUES[1])
         self.write("w.json", small_workload(vectors={"v": {"file": "raw.bin"}}))
         line = self.refuse(FAILED, "run", "--backend", "cpu", "--no-timing", "w.json")
-        self.assertIn("'raw.bin' is none of safetensors, GGUF and .npy", line)
+        self.assertIn("'raw.bin' is none of safetensors, GGUF, .npy and JSON directions", line)
         self.write("w.json", small_workload(vectors={"v": {"file": "named.bin"}}))
         line = self.refuse(FAILED, "run", "--backend", "cpu", "--no-timing", "w.json")
         self.assertIn("name one of its 1, see 'steergraph vectors ls'", line)
@@ -110,12 +110,43 @@ class Run(Case):
                     self.write("v.gguf", writers.control_vector(layers, "m", dtype, version))
                     self.assert_steered({"file": "v.gguf", "tensor": "direction.3"}, VALUES[2])
 
+    def test_a_layer_of_json_directions(self):
+        self.write("v.json", writers.directions({2: VALUES[0], 12: VALUES[1]}, note="by hand"))
+        self.assert_steered({"file": "v.json", "tensor": "12"}, VALUES[1])
+        self.write("v.txt", writers.directions({2: VALUES[0], 12: VALUES[1]}))
+        self.assert_steered({"file": "v.txt", "tensor": "2"}, VALUES[0])
+        self.write("v.json", writers.directions({1: VALUES[0][:3]}))
+        self.write("w.json", small_workload(vectors={"v": {"file": "v.json", "tensor": "1"}}))
+        line = self.refuse(FAILED, "run", "--backend", "cpu", "--no-timing", "w.json")
+        self.assertIn("vectors.v: tensor '1' has shape [3]; needed: [8]", line)
+
     def test_a_row_of_a_matrix_of_gguf(self):
         tensors = [("odd", "F16", [3], bytes(6)), ("m", "F32", [3, WIDTH], writers.f32(FLAT))]
         self.write("v.gguf", writers.gguf(tensors, [("general.alignment", "u32", 8)]))
         for row in range(3):
             with self.subTest(row=row):
                 self.assert_steered({"file": "v.gguf", "tensor": "m", "row": row}, VALUES[row])
+
+    def test_a_vector_for_each_layer(self):
+        named = [(f"layer.{n}.axis", "F32", [WIDTH], writers.f32(VALUES[n])) for n in range(3)]
+        self.write("v.safetensors", writers.safetensors(named, {}))
+        self.write("v.gguf", writers.control_vector({n + 1: VALUES[n] for n in range(3)}))
+        self.write("v.json", writers.directions(dict(enumerate(VALUES))))
+        self.write("v.npy", writers.npy("F32", [3, WIDTH], writers.f32(FLAT)))
+        self.write("v.f32", writers.f32([9.0] + FLAT))
+        self.write("m.safetensors", writers.safetensors([("m", "F32", [3, WIDTH], writers.f32(FLAT))], {}))
+        sources = [
+            ({"file": "v.safetensors", "tensor": "layer.{}.axis"}, 0),
+            ({"file": "v.gguf", "tensor": "direction.{}"}, 1),
+            ({"file": "v.json", "tensor": "{}"}, 0),
+            ({"file": "v.npy", "row": "{}"}, 0),
+            ({"file": "v.f32", "offset": 1, "count": WIDTH, "row": "{}"}, 0),
+            ({"file": "m.safetensors", "tensor": "m", "row": "{}"}, 0),
+        ]
+        for source, first in sources:
+            for n in range(3):
+                with self.subTest(source=source, n=n):
+                    self.assert_steered(source, VALUES[n], v=f"v[{first + n}]")
 
     def test_a_damaged_gguf_file_and_a_missing_tensor(self):
         data = writers.control_vector({1: VALUES[0]})
@@ -135,8 +166,17 @@ class Vectors(Case):
         shapes = [(t["name"], t["dtype"], t["shape"]) for t in report["tensors"]]
         self.assertEqual(shapes, [("direction.1", "F32", [2]), ("direction.2", "F32", [2])])
         self.assertEqual(report["metadata"]["controlvector.model_hint"], "mistral")
-        self.assertRegex(self.succeed("vectors", "ls", path).out, r"(?m)^direction.2 +F32 +\[2\]$")
+        self.assertRegex(self.succeed("vectors", "ls", path).out, r"(?m)^direction.2 +F32 +\[2\] +2$")
         report = self.succeed("vectors", "show", "--json", path, "direction.1").json()
+        self.assertEqual([row["norm"] for row in report["tensors"][0]["rows"]], [5])
+
+    def test_ls_and_show_json_directions(self):
+        path = self.write("v.json", writers.directions({7: [3, 4], 0: [0, -2]}, model_hint="m"))
+        report = self.succeed("vectors", "ls", "--json", path).json()
+        shapes = [(t["name"], t["dtype"], t["shape"]) for t in report["tensors"]]
+        self.assertEqual(shapes, [("7", "F32", [2]), ("0", "F32", [2])])
+        self.assertEqual(report["metadata"], {"controlvector.model_hint": "m"})
+        report = self.succeed("vectors", "show", "--json", path, "7").json()
         self.assertEqual([row["norm"] for row in report["tensors"][0]["rows"]], [5])
 
     def test_ls_and_show_an_array_of_numpy(self):

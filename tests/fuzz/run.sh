@@ -23,9 +23,10 @@ else
   if [ ! -d build-fuzz ]; then
     CC=clang meson setup build-fuzz -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false
   fi
-  ninja -C build-fuzz tests/fuzz/make_seeds tests/fuzz/fuzz_cubin tests/fuzz/fuzz_entry \
-    tests/fuzz/fuzz_gguf tests/fuzz/fuzz_npy tests/fuzz/fuzz_pack tests/fuzz/fuzz_raw \
-    tests/fuzz/fuzz_recipe tests/fuzz/fuzz_safetensors tests/fuzz/fuzz_spec tests/fuzz/fuzz_stats
+  ninja -C build-fuzz tests/fuzz/make_seeds tests/fuzz/fuzz_cubin tests/fuzz/fuzz_directions \
+    tests/fuzz/fuzz_entry tests/fuzz/fuzz_gguf tests/fuzz/fuzz_npy tests/fuzz/fuzz_pack \
+    tests/fuzz/fuzz_raw tests/fuzz/fuzz_recipe tests/fuzz/fuzz_safetensors tests/fuzz/fuzz_spec \
+    tests/fuzz/fuzz_stats
   fuzzer=$root/build-fuzz/tests/fuzz/fuzz_spec
 fi
 
@@ -61,6 +62,10 @@ fuzz_stats)
   smoke=5
   files=""
   "$work/make_seeds" stats "$seeds"
+  ;;
+fuzz_directions)
+  smoke=8
+  files="specs/data/*.json specs/bad/data/*.json"
   ;;
 fuzz_gguf)
   smoke=8

@@ -24,6 +24,7 @@
 
 typedef int (*fuzz_target)(const uint8_t *data, size_t size);
 int fuzz_cubin(const uint8_t *data, size_t size);
+int fuzz_directions(const uint8_t *data, size_t size);
 int fuzz_entry(const uint8_t *data, size_t size);
 int fuzz_gguf(const uint8_t *data, size_t size);
 int fuzz_npy(const uint8_t *data, size_t size);
@@ -100,6 +101,7 @@ static void specs_are_read_safely(void **state) {
 
 static void vector_files_are_read_safely(void **state) {
   (void)state;
+  feed_all(fuzz_directions, "specs/data/*.json");
   feed_all(fuzz_gguf, "tests/data/vectors/*.gguf");
   feed_all(fuzz_gguf, "tests/fuzz/vectors/*.gguf");
   feed_all(fuzz_npy, "tests/fuzz/vectors/*.npy");

@@ -5,6 +5,7 @@
 #include "specs/vector_file.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <setjmp.h>
@@ -421,6 +422,25 @@ static void refuses_to_write_what_no_reader_would_take(void **state) {
   assert_refused(path, STG_E_NOT_FOUND, "cannot read");
 }
 
+/* The keys that repeat need not stand side by side, and long metadata have a bound. */
+static void refuses_metadata_that_repeat_or_are_too_long(void **state) {
+  const char *path = temp_path(state, "out.safetensors");
+  static const char *const apart[] = {"k", "1", "a", "2", "z", "3", "k", "4"};
+  stg_error err = STG_ERROR_INIT;
+  assert_int_equal(stg_safetensors_write(path, NULL, 0, apart, 4, &err), STG_E_INVALID);
+  assert_string_equal(err.message, "metadata key 'k' is given twice");
+  const size_t bytes = (size_t)64 << 20;
+  char *text = malloc(bytes + 1);
+  assert_non_null(text);
+  memset(text, 'x', bytes);
+  text[bytes] = '\0';
+  const char *const longer[] = {"k", text};
+  assert_int_equal(stg_safetensors_write(path, NULL, 0, longer, 1, &err), STG_E_INVALID);
+  assert_string_equal(
+      err.message, "names and metadata take 67108896 bytes, and more than 67108864 are not read");
+  free(text);
+}
+
 static void writes_nothing_into_a_folder_that_is_not_there(void **state) {
   const char *path = temp_path(state, "no/out.safetensors");
   stg_error err = STG_ERROR_INIT;
@@ -448,6 +468,7 @@ int main(void) {
       IN_FOLDER(writes_the_same_aligned_bytes_every_time),
       IN_FOLDER(reads_back_what_it_wrote),
       IN_FOLDER(refuses_to_write_what_no_reader_would_take),
+      IN_FOLDER(refuses_metadata_that_repeat_or_are_too_long),
       IN_FOLDER(writes_nothing_into_a_folder_that_is_not_there),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -175,11 +175,11 @@ static void lets_the_suffix_speak_where_the_content_is_none(void **state) {
   static const char *const others[] = {"v.f32", "npy", "v.npy/x", ".safetensors/v"};
   for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
     char message[192];
-    snprintf(
-        message, sizeof message,
-        "'%s' is none of safetensors, GGUF and .npy; to read it as raw float32 say how wide it is "
-        "(\"count\" in a spec, --width in a command)",
-        others[i]);
+    snprintf(message, sizeof message,
+             "'%s' is none of safetensors, GGUF, .npy and JSON directions; to read it as raw "
+             "float32 say how wide it is "
+             "(\"count\" in a spec, --width in a command)",
+             others[i]);
     assert_refused(others[i], "text", 4, NULL, STG_E_FORMAT, message);
     assert_refused(others[i], NULL, 0, NULL, STG_E_FORMAT, message);
   }

@@ -387,12 +387,6 @@ static void refuses_what_this_version_does_not_support(void **state) {
   static const struct refused cases[] = {
       {"\"family\": \"steer\"", "\"family\": \"rope\"",
        "w.json: family: 'rope' is not supported by this version; use 'steer'"},
-      {"\"calm\": {", "\"calm\": { \"control_vector\": [],",
-       "w.json: slots.calm.control_vector: not supported by this version; leave 'control_vector' "
-       "out"},
-      {"\"values\": [1, 0, 0, 0]", "\"file\": \"v.json\", \"tensor\": \"12\"",
-       "w.json: vectors.axis.file: '.json' files are not supported by this version; convert "
-       "'v.json' to safetensors"},
       {"\"values\": [1, 0, 0, 0]", "\"file\": \"v.ckpt\"",
        "w.json: vectors.axis.file: 'v.ckpt' is a PyTorch file, a pickle, which is never read; "
        "convert it to safetensors"},

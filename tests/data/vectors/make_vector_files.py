@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
-"""Make the GGUF fixtures beside this script, with the packages that people use: gguf 0.19.0, numpy.
+"""Make the vector files beside this script, with the packages that people use: gguf 0.19.0,
+safetensors 0.8.0, numpy 2.4.6.
 
-`python3 make_vector_files.py` in a virtual environment that has them. tests/unit/test_gguf.c knows
-what is in the files. With gguf 0.19.0 the bytes are always the same.
+`python3 make_vector_files.py [FOLDER]` in a virtual environment that has them. tests/unit/test_gguf.c
+and tests/python/test_vector_files.py know what is in the files. With those versions the bytes are always
+the same; test_vector_files.py takes other versions too.
 """
 import pathlib
+import sys
 
 import gguf
 import numpy
+import safetensors
+import safetensors.numpy
 
-FOLDER = pathlib.Path(__file__).parent
+FOLDER = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent
 
 
 def close(writer: gguf.GGUFWriter) -> None:
@@ -59,6 +64,35 @@ def make_types(path: pathlib.Path) -> None:
     close(writer)
 
 
+ROWS = numpy.arange(12, dtype=numpy.float64).reshape(3, 4) / 8 - 0.5
+
+
+def make_safetensors(folder: pathlib.Path) -> None:
+    """Types in an order that the package changes, and layers with metadata."""
+    tensors = {
+        "half": ROWS.astype(numpy.float16),
+        "number": numpy.arange(3),
+        "scalar": numpy.array(7, dtype=numpy.float32),
+        "single": ROWS.astype(numpy.float32),
+        "double": ROWS,
+        "empty": numpy.zeros((0, 4), dtype=numpy.float32),
+    }
+    safetensors.numpy.save_file(tensors, folder / "types.safetensors")
+    layers = {f"model.layers.{n}.axis": ROWS[n].astype(numpy.float32) for n in range(3)}
+    safetensors.numpy.save_file(layers, folder / "layers.safetensors", metadata={"made": "by \u00e4 \"test\""})
+
+
+def make_npy(folder: pathlib.Path) -> None:
+    """Every version of the format, each with another type."""
+    for version, dtype in ((1, numpy.float64), (2, numpy.float32), (3, numpy.float16)):
+        with open(folder / f"version_{version}.npy", "wb") as file:
+            numpy.lib.format.write_array(file, ROWS.astype(dtype), version=(version, 0))
+    numpy.save(folder / "vector.npy", ROWS[1].astype(numpy.float32))
+    ROWS.astype(numpy.float32).tofile(folder / "rows.f32")
+
+
 if __name__ == "__main__":
     make_control(FOLDER / "control.gguf")
     make_types(FOLDER / "types.gguf")
+    make_safetensors(FOLDER)
+    make_npy(FOLDER)
