@@ -25,9 +25,10 @@ struct block {
 struct control {
   struct stg_workload_reader *reader;
   struct stg_spec_slot *slot;
-  const char *where; /* "slots.cheer.control_vector" */
-  struct block *blocks;
-  float *values; /* one direction */
+  const char *where;        /* "slots.cheer.control_vector" */
+  struct stg_arena scratch; /* for as long as the slot is read */
+  struct block *blocks;     /* in scratch */
+  float *values;            /* one direction, in scratch */
 };
 
 /* An array of an arena with room for one more; what was there stays valid until the arena ends. */
@@ -178,29 +179,39 @@ static stg_status act_at(struct control *control, const struct stg_spec_control 
   return status;
 }
 
-static stg_status add_notes(struct control *control, const struct stg_control_plan *plan) {
-  struct stg_workload *workload = control->reader->workload;
-  const char **notes =
-      stg_arena_alloc(&workload->arena, workload->n_notes + plan->n_notes, sizeof(const char *));
-  for (size_t i = 0; notes != NULL && i < workload->n_notes; i++) {
-    notes[i] = workload->notes[i];
-  }
-  for (size_t i = 0; notes != NULL && i < plan->n_notes; i++) {
-    char text[WHERE_BYTES];
-    snprintf(text, sizeof text, "slots.%s: %s", control->slot->name, plan->notes[i]);
-    notes[workload->n_notes + i] = stg_arena_strdup(&workload->arena, text);
-  }
-  stg_status status = stg_arena_status(&workload->arena, control->reader->err);
+/* A file that is read now, and not when its vectors are asked for. */
+static stg_status add_file(struct control *control, const struct stg_spec_control *entry) {
+  struct stg_workload_reader *reader = control->reader;
+  struct stg_workload *workload = reader->workload;
+  reader->files = grow(&workload->arena, reader->files, workload->n_files, &reader->files_capacity,
+                       sizeof *reader->files);
+  stg_status status = stg_arena_status(&workload->arena, reader->err);
   if (status == STG_OK) {
-    workload->notes = notes;
-    workload->n_notes += plan->n_notes;
+    reader->files[workload->n_files++] = (struct stg_spec_file){entry->source.path, entry->where};
+    workload->files = reader->files;
   }
   return status;
 }
 
-/* Open the entry's file and plan it; `ret_plan` lives as long as the file stays open. */
+static stg_status add_note(struct control *control, const char *note) {
+  struct stg_workload_reader *reader = control->reader;
+  struct stg_workload *workload = reader->workload;
+  char text[WHERE_BYTES];
+  snprintf(text, sizeof text, "slots.%s: %s", control->slot->name, note);
+  reader->notes = grow(&workload->arena, reader->notes, workload->n_notes, &reader->notes_capacity,
+                       sizeof(const char *));
+  const char *copy = stg_arena_strdup(&workload->arena, text);
+  stg_status status = stg_arena_status(&workload->arena, reader->err);
+  if (status == STG_OK) {
+    reader->notes[workload->n_notes++] = copy;
+    workload->notes = reader->notes;
+  }
+  return status;
+}
+
+/* Open the entry's file and plan it; `ret_plan` lives as long as `arena` and the file do. */
 static stg_status plan_entry(struct control *control, const struct stg_spec_control *entry,
-                             struct stg_control_plan *ret_plan) {
+                             struct stg_arena *arena, struct stg_control_plan *ret_plan) {
   struct stg_workload *workload = control->reader->workload;
   const struct stg_spec_vector_source *source = &entry->source;
   const struct stg_tensor_hint hint = {.offset_elems = source->count > 0 ? source->offset : 0,
@@ -218,7 +229,7 @@ static stg_status plan_entry(struct control *control, const struct stg_spec_cont
                            use.name, file->format_text);
   }
   if (status == STG_OK) {
-    status = stg_control_plan(file, &use, &workload->arena, ret_plan, control->reader->err);
+    status = stg_control_plan(file, &use, arena, ret_plan, control->reader->err);
   }
   if (status != STG_OK) {
     stg_error_prefix(control->reader->err, "%s: %s: ", workload->file, entry->where);
@@ -228,15 +239,20 @@ static stg_status plan_entry(struct control *control, const struct stg_spec_cont
 
 static stg_status act(struct control *control, const struct stg_spec_control *entry) {
   struct stg_control_plan plan = {0};
-  stg_status status = plan_entry(control, entry, &plan);
+  struct stg_arena scratch = {0};
+  stg_status status = add_file(control, entry);
   if (status == STG_OK) {
-    status = add_notes(control, &plan);
+    status = plan_entry(control, entry, &scratch, &plan);
+  }
+  for (size_t i = 0; status == STG_OK && i < plan.n_notes; i++) {
+    status = add_note(control, plan.notes[i]);
   }
   for (uint32_t block = 0; status == STG_OK && block < control->reader->workload->layers; block++) {
     if (plan.at[block].tensor != NULL) {
       status = act_at(control, entry, &plan.at[block], block);
     }
   }
+  stg_arena_finish(&scratch);
   return status;
 }
 
@@ -292,8 +308,12 @@ static void append_calls(struct stg_arena *arena, struct stg_spec_chain *chain,
 static stg_status join_chains(struct control *control) {
   struct stg_workload *workload = control->reader->workload;
   struct stg_spec_slot *slot = control->slot;
+  size_t n_acting = 0;
+  for (uint32_t i = 0; i < workload->layers; i++) {
+    n_acting += control->blocks[i].n_calls > 0;
+  }
   struct stg_spec_chain *chains =
-      stg_arena_alloc(&workload->arena, slot->n_chains + workload->layers, sizeof *chains);
+      stg_arena_alloc(&workload->arena, slot->n_chains + n_acting, sizeof *chains);
   if (chains == NULL) {
     return stg_arena_status(&workload->arena, control->reader->err);
   }
@@ -316,34 +336,15 @@ static stg_status join_chains(struct control *control) {
   return stg_arena_status(&workload->arena, control->reader->err);
 }
 
-/* Note a file that is read now, and not when its vectors are asked for. */
-static stg_status add_file(struct control *control, const struct stg_spec_control *entry,
-                           struct stg_spec_file *files) {
-  struct stg_workload *workload = control->reader->workload;
-  files[workload->n_files++] = (struct stg_spec_file){entry->source.path, entry->where};
-  return act(control, entry);
-}
-
-static stg_status read_entries(struct control *control, const struct stg_json *list, size_t n) {
-  struct stg_workload_reader *reader = control->reader;
-  struct stg_workload *workload = reader->workload;
-  struct stg_spec_file *files =
-      stg_arena_alloc(&workload->arena, workload->n_files + n, sizeof *files);
-  stg_status status = stg_arena_status(&workload->arena, reader->err);
-  if (status != STG_OK) {
-    return status;
-  }
-  if (workload->n_files > 0) {
-    memcpy(files, workload->files, workload->n_files * sizeof *files);
-  }
-  workload->files = files;
+static stg_status read_entries(struct control *control, const struct stg_json *list) {
+  stg_status status = STG_OK;
   struct stg_json item;
   bool more = stg_json_first(list, &item);
   for (; more && status == STG_OK; more = stg_json_next(&item)) {
     struct stg_spec_control entry;
-    status = stg_spec_read_control_entry(reader, &item, &entry);
+    status = stg_spec_read_control_entry(control->reader, &item, &entry);
     if (status == STG_OK) {
-      status = add_file(control, &entry, files);
+      status = act(control, &entry);
     }
   }
   return status;
@@ -352,7 +353,6 @@ static stg_status read_entries(struct control *control, const struct stg_json *l
 stg_status stg_spec_read_control(struct stg_workload_reader *reader, const struct stg_json *list,
                                  struct stg_spec_slot *slot) {
   struct stg_workload *workload = reader->workload;
-  struct stg_arena *arena = &workload->arena;
   stg_status status = stg_json_expect_array(list, reader->err);
   if (status != STG_OK) {
     return status;
@@ -364,19 +364,23 @@ stg_status stg_spec_read_control(struct stg_workload_reader *reader, const struc
                           STG_WORKLOAD_MAX_CONTROL_FILES);
   }
   const size_t first_vector = workload->n_vectors;
-  struct control control = {
-      .reader = reader,
-      .slot = slot,
-      .where = stg_spec_where(reader, list),
-      .blocks = stg_arena_alloc(arena, workload->layers, sizeof *control.blocks),
-      .values = stg_arena_alloc(arena, (size_t)workload->hidden_size, sizeof *control.values),
-  };
-  status = stg_arena_status(arena, reader->err);
+  struct control control = {.reader = reader, .slot = slot, .where = stg_spec_where(reader, list)};
+  control.blocks = stg_arena_alloc(&control.scratch, workload->layers, sizeof *control.blocks);
+  control.values =
+      stg_arena_alloc(&control.scratch, (size_t)workload->hidden_size, sizeof *control.values);
+  status = stg_arena_status(&control.scratch, reader->err);
   if (status == STG_OK) {
-    status = read_entries(&control, list, n);
+    status = stg_arena_status(&workload->arena, reader->err);
+  }
+  if (status == STG_OK) {
+    status = read_entries(&control, list);
   }
   if (status == STG_OK) {
     status = check_sums(&control, first_vector);
   }
-  return status == STG_OK ? join_chains(&control) : status;
+  if (status == STG_OK) {
+    status = join_chains(&control);
+  }
+  stg_arena_finish(&control.scratch);
+  return status;
 }

@@ -26,6 +26,10 @@ struct stg_workload_reader {
   char *folder;                    /* of the spec file */
   struct stg_spec_vector *vectors; /* workload->vectors, writable; moves when one is added */
   size_t vectors_capacity;
+  struct stg_spec_file *files; /* the same of the workload's files and notes */
+  size_t files_capacity;
+  const char **notes;
+  size_t notes_capacity;
   size_t control_bytes; /* of the values of control vectors */
   struct stg_spec_names vector_names;
   struct stg_spec_names slot_names;

@@ -200,6 +200,8 @@ class Control(Case):
                 with self.subTest(option=option, name=name):
                     line = self.refuse(FAILED, "run", "--backend", "cpu", option, name, spec)
                     self.assertIn("would replace a file that is read (slots.up.control_vector[0])", line)
+        line = self.refuse(FAILED, "build", "--arch", "sm_90", "--pack", "c.gguf", spec)
+        self.assertIn("would replace a file that is read (slots.up.control_vector[0])", line)
         self.assertEqual((self.folder / "c.gguf").read_bytes(), before)
 
     def test_the_manifest_of_a_run_needs_no_file(self):

@@ -330,6 +330,31 @@ static void many_slots_keep_their_vectors(void **state) {
   stg_workload_finish(&w);
 }
 
+/* As many slots as there are vectors for; one more is refused. */
+static void vectors_of_a_workload_are_bounded(void **state) {
+  write_gguf(state, "a.gguf", 5, 1, LAYERS - 1);
+  for (int n_slots = 13106; n_slots <= 13107; n_slots++) {
+    struct stg_workload w = {0};
+    struct stg_strbuf slot = {0};
+    stg_error err = STG_ERROR_INIT;
+    stg_strbuf_str(&slot, "\"control_vector\": [{\"file\": \"a.gguf\"}]");
+    for (int i = 0; i < n_slots; i++) {
+      stg_strbuf_printf(&slot, "}, \"n%d\": {\"control_vector\": [{\"file\": \"a.gguf\"}]", i);
+    }
+    stg_status status = try_parse(state, stg_strbuf_text(&slot), &w, &err);
+    stg_strbuf_finish(&slot);
+    if (n_slots == 13106) {
+      assert_int_equal(status, STG_OK);
+      assert_int_equal(w.n_vectors, 1 + 13107 * (LAYERS - 1));
+    } else {
+      assert_int_equal(status, STG_E_CAPACITY);
+      assert_non_null(strstr(err.message, "w.json: slots.n13106.control_vector: more than 65536 "
+                                          "vectors, or 1024 MiB of them, in one workload"));
+    }
+    stg_workload_finish(&w);
+  }
+}
+
 static void reports_every_failed_allocation(void **state) {
   write_gguf(state, "a.gguf", 1, 1, 3);
   stg_status status = STG_E_NO_MEMORY;
@@ -358,6 +383,7 @@ int main(void) {
       TEST(other_ops_are_calls_between_the_sums),
       TEST(layers_of_other_formats_act_at_their_number_and_shift),
       TEST(many_slots_keep_their_vectors),
+      TEST(vectors_of_a_workload_are_bounded),
       TEST(reports_every_failed_allocation),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
