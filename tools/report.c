@@ -40,8 +40,12 @@ void stg_report_setup(void) {
 void stg_report_clean(struct stg_strbuf *out, const char *text) {
   for (const char *c = text; *c != '\0'; c++) {
     unsigned char byte = (unsigned char)*c;
+    const unsigned char next = (unsigned char)c[1];
     if (byte < 0x20 || byte == 0x7f) {
       stg_strbuf_printf(out, "\\x%02x", byte);
+    } else if (byte == 0xc2 && next >= 0x80 && next <= 0x9f) { /* CSI and the like, in UTF-8 */
+      stg_strbuf_printf(out, "\\u00%02x", next);
+      c++;
     } else {
       stg_strbuf_char(out, *c);
     }
