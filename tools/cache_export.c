@@ -113,7 +113,8 @@ static void report(const struct export_options *options, const struct choice *ch
     *out = json.text;
     return;
   }
-  stg_strbuf_printf(out, "%s: %zu entries, ", options->pack, result->entries);
+  stg_report_clean(out, options->pack);
+  stg_strbuf_printf(out, ": %zu entries, ", result->entries);
   stg_strbuf_bytes(out, result->bytes);
   if (choice->n_other_format > 0) {
     stg_strbuf_printf(out, "; %zu of another format left out", choice->n_other_format);

@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 
+#include "tools/cache_report.h"
 #include "tools/report.h"
 #include "tools/table.h"
 #include "tools/utc_time.h"
@@ -151,8 +152,7 @@ void stg_cache_graphs_text(const struct stg_cache_graph_list *list, size_t max_w
   for (size_t i = 0; i < list->count; i++) {
     const stg_cache_graph *graph = &list->rows[i].graph;
     if (!graph->ok) {
-      stg_strbuf_printf(out, "%s: %s: %s\n", graph->other_format ? "other format" : "bad",
-                        graph->path, graph->problem);
+      stg_cache_problem_text(graph->other_format, graph->path, graph->problem, out);
     }
   }
   if (list->count < list->n_there) {

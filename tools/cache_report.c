@@ -81,9 +81,17 @@ static void append_size(struct stg_table *table, uint64_t bytes) {
   stg_strbuf_finish(&size);
 }
 
+void stg_cache_problem_text(bool other_format, const char *path, const char *problem,
+                            struct stg_strbuf *out) {
+  stg_strbuf_str(out, other_format ? "other format: " : "bad: ");
+  stg_report_clean(out, path);
+  stg_strbuf_str(out, ": ");
+  stg_report_clean(out, problem);
+  stg_strbuf_char(out, '\n');
+}
+
 static void append_problem(const stg_cache_entry *entry, struct stg_strbuf *out) {
-  stg_strbuf_printf(out, "%s: %s: %s\n", entry->other_format ? "other format" : "bad", entry->path,
-                    entry->problem);
+  stg_cache_problem_text(entry->other_format, entry->path, entry->problem, out);
 }
 
 static void append_sum(const struct stg_cache_list *list, uint64_t bytes, struct stg_strbuf *out) {

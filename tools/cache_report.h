@@ -24,6 +24,10 @@ void stg_cache_list_text(const struct stg_cache_list *list, size_t max_width,
  * only. */
 void stg_cache_entry_json(struct stg_json_out *json, const stg_cache_entry *entry);
 
+/** One line of an entry or a graph that is not ok. */
+void stg_cache_problem_text(bool other_format, const char *path, const char *problem,
+                            struct stg_strbuf *out);
+
 /* What `verify` found. `not_ok` has the bad entries and graphs, and those of another format, which
  * are not bad. */
 struct stg_cache_verified {

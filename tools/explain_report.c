@@ -87,14 +87,18 @@ void stg_explain_report_json(const struct stg_explain_result *result, struct stg
 
 static void append_miss(const struct stg_miss *miss, struct stg_strbuf *out) {
   if (miss->hit) {
-    stg_strbuf_printf(out, "\ncached: %s\n", miss->path);
+    stg_strbuf_str(out, "\ncached: ");
+    stg_report_clean(out, miss->path);
+    stg_strbuf_char(out, '\n');
     return;
   }
   if (miss->path == NULL) {
     stg_strbuf_str(out, "\nnot cached: the cache holds no entry to compare with\n");
     return;
   }
-  stg_strbuf_printf(out, "\nnot cached; the nearest entry is %s\n", miss->path);
+  stg_strbuf_str(out, "\nnot cached; the nearest entry is ");
+  stg_report_clean(out, miss->path);
+  stg_strbuf_char(out, '\n');
   stg_differences_text(miss->factors, miss->n_factors, out);
 }
 
