@@ -179,6 +179,7 @@ int stg_cache_cmd_show(int argc, char **argv) {
       .name = "cache show",
       .words = "KEY",
       .summary = "Show one entry or one graph; KEY is the first digits of its key, at least four.",
+      .details = "An entry's key may have its compiler behind it, as 12ab-nvrtc-13.0.88.",
       .min_words = 1,
       .max_words = 1,
       .options = table,

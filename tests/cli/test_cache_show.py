@@ -26,6 +26,17 @@ class Shows(Built):
                     self.assertIn(name, names)
                 self.assertNotIn("source", shown)
 
+    def test_show_takes_the_compiler_behind_a_key(self):
+        entry = self.entries()[0]
+        key, compiler = entry["key"], entry["compiler"]
+        for word in (f"{key}-{compiler}", f"{key[:9]}-{compiler}", f"{key[:9]}-nvrtc"):
+            with self.subTest(word=word):
+                shown = self.succeed("cache", "show", word, "--json", "--cache", self.cache).json()
+                self.assertEqual((shown["key"], shown["compiler"]), (key, compiler))
+                self.assertIn(key, self.succeed("cache", "dot", word, "--cache", self.cache).out)
+        line = self.refuse(FAILED, "cache", "show", f"{key[:9]}-nvrtc-99", "--cache", self.cache)
+        self.assertIn(f"'{key[:9]}-nvrtc-99'", line)
+
     def test_show_says_how_a_kernel_is_launched(self):
         for entry in self.entries():
             shown = self.succeed("cache", "show", entry["key"], "--json", "--cache", self.cache).json()
