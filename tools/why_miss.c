@@ -21,9 +21,18 @@ stg_status stg_why_miss_open(const struct stg_job_options *options, stg_cache **
   return stg_cache_open_as_engine(path, pack, options->cache_read_only, ret_cache, reterr);
 }
 
-/* The entry that serves the kernel, or else the one with the fewest differing factors. */
+/* By the name, since an entry that is bad has no key. */
+static bool is_of(const struct stg_explained *kernel, const stg_cache_entry *entry) {
+  const char *slash = strrchr(entry->path, '/');
+  const char *name = slash == NULL ? entry->path : slash + 1;
+  return strncmp(name, kernel->kernel_key, strlen(kernel->kernel_key)) == 0;
+}
+
+/* The entry that serves the kernel, or else the one with the fewest differing factors. What should
+ * serve it and is bad is noted in `miss`. */
 static stg_status find_nearest(const struct stg_explained *kernel, stg_cache *cache,
-                               size_t *ret_index, size_t *ret_distance, stg_error *reterr) {
+                               struct stg_miss *miss, size_t *ret_index, size_t *ret_distance,
+                               stg_error *reterr) {
   size_t nearest = SIZE_MAX;
   size_t distance = SIZE_MAX;
   for (size_t i = 0; i < stg_cache_count(cache) && distance > 0; i++) {
@@ -39,6 +48,10 @@ static stg_status find_nearest(const struct stg_explained *kernel, stg_cache *ca
       nearest = i;
       distance = found;
     }
+    if (!entry.ok && is_of(kernel, &entry)) {
+      miss->bad_path = entry.path; /* outlives the entry, as its problem does */
+      miss->bad_problem = entry.problem;
+    }
     stg_cache_forget(cache, i);
   }
   *ret_index = nearest;
@@ -50,11 +63,15 @@ stg_status stg_why_miss(const struct stg_explained *kernel, stg_cache *cache,
                         struct stg_miss *ret_miss, stg_error *reterr) {
   size_t index = 0;
   size_t distance = 0;
-  stg_status status = find_nearest(kernel, cache, &index, &distance, reterr);
+  struct stg_miss miss = {.hit = false};
+  stg_status status = find_nearest(kernel, cache, &miss, &index, &distance, reterr);
   if (status != STG_OK) {
     return status;
   }
-  struct stg_miss miss = {.hit = distance == 0};
+  miss.hit = distance == 0;
+  if (miss.hit) {
+    miss.bad_path = miss.bad_problem = NULL;
+  }
   if (index != SIZE_MAX) {
     stg_cache_entry entry;
     const stg_cache_entry wanted = {.material = kernel->material,
