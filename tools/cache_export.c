@@ -39,19 +39,10 @@ struct choice {
 
 /* A pack among the folders is read; it must not be what is written. */
 static stg_status check_output(const struct export_options *options, stg_error *reterr) {
-  const char *rest = NULL;
-  stg_status status = stg_cache_folder_find(options->folder, &rest, reterr);
-  while (status == STG_OK && *rest != '\0') {
-    struct stg_strbuf element = {0};
-    const size_t len = strcspn(rest, ":");
-    stg_strbuf_mem(&element, rest, len);
-    status = stg_strbuf_status(&element, reterr);
-    if (status == STG_OK && len > 0) {
-      status =
-          stg_run_output_check_file(stg_strbuf_text(&element), "the pack", options->pack, reterr);
-    }
-    stg_strbuf_finish(&element);
-    rest += len + (rest[len] == ':');
+  const char *list = NULL;
+  stg_status status = stg_cache_folder_find(options->folder, &list, reterr);
+  if (status == STG_OK) {
+    status = stg_run_output_check_cache(list, "the pack", options->pack, reterr);
   }
   return status;
 }
