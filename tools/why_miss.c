@@ -8,12 +8,38 @@
 
 #include <string.h>
 
+#include <steergraph/engine.h>
+
+#include "engine/offline.h"
+#include "runtime/base/error.h"
 #include "tools/cache_folder.h"
+
+/* A switch that keeps runs from what a folder has is the reason, whatever is in it. */
+static stg_status check_switch(stg_error *reterr) {
+  stg_options options;
+  stg_status status = stg_options_for_command(&options, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  const char *word = options.cache_mode == STG_CACHE_OFF       ? "off"
+                     : options.cache_mode == STG_CACHE_REFRESH ? "refresh"
+                     : options.cache_mode == STG_CACHE_MEMORY  ? "memory"
+                                                               : NULL;
+  return word == NULL ? STG_OK
+                      : stg_error_set(
+                            reterr, STG_E_INVALID,
+                            "STEERGRAPH_CACHE=%s: a run takes no kernel from a cache folder; unset "
+                            "it to ask what the folders have",
+                            word);
+}
 
 stg_status stg_why_miss_open(const struct stg_job_options *options, stg_cache **ret_cache,
                              stg_error *reterr) {
   const char *path = NULL;
-  stg_status status = stg_cache_folder_find(options->cache_path, &path, reterr);
+  stg_status status = check_switch(reterr);
+  if (status == STG_OK) {
+    status = stg_cache_folder_find(options->cache_path, &path, reterr);
+  }
   if (status != STG_OK) {
     return status;
   }

@@ -2,7 +2,7 @@
 """`steergraph explain --why-miss`: which factor of the key keeps a kernel from hitting."""
 import tap
 from built import Built
-from cli import small_workload
+from cli import FAILED, small_workload
 
 
 class WhyMiss(Built):
@@ -26,6 +26,18 @@ class WhyMiss(Built):
         factors = self.succeed(*words).json()["why_miss"]["factors"]
         pairs = [(f["here"], f["there"]) for f in factors if f["factor"] == "signature"]
         self.assertIn(("dtype=bf16", "dtype=f32"), pairs)
+
+    def test_a_switch_that_keeps_runs_from_the_cache_is_the_reason(self):
+        whys = (("explain", "--why-miss", "--arch", "sm_90"), ("cache", "explain", "--arch", "sm_90"))
+        for word, ok in (("off", False), ("refresh", False), ("memory", False), ("read-only", True), ("on", True)):
+            self.environment["STEERGRAPH_CACHE"] = word
+            for why in whys:
+                with self.subTest(word=word, why=why):
+                    if ok:
+                        self.assertIn("cached", self.succeed(*why, self.spec, "--cache", self.cache).out)
+                    else:
+                        line = self.refuse(FAILED, *why, self.spec, "--cache", self.cache)
+                        self.assertIn(f"STEERGRAPH_CACHE={word}: a run takes no kernel from a cache folder", line)
 
     def test_a_bad_entry_of_the_kernel_is_the_reason(self):
         """An entry of another architecture is near, and has nothing to do with it."""
