@@ -12,6 +12,7 @@
 #include "engine/offline.h"
 #include "runtime/base/error.h"
 #include "runtime/base/strbuf.h"
+#include "tools/run_output.h"
 
 stg_status stg_cache_folder_find(const char *given, const char **ret_path, stg_error *reterr) {
   if (given != NULL) {
@@ -60,4 +61,11 @@ stg_status stg_cache_folder_open(const char *given, stg_cache **ret_cache, stg_e
   const char *path = NULL;
   stg_status status = stg_cache_folder_find(given, &path, reterr);
   return status == STG_OK ? stg_cache_open(path, ret_cache, reterr) : status;
+}
+
+stg_status stg_cache_folder_check_output(const char *given, const char *option, const char *path,
+                                         stg_error *reterr) {
+  const char *list = NULL;
+  stg_status status = stg_cache_folder_find(given, &list, reterr);
+  return status == STG_OK ? stg_run_output_check_cache(list, option, path, reterr) : status;
 }

@@ -31,14 +31,8 @@ struct show_options {
 static stg_status write_cubin(const struct show_options *options, const stg_cache_entry *entry,
                               stg_error *reterr) {
   struct stg_interrupt_hold hold;
-  const char *list = NULL;
-  stg_status status = stg_run_output_check_name("--cubin", options->cubin, reterr);
-  if (status == STG_OK) {
-    status = stg_cache_folder_find(options->folder, &list, reterr);
-  }
-  if (status == STG_OK) {
-    status = stg_run_output_check_cache(list, "--cubin", options->cubin, reterr);
-  }
+  stg_status status =
+      stg_cache_folder_check_output(options->folder, "--cubin", options->cubin, reterr);
   if (status != STG_OK) {
     return status;
   }
