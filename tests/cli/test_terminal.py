@@ -78,6 +78,10 @@ class Terminal(Built):
                 said = self.is_shown(code, "cache", *words, "--cache", self.cache)
                 self.assertIn(SHOWN.replace(r"\x0a", " ") if words[0] in ("export", "explain") else SHOWN, said)
 
+    def test_the_name_of_a_page(self):
+        page = self.home / "r.html"
+        self.assertIn(SHOWN, self.is_shown(DONE, "cache", "report", "-o", page, "--cache", self.cache))
+
     def test_the_name_of_a_pack(self):
         pack = self.home / "k.sgp"
         self.assertIn(SHOWN, self.is_shown(DONE, "cache", "export", pack, "--cache", self.cache))
