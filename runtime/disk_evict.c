@@ -229,14 +229,9 @@ static void choose_excess(struct stg_disk_content *content, const struct stg_dis
   }
 }
 
-static const char *file_name(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash == NULL ? path : slash + 1;
-}
-
 static int by_name(const void *a, const void *b) {
-  return strcmp(file_name((*(const struct stg_disk_content_file *const *)a)->path),
-                file_name((*(const struct stg_disk_content_file *const *)b)->path));
+  return strcmp(stg_path_name((*(const struct stg_disk_content_file *const *)a)->path),
+                stg_path_name((*(const struct stg_disk_content_file *const *)b)->path));
 }
 
 /* Whether the entries of a kernel, of all compilers, go in this pass, the last of them too.
@@ -247,7 +242,7 @@ static bool kernel_goes(const struct stg_disk_content_file *const *entries, size
   size_t high = count;
   while (low < high) {
     const size_t middle = low + (high - low) / 2;
-    if (strncmp(file_name(entries[middle]->path), key_hex, STG_KEY_HEX_CHARS) < 0) {
+    if (strncmp(stg_path_name(entries[middle]->path), key_hex, STG_KEY_HEX_CHARS) < 0) {
       low = middle + 1;
     } else {
       high = middle;
@@ -255,7 +250,7 @@ static bool kernel_goes(const struct stg_disk_content_file *const *entries, size
   }
   bool goes = false;
   for (; low < count; low++) {
-    if (strncmp(file_name(entries[low]->path), key_hex, STG_KEY_HEX_CHARS) != 0) {
+    if (strncmp(stg_path_name(entries[low]->path), key_hex, STG_KEY_HEX_CHARS) != 0) {
       return goes;
     }
     if (entries[low]->why == NULL) {
@@ -281,7 +276,7 @@ static void choose_recipes(struct stg_disk_content *content) {
   }
   for (size_t i = 0; i < content->count && n_entries > 0; i++) {
     struct stg_disk_content_file *file = &content->items[i];
-    const char *name = file_name(file->path);
+    const char *name = stg_path_name(file->path);
     struct stg_key graph;
     struct stg_key kernel;
     if (file->kind == STG_DISK_RECIPE && file->why == NULL &&

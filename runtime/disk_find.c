@@ -97,12 +97,11 @@ static stg_status find_candidates(struct stg_disk_cache *cache, size_t first_lay
 /* An entry under a name that is not its own would answer for another kernel or compiler. */
 stg_status stg_disk_check_name(const char *path, struct stg_key key, const char *compiler,
                                stg_error *reterr) {
-  const char *slash = strrchr(path, '/');
   char *expected = stg_disk_file_name(key, compiler);
   stg_status status = STG_OK;
   if (expected == NULL) {
     status = stg_error_memory(reterr, "a file name", strlen(compiler));
-  } else if (strcmp(slash == NULL ? path : slash + 1, expected) != 0) {
+  } else if (strcmp(stg_path_name(path), expected) != 0) {
     status = stg_error_set(reterr, STG_E_CORRUPT, "its name should be '%s'", expected);
   }
   stg_free(expected);

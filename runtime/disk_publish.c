@@ -198,7 +198,7 @@ stg_status stg_disk_layer_probe(const struct stg_disk_layer *layer, const struct
   bool ready = target_init_entry(&target, layer, key, "probe");
   if (ready) {
     stg_free(target.file);
-    target.file = stg_path_join(target.folder, strrchr(target.temporary, '/') + 1);
+    target.file = stg_path_join(target.folder, stg_path_name(target.temporary));
     ready = target.file != NULL;
   }
   status = ready ? put(&target, layer, io, "", 0, reterr)
@@ -213,9 +213,8 @@ stg_status stg_disk_layer_probe(const struct stg_disk_layer *layer, const struct
 stg_status stg_disk_layer_quarantine(const struct stg_disk_layer *layer,
                                      const struct stg_disk_io *io, const char *path,
                                      stg_error *reterr) {
-  const char *slash = strrchr(path, '/');
   char *folder = stg_path_join(layer->root, "v1/quarantine");
-  char *to = folder == NULL || slash == NULL ? NULL : stg_path_join(folder, slash + 1);
+  char *to = folder == NULL ? NULL : stg_path_join(folder, stg_path_name(path));
   stg_status status = STG_OK;
   if (to == NULL) {
     status = stg_error_memory(reterr, "cache paths", strlen(layer->root));

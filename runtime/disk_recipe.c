@@ -18,11 +18,6 @@
 
 #define TOUCH_S 3600 /* a stamp may be so wrong */
 
-static const char *file_name(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash == NULL ? path : slash + 1;
-}
-
 /* Read a file; `*ret_mtime_unix` is its stamp. */
 static stg_status read_recipe(const char *path, struct stg_arena *arena,
                               struct stg_recipe *ret_recipe, int64_t *ret_mtime_unix,
@@ -44,7 +39,7 @@ static stg_status read_recipe(const char *path, struct stg_arena *arena,
   status = stg_recipe_decode(bytes, size, arena, &recipe, reterr);
   stg_free(bytes);
   if (status == STG_OK &&
-      !(stg_disk_is_recipe_name(file_name(path), &graph, &kernel) &&
+      !(stg_disk_is_recipe_name(stg_path_name(path), &graph, &kernel) &&
         stg_key_equal(graph, recipe.key) && stg_key_equal(kernel, recipe.nodes[0].key))) {
     status = stg_error_set(reterr, STG_E_CORRUPT, "its name is not that of its keys");
   }

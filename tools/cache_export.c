@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/file.h"
 #include "tools/cache_command.h"
 #include "tools/cache_filter.h"
 #include "tools/cache_folder.h"
@@ -69,8 +70,7 @@ static stg_status check_keys(stg_cache *cache, const struct export_options *opti
 
 /* By the name, since an entry that is bad has no key. */
 static bool is_named(const struct export_options *options, const stg_cache_entry *entry) {
-  const char *slash = strrchr(entry->path, '/');
-  const char *name = slash == NULL ? entry->path : slash + 1;
+  const char *name = stg_path_name(entry->path);
   for (size_t i = 0; i < options->n_keys; i++) {
     if (strncmp(name, options->keys[i], strlen(options->keys[i])) == 0) {
       return true;

@@ -7,6 +7,7 @@
 
 #include "engine/offline.h"
 #include "runtime/base/error.h"
+#include "runtime/base/file.h"
 #include "tools/cache_command.h"
 #include "tools/cache_folder.h"
 #include "tools/cache_work.h"
@@ -69,11 +70,6 @@ static void say_progress(void *user, size_t done, size_t total) {
   }
 }
 
-static const char *file_name(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash == NULL ? path : slash + 1;
-}
-
 static void add_row(struct stg_table *table, const stg_cache_victim *victim) {
   char used[STG_UTC_TIME_CHARS];
   struct stg_strbuf size = {0};
@@ -82,7 +78,7 @@ static void add_row(struct stg_table *table, const stg_cache_victim *victim) {
   if (victim->key[0] != '\0') {
     stg_table_printf(table, "%.12s", victim->key);
   } else {
-    stg_table_cell(table, file_name(victim->path));
+    stg_table_cell(table, stg_path_name(victim->path));
   }
   stg_table_cell(table, victim->kind);
   stg_table_cell(table, used);
