@@ -34,7 +34,7 @@ struct stg_disk_layer {
 /* A file found in a layer; text in the arena it was listed into, or the pack's. */
 struct stg_disk_file {
   const char *path;
-  const char *compiler; /* as its name says */
+  const char *compiler; /* as its name says; of a recipe NULL */
   const struct stg_disk_layer *layer;
   uint64_t size_bytes; /* in a pack; a file's is asked for when it is visited */
 };
@@ -60,6 +60,11 @@ STG_NODISCARD stg_status stg_disk_layer_check(const struct stg_disk_layer *layer
 STG_NODISCARD stg_status stg_disk_layer_list(const struct stg_disk_layer *layer,
                                              const struct stg_key *key, struct stg_arena *arena,
                                              struct stg_disk_files *files, stg_error *reterr);
+/** Append the recipes of a folder, in no order; a pack has none. */
+STG_NODISCARD stg_status stg_disk_layer_list_recipes(const struct stg_disk_layer *layer,
+                                                     struct stg_arena *arena,
+                                                     struct stg_disk_files *files,
+                                                     stg_error *reterr);
 /**
  * Write `data` under the name of `key` and `compiler`, all or nothing, making the folders that are
  * missing. STG_E_IO, or what stg_disk_layer_check says of the folder.
