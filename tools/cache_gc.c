@@ -72,9 +72,7 @@ static void say_progress(void *user, size_t done, size_t total) {
 
 static void add_row(struct stg_table *table, const stg_cache_victim *victim) {
   char used[STG_UTC_TIME_CHARS];
-  struct stg_strbuf size = {0};
   stg_utc_time(victim->used_unix, used);
-  stg_strbuf_bytes(&size, victim->size_bytes);
   if (victim->key[0] != '\0') {
     stg_table_printf(table, "%.12s", victim->key);
   } else {
@@ -82,9 +80,8 @@ static void add_row(struct stg_table *table, const stg_cache_victim *victim) {
   }
   stg_table_cell(table, victim->kind);
   stg_table_cell(table, used);
-  stg_table_cell(table, stg_strbuf_text(&size));
+  stg_table_bytes(table, victim->size_bytes);
   stg_table_cell(table, victim->why);
-  stg_strbuf_finish(&size);
 }
 
 /* "812 entries and 3 other files, 96.1 MiB". */
