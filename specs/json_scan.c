@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "specs/json.h"
+#include "specs/utf8.h"
 
 /* cJSON copies a number into 64 bytes and silently splits a longer one. */
 #define MAX_NUMBER_CHARS 63
@@ -97,24 +98,6 @@ static void skip_space(struct scanner *s) {
   }
 }
 
-/* Bytes of the well-formed UTF-8 sequence at `p` (Unicode table 3-7), or 0. */
-static size_t utf8_length(const char *p, const char *end) {
-  unsigned char lead = (unsigned char)p[0];
-  size_t n = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-  if ((lead >= 0x80 && lead < 0xc2) || lead > 0xf4 || (size_t)(end - p) < n) {
-    return 0;
-  }
-  for (size_t i = 1; i < n; i++) {
-    if (((unsigned char)p[i] & 0xc0u) != 0x80u) {
-      return 0;
-    }
-  }
-  unsigned char second = n > 1 ? (unsigned char)p[1] : 0;
-  bool overlong = (lead == 0xe0 && second < 0xa0) || (lead == 0xf0 && second < 0x90);
-  bool beyond = (lead == 0xed && second >= 0xa0) || (lead == 0xf4 && second >= 0x90);
-  return overlong || beyond ? 0 : n;
-}
-
 /* The four hex digits after "\u"; false when they are not there. */
 static bool scan_hex4(struct scanner *s, uint32_t *ret) {
   uint32_t value = 0;
@@ -172,7 +155,7 @@ static stg_status scan_character(struct scanner *s) {
   if (c < 0x20) {
     return fail(s, start, "control byte 0x%02x in a string; write it as '\\u%04x'", c, c);
   }
-  size_t n = utf8_length(start, s->end);
+  size_t n = stg_utf8_length(start, s->end);
   if (n == 0) {
     return fail(s, start, "byte 0x%02x is not valid UTF-8; save the file as UTF-8", c);
   }

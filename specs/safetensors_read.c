@@ -5,35 +5,30 @@
  * tensors cover the data exactly: no overlap, no hole, no bytes left over. Values may be anything,
  * NaN too. Must not know what a tensor is for.
  */
-#include "specs/safetensors.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/intmath.h"
 #include "specs/json.h"
-
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are used where they lie");
+#include "specs/tensor_readers.h"
 
 #define MAX_HEADER_BYTES                                                                           \
   (STG_SAFETENSORS_MAX_HEADER_BYTES < STG_JSON_MAX_BYTES ? STG_SAFETENSORS_MAX_HEADER_BYTES        \
                                                          : STG_JSON_MAX_BYTES)
 #define MAX_EXTENT (((int64_t)1 << 53) - 1) /* JSON numbers are exact up to here */
 
-/* The element types of the format. Those without one of ours can be checked but not used; a name
- * that is not here has an unknown width. */
+/* The element types of the format. Those that stg_elem does not have can be checked but not used; a
+ * name that is not here has an unknown width. */
 static const struct element_type {
   const char *name;
   size_t bits;
-  stg_dtype dtype;
 } element_types[] = {
-    {"F32", 32, STG_F32},           {"F16", 16, STG_F16},           {"BF16", 16, STG_BF16},
-    {"F64", 64, STG_DTYPE_NONE},    {"C64", 64, STG_DTYPE_NONE},    {"I64", 64, STG_DTYPE_NONE},
-    {"U64", 64, STG_DTYPE_NONE},    {"I32", 32, STG_DTYPE_NONE},    {"U32", 32, STG_DTYPE_NONE},
-    {"I16", 16, STG_DTYPE_NONE},    {"U16", 16, STG_DTYPE_NONE},    {"I8", 8, STG_DTYPE_NONE},
-    {"U8", 8, STG_DTYPE_NONE},      {"BOOL", 8, STG_DTYPE_NONE},    {"F8_E4M3", 8, STG_DTYPE_NONE},
-    {"F8_E5M2", 8, STG_DTYPE_NONE}, {"F8_E8M0", 8, STG_DTYPE_NONE}, {"F4", 4, STG_DTYPE_NONE},
+    {"F32", 32},        {"F16", 16},    {"BF16", 16},   {"F64", 64},        {"C64", 64},
+    {"I64", 64},        {"U64", 64},    {"I32", 32},    {"U32", 32},        {"I16", 16},
+    {"U16", 16},        {"I8", 8},      {"U8", 8},      {"BOOL", 8},        {"F8_E4M3", 8},
+    {"F8_E4M3FNUZ", 8}, {"F8_E5M2", 8}, {"F8_E8M0", 8}, {"F8_E5M2FNUZ", 8}, {"F6_E2M3", 6},
+    {"F6_E3M2", 6},     {"F4", 4},
 };
 
 /* The part of the data that a tensor claims. */
@@ -167,8 +162,7 @@ static stg_status read_tensor(struct reader *reader, const struct stg_json *at, 
   if (status != STG_OK) {
     return status;
   }
-  const struct element_type *type = find_type(dtype_name);
-  info.dtype = type == NULL ? STG_DTYPE_NONE : type->dtype;
+  info.elem = stg_elem_of_name(dtype_name);
   info.dtype_name = stg_arena_strdup(&reader->file->arena, dtype_name);
   info.name = stg_arena_strdup(&reader->file->arena, at->key);
   info.data = reader->data + span.begin;
@@ -280,19 +274,19 @@ static stg_status read_header(struct reader *reader, const struct stg_json *root
 /* The header's text, whose size is the file's first word. */
 static stg_status find_header(const struct stg_tensor_file *file, size_t *ret_size,
                               stg_error *reterr) {
-  const unsigned char *bytes = file->map.data;
-  if (file->map.size < STG_SAFETENSORS_SIZE_BYTES) {
+  const unsigned char *bytes = file->bytes;
+  if (file->size < STG_SAFETENSORS_SIZE_BYTES) {
     return stg_error_set(reterr, STG_E_FORMAT,
                          "%s: %zu bytes, a safetensors file begins with 8 bytes of header size",
-                         file->path, file->map.size);
+                         file->path, file->size);
   }
   uint64_t size = 0;
   memcpy(&size, bytes, sizeof size);
-  if (size > file->map.size - STG_SAFETENSORS_SIZE_BYTES) {
+  if (size > file->size - STG_SAFETENSORS_SIZE_BYTES) {
     return stg_error_set(reterr, STG_E_FORMAT,
                          "%s: a header of %llu bytes does not fit in a file of %zu; it is not "
                          "safetensors, or cut short",
-                         file->path, (unsigned long long)size, file->map.size);
+                         file->path, (unsigned long long)size, file->size);
   }
   if (size > MAX_HEADER_BYTES) {
     return stg_error_set(reterr, STG_E_FORMAT, "%s: a header of %llu bytes, at most %llu are read",
@@ -317,16 +311,18 @@ stg_status stg_safetensors_read(struct stg_tensor_file *file, stg_error *reterr)
   if (status != STG_OK) {
     return status;
   }
-  const unsigned char *header = file->map.data + STG_SAFETENSORS_SIZE_BYTES;
+  const unsigned char *header = file->bytes + STG_SAFETENSORS_SIZE_BYTES;
   status = stg_json_parse(file->path, (const char *)header, header_size, &doc, reterr);
   if (status != STG_OK) {
     return status;
   }
   reader.data = header + header_size;
-  reader.data_size = file->map.size - STG_SAFETENSORS_SIZE_BYTES - header_size;
+  reader.data_size = file->size - STG_SAFETENSORS_SIZE_BYTES - header_size;
   struct stg_json root = stg_json_root(&doc);
   status = read_header(&reader, &root, reterr);
   if (status == STG_OK) {
+    file->format = STG_FILE_SAFETENSORS;
+    file->format_text = "safetensors";
     file->tensors = reader.tensors;
     file->n_tensors = reader.n_tensors;
   }

@@ -4,13 +4,16 @@
  * The header is padded with spaces so that the data begin at a multiple of 8 bytes, as readers that
  * map the file like it. Must not know what a tensor is for.
  */
-#include "specs/safetensors.h"
+#include "specs/tensor_readers.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/alloc.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/intmath.h"
 #include "runtime/base/strbuf.h"
+#include "specs/json.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are written as they lie");
 
@@ -54,32 +57,48 @@ static stg_status tensor_bytes(const struct stg_tensor_out *tensor, size_t *ret_
   return STG_OK;
 }
 
-static stg_status check_tensor_names(const struct stg_tensor_out *tensors, size_t n,
-                                     stg_error *reterr) {
-  for (size_t i = 0; i < n; i++) {
-    const char *name = tensors[i].name;
-    if (name[0] == '\0' || strcmp(name, STG_SAFETENSORS_METADATA) == 0) {
-      return stg_error_set(reterr, STG_E_INVALID, "a tensor cannot be named '%s'", name);
-    }
-    for (size_t j = 0; j < i; j++) {
-      if (strcmp(name, tensors[j].name) == 0) {
-        return stg_error_set(reterr, STG_E_INVALID, "tensor '%s' is given twice", name);
-      }
+static int compare_names(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* No two names are equal; `names` are sorted. The metadata of a vocabulary can be many. */
+static stg_status check_unique(const char **names, size_t n, const char *what, stg_error *reterr) {
+  qsort(names, n, sizeof *names, compare_names);
+  for (size_t i = 1; i < n; i++) {
+    if (strcmp(names[i - 1], names[i]) == 0) {
+      return stg_error_set(reterr, STG_E_INVALID, "%s '%s' is given twice", what, names[i]);
     }
   }
   return STG_OK;
 }
 
-static stg_status check_metadata_keys(const char *const *metadata, size_t n, stg_error *reterr) {
+static stg_status check_tensor_names(const struct stg_tensor_out *tensors, size_t n,
+                                     const char **names, stg_error *reterr) {
   for (size_t i = 0; i < n; i++) {
-    for (size_t j = 0; j < i; j++) {
-      if (strcmp(metadata[2 * i], metadata[2 * j]) == 0) {
-        return stg_error_set(reterr, STG_E_INVALID, "metadata key '%s' is given twice",
-                             metadata[2 * i]);
-      }
+    names[i] = tensors[i].name;
+    if (names[i][0] == '\0' || strcmp(names[i], STG_SAFETENSORS_METADATA) == 0) {
+      return stg_error_set(reterr, STG_E_INVALID, "a tensor cannot be named '%s'", names[i]);
     }
   }
-  return STG_OK;
+  return check_unique(names, n, "tensor", reterr);
+}
+
+static stg_status check_names(const struct stg_tensor_out *tensors, size_t n_tensors,
+                              const char *const *metadata, size_t n_metadata, stg_error *reterr) {
+  const size_t room = (n_tensors > n_metadata ? n_tensors : n_metadata) + 1;
+  const char **names = stg_calloc(room, sizeof *names);
+  if (names == NULL) {
+    return stg_error_memory(reterr, "the names of a safetensors file", room * sizeof *names);
+  }
+  stg_status status = check_tensor_names(tensors, n_tensors, names, reterr);
+  if (status == STG_OK) {
+    for (size_t i = 0; i < n_metadata; i++) {
+      names[i] = metadata[2 * i];
+    }
+    status = check_unique(names, n_metadata, "metadata key", reterr);
+  }
+  stg_free(names);
+  return status;
 }
 
 static void append_metadata(struct stg_strbuf *header, const char *const *metadata, size_t n) {
@@ -132,6 +151,11 @@ static stg_status write_header(const struct stg_tensor_out *tensors, size_t n_te
   while (ret_header->len % ALIGNMENT != 0 && !ret_header->failed) {
     stg_strbuf_char(ret_header, ' ');
   }
+  if (ret_header->len > STG_JSON_MAX_BYTES) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "names and metadata take %zu bytes, and more than %llu are not read",
+                         ret_header->len, (unsigned long long)STG_JSON_MAX_BYTES);
+  }
   return stg_strbuf_status(ret_header, reterr);
 }
 
@@ -159,10 +183,7 @@ stg_status stg_safetensors_write(const char *path, const struct stg_tensor_out *
                                  stg_error *reterr) {
   struct stg_strbuf header = {0};
   struct stg_strbuf file = {0};
-  stg_status status = check_tensor_names(tensors, n_tensors, reterr);
-  if (status == STG_OK) {
-    status = check_metadata_keys(metadata, n_metadata, reterr);
-  }
+  stg_status status = check_names(tensors, n_tensors, metadata, n_metadata, reterr);
   if (status == STG_OK) {
     status = write_header(tensors, n_tensors, metadata, n_metadata, &header, reterr);
   }

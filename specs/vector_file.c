@@ -1,74 +1,161 @@
 /*
- * vector_file.c: open a tensor file by what its first bytes say, and find a tensor by name.
+ * vector_file.c: tell a tensor file's format by its content, open it, and find a tensor by name.
  *
- * The formats themselves are read elsewhere (safetensors_read.c). Must not know what a tensor is
- * for.
+ * The formats themselves are read elsewhere (tensor_readers.h). Must not know what a tensor is for.
  */
 #include "specs/vector_file.h"
 
 #include <string.h>
 
 #include "runtime/base/strbuf.h"
-#include "specs/safetensors.h"
+#include "specs/tensor_readers.h"
 
 #define NEAREST 3            /* names in a message */
 #define NEAREST_CHARS 96     /* of a name that are compared */
 #define NEAREST_TENSORS 4096 /* that are looked at */
+
+/* Not any file whose ninth byte is '{': a GGUF file of 123 tensors has that byte too, but its first
+ * word, read as a size, is beyond any file. */
+static bool is_safetensors(const unsigned char *bytes, size_t size) {
+  uint64_t header = 0;
+  if (size <= STG_SAFETENSORS_SIZE_BYTES || bytes[STG_SAFETENSORS_SIZE_BYTES] != '{') {
+    return false;
+  }
+  memcpy(&header, bytes, sizeof header);
+  return header <= size - STG_SAFETENSORS_SIZE_BYTES && header <= STG_SAFETENSORS_MAX_HEADER_BYTES;
+}
+
+/* The formats that are read. The first whose `is` agrees has the file; where none does, the one of
+ * the suffix says what is wrong. */
+static const struct format {
+  const char *suffix;
+  bool (*is)(const unsigned char *bytes, size_t size);
+  stg_status (*read)(struct stg_tensor_file *file, stg_error *reterr);
+} formats[] = {
+    {".safetensors", is_safetensors, stg_safetensors_read},
+    {".gguf", stg_gguf_is, stg_gguf_read},
+    {".npy", stg_npy_is, stg_npy_read},
+    {".json", stg_directions_is, stg_directions_read},
+};
+
+#define N_FORMATS (sizeof formats / sizeof formats[0])
 
 /* Formats that people will try: the bytes they begin with, and what to do about them. */
 static const struct {
   const char *magic;
   size_t len;
   const char *name;
+  const char *remedy;
 } other_formats[] = {
-    {"GGUF", 4, "a GGUF file"},
-    {"\x93NUMPY", 6, "a NumPy .npy file"},
-    {"PK\003\004", 4, "a zip archive (.pt, .pth or .npz)"},
-    {"\x80\x02", 2, "a Python pickle"},
+    {"PK\003\004", 4, "a zip archive (.pt, .pth or .npz)",
+     "convert a file of PyTorch with tools/pt_to_safetensors.py, save an array with numpy.save"},
+    {"\x80\x02", 2, "a Python pickle, which is never read",
+     "convert a file of PyTorch with tools/pt_to_safetensors.py"},
 };
 
 static stg_status refuse_other_formats(const struct stg_tensor_file *file, stg_error *reterr) {
   for (size_t i = 0; i < sizeof other_formats / sizeof other_formats[0]; i++) {
     size_t len = other_formats[i].len;
-    /* a safetensors file may begin with any bytes, but its header follows 8 bytes later */
-    bool safetensors = file->map.size > STG_SAFETENSORS_SIZE_BYTES &&
-                       file->map.data[STG_SAFETENSORS_SIZE_BYTES] == '{';
-    if (!safetensors && file->map.size >= len &&
-        memcmp(file->map.data, other_formats[i].magic, len) == 0) {
-      return stg_error_set(reterr, STG_E_UNSUPPORTED, "'%s' is %s; convert it to safetensors first",
-                           file->path, other_formats[i].name);
+    if (file->size >= len && memcmp(file->bytes, other_formats[i].magic, len) == 0) {
+      return stg_error_set(reterr, STG_E_UNSUPPORTED, "'%s' is %s; %s", file->path,
+                           other_formats[i].name, other_formats[i].remedy);
     }
   }
   return STG_OK;
 }
 
-stg_status stg_tensor_file_open(const char *path, struct stg_tensor_file *ret_file,
-                                stg_error *reterr) {
+/* The suffix of a file's name with its dot, or "". */
+static const char *suffix_of(const char *path) {
+  const char *dot = strrchr(path, '.');
+  return dot != NULL && strchr(dot, '/') == NULL ? dot : "";
+}
+
+static const struct format *format_of_suffix(const struct stg_tensor_file *file) {
+  for (size_t i = 0; i < N_FORMATS; i++) {
+    if (strcmp(formats[i].suffix, suffix_of(file->path)) == 0) {
+      return &formats[i];
+    }
+  }
+  return NULL;
+}
+
+static const struct format *format_of_content(const struct stg_tensor_file *file) {
+  for (size_t i = 0; i < N_FORMATS; i++) {
+    if (formats[i].is(file->bytes, file->size)) {
+      return &formats[i];
+    }
+  }
+  return NULL;
+}
+
+/* Choose a reader for the bytes of `file` and let it fill the rest. */
+static stg_status read_content(struct stg_tensor_file *file, const struct stg_tensor_hint *hint,
+                               stg_error *reterr) {
+  if (hint != NULL && (hint->count_elems > 0 || hint->width_elems > 0)) {
+    return stg_raw_read(file, hint, reterr);
+  }
+  const struct format *format = format_of_content(file);
+  if (format != NULL) {
+    return format->read(file, reterr);
+  }
+  stg_status status = refuse_other_formats(file, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  format = format_of_suffix(file);
+  if (format != NULL) {
+    return format->read(file, reterr);
+  }
+  return stg_error_set(reterr, STG_E_FORMAT,
+                       "'%s' is none of safetensors, GGUF, .npy and JSON directions; to read it as "
+                       "raw float32 say how wide it is (\"count\" in a spec, --width in a command)",
+                       file->path);
+}
+
+/* Read `file`, of which map, bytes and size are set; on failure it is closed. */
+static stg_status fill(const char *path, const struct stg_tensor_hint *hint,
+                       struct stg_tensor_file *file, struct stg_tensor_file *ret_file,
+                       stg_error *reterr) {
+  file->path = stg_arena_strdup(&file->arena, path);
+  stg_status status = stg_arena_status(&file->arena, reterr);
+  if (status == STG_OK) {
+    status = read_content(file, hint, reterr);
+  }
+  if (status != STG_OK) {
+    stg_tensor_file_close(file);
+    return status;
+  }
+  *ret_file = *file;
+  return STG_OK;
+}
+
+stg_status stg_tensor_file_open(const char *path, const struct stg_tensor_hint *hint,
+                                struct stg_tensor_file *ret_file, stg_error *reterr) {
   struct stg_tensor_file file = {0};
   stg_status status = stg_file_map(path, &file.map, reterr);
   if (status != STG_OK) {
     return status;
   }
-  file.path = stg_arena_strdup(&file.arena, path);
-  status = stg_arena_status(&file.arena, reterr);
-  if (status == STG_OK) {
-    status = refuse_other_formats(&file, reterr);
-  }
-  if (status == STG_OK) {
-    status = stg_safetensors_read(&file, reterr);
-  }
-  if (status != STG_OK) {
-    stg_tensor_file_close(&file);
-    return status;
-  }
-  *ret_file = file;
-  return STG_OK;
+  file.bytes = file.map.data;
+  file.size = file.map.size;
+  return fill(path, hint, &file, ret_file, reterr);
+}
+
+stg_status stg_tensor_file_parse(const char *path, const void *bytes, size_t size,
+                                 const struct stg_tensor_hint *hint,
+                                 struct stg_tensor_file *ret_file, stg_error *reterr) {
+  struct stg_tensor_file file = {.bytes = bytes, .size = size};
+  return fill(path, hint, &file, ret_file, reterr);
 }
 
 void stg_tensor_file_close(struct stg_tensor_file *file) {
   stg_file_unmap(&file->map);
   stg_arena_finish(&file->arena);
   *file = (struct stg_tensor_file){0};
+}
+
+struct stg_key stg_tensor_file_key(const struct stg_tensor_file *file) {
+  return stg_key_of(file->bytes, file->size);
 }
 
 static size_t least(size_t a, size_t b) {
@@ -138,14 +225,29 @@ static stg_status not_found(const struct stg_tensor_file *file, const char *name
   return STG_E_NOT_FOUND;
 }
 
+static stg_status find_only(const struct stg_tensor_file *file,
+                            const struct stg_tensor_info **ret_tensor, stg_error *reterr) {
+  if (file->format != STG_FILE_NPY && file->format != STG_FILE_RAW) {
+    return stg_error_set(reterr, STG_E_FORMAT,
+                         "'%s' is %s, which holds tensors by name; name one of its %zu, see "
+                         "'steergraph vectors ls'",
+                         file->path, file->format_text, file->n_tensors);
+  }
+  *ret_tensor = &file->tensors[0];
+  return STG_OK;
+}
+
 stg_status stg_tensor_find(const struct stg_tensor_file *file, const char *name,
                            const struct stg_tensor_info **ret_tensor, stg_error *reterr) {
+  if (name == NULL) {
+    return find_only(file, ret_tensor, reterr);
+  }
   for (size_t i = 0; i < file->n_tensors; i++) {
     const struct stg_tensor_info *tensor = &file->tensors[i];
     if (strcmp(tensor->name, name) != 0) {
       continue;
     }
-    if (tensor->dtype == STG_DTYPE_NONE) {
+    if (tensor->elem == STG_ELEM_NONE) {
       return stg_error_set(reterr, STG_E_UNSUPPORTED,
                            "'%s': tensor '%.*s' has dtype %.16s; convert it to F32, F16 or BF16",
                            file->path, NEAREST_CHARS, name, tensor->dtype_name);

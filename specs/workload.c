@@ -13,6 +13,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/file.h"
+#include "specs/utf8.h"
 #include "specs/workload_reader.h"
 
 static stg_status read_family(struct stg_workload_reader *reader, const struct stg_json *root) {
@@ -71,8 +72,31 @@ static stg_status read_dtypes(struct stg_workload_reader *reader, const struct s
   return status;
 }
 
+/* The model's name, which files may be for. */
+static stg_status read_model(struct stg_workload_reader *reader, const struct stg_json *geometry) {
+  struct stg_json member;
+  const char *model = NULL;
+  if (!stg_json_find(geometry, "model", &member)) {
+    return STG_OK;
+  }
+  stg_status status = stg_json_string(&member, &model, reader->err);
+  if (status != STG_OK) {
+    return status;
+  }
+  if (strpbrk(model, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == NULL ||
+      strlen(model) > STG_WORKLOAD_MAX_NAME_BYTES || !stg_utf8_is_name(model, strlen(model))) {
+    return stg_json_error(reader->err, STG_E_FORMAT, &member,
+                          "not a model's name; it has letters or digits, at most %d bytes, and no "
+                          "control characters",
+                          STG_WORKLOAD_MAX_NAME_BYTES);
+  }
+  reader->workload->model = stg_arena_strdup(&reader->workload->arena, model);
+  return stg_arena_status(&reader->workload->arena, reader->err);
+}
+
 static stg_status read_geometry(struct stg_workload_reader *reader, const struct stg_json *root) {
-  static const char *const keys[] = {"hidden_size", "layers", "dtype", "bank_dtype", "state", NULL};
+  static const char *const keys[] = {"hidden_size", "layers", "dtype", "bank_dtype",
+                                     "state",       "model",  NULL};
   struct stg_workload *workload = reader->workload;
   struct stg_json geometry;
   struct stg_json member;
@@ -94,6 +118,9 @@ static stg_status read_geometry(struct stg_workload_reader *reader, const struct
   }
   if (status == STG_OK) {
     status = read_dtypes(reader, &geometry);
+  }
+  if (status == STG_OK) {
+    status = read_model(reader, &geometry);
   }
   if (status == STG_OK && stg_json_find(&geometry, "state", &member)) {
     status = stg_json_string(&member, &state, reader->err);
@@ -174,13 +201,16 @@ static stg_status read_rows_source(struct stg_workload_reader *reader, const str
   const struct stg_workload *workload = reader->workload;
   stg_status status = stg_json_check_keys(at, keys, reader->err);
   if (status == STG_OK) {
-    status = stg_spec_read_source(reader, at, ret_source);
+    status = stg_spec_read_source(reader, at, STG_LAYERS_REFUSED, ret_source);
+  }
+  /* at most 2^42, see the limits */
+  int64_t needed = workload->rows * workload->hidden_size;
+  if (status == STG_OK) {
+    status = stg_spec_check_count(reader, at, ret_source, needed);
   }
   if (status != STG_OK || ret_source->kind != STG_VECTOR_VALUES) {
     return status;
   }
-  /* at most 2^42, see the limits */
-  int64_t needed = workload->rows * workload->hidden_size;
   if ((int64_t)ret_source->n_values != needed) {
     return stg_json_error(reader->err, STG_E_FORMAT, at,
                           "%zu values, but %" PRId64 " rows of %" PRId64 " need %" PRId64,
@@ -277,7 +307,8 @@ static stg_status read_workload(const struct stg_json_doc *doc,
   if (reader.folder == NULL || workload.file == NULL) {
     status = stg_error_memory(err, "a workload", strlen(doc->file));
   } else {
-    status = read_root(&reader, &root);
+    status = stg_spec_open_init(&workload, err);
+    status = status == STG_OK ? read_root(&reader, &root) : status;
   }
   stg_free(reader.folder);
   if (status != STG_OK) {
@@ -315,6 +346,7 @@ void stg_workload_finish(struct stg_workload *workload) {
   if (workload == NULL) {
     return;
   }
+  stg_spec_open_fini(workload->open);
   stg_arena_finish(&workload->arena);
   *workload = (struct stg_workload){0};
 }

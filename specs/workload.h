@@ -23,12 +23,23 @@
 #define STG_WORKLOAD_MAX_OPS 256
 #define STG_WORKLOAD_MAX_REPEATS 1000000
 #define STG_WORKLOAD_MAX_NAME_BYTES 128
+#define STG_WORKLOAD_MAX_CONTROL_FILES 256 /* of a slot */
+#define STG_WORKLOAD_MAX_CONTROL_VECTORS 65536
+#define STG_WORKLOAD_MAX_CONTROL_BYTES ((size_t)1 << 30)
+#define STG_WORKLOAD_MAX_PATTERN_BYTES 256
+#define STG_WORKLOAD_PLACE_BYTES 512
+
+/* Where "{}" stands in a source that is one vector per layer. */
+enum stg_spec_layer_in { STG_LAYER_IN_NONE, STG_LAYER_IN_TENSOR, STG_LAYER_IN_ROW };
 
 struct stg_spec_vector_source {
   enum { STG_VECTOR_FILE, STG_VECTOR_VALUES, STG_VECTOR_RANDOM } kind;
-  const char *path;    /* FILE: resolved against the spec's folder */
-  const char *tensor;  /* FILE */
-  int64_t row;         /* FILE: row of a 2-D tensor, or -1 */
+  const char *path;                /* FILE: resolved against the spec's folder */
+  const char *tensor;              /* FILE: NULL for one whose tensor has no name */
+  int64_t row;                     /* FILE: row of a 2-D tensor, or -1 */
+  enum stg_spec_layer_in layer_in; /* FILE: the number of a reference replaces "{}" there */
+  int64_t offset;                  /* FILE, raw: elements before the first row */
+  int64_t count;       /* FILE, raw: float32 elements, of a vector of a row; 0: not raw */
   const float *values; /* VALUES */
   size_t n_values;
   uint64_t seed;     /* RANDOM */
@@ -37,7 +48,11 @@ struct stg_spec_vector_source {
 };
 
 /*
- * normalize: -1 unsaid, 0, 1. A vector for which "copies" was given is named "noise[3]" in slots.
+ * One of "vectors"; behind them come those of control vectors, one for each block and call, whose
+ * name is their place.
+ *
+ * normalize: -1 unsaid, 0, 1. A vector for which "copies" was given is named "noise[3]" in slots;
+ * so is one with "{}" in its source, whose copies are the layers 0 to STG_LAYER_MAX of its file.
  * The places of first use decide what an unsaid normalize means, see
  * stg_workload_resolve_normalize.
  */
@@ -46,7 +61,7 @@ struct stg_spec_vector {
   struct stg_spec_vector_source source;
   int normalize;
   uint32_t copies;
-  bool indexable;          /* "copies" was given */
+  bool indexable;          /* "copies" was given, or "{}" */
   const char *where;       /* "vectors.noise", for messages */
   const char *used_unit;   /* first call of an op that expects a unit vector, or NULL */
   const char *used_stored; /* first call of any other op, or NULL */
@@ -98,8 +113,19 @@ struct stg_spec_request {
   int64_t prompt_len;
 };
 
+/* A file that was read with the workload, a control vector, and the place that names it. */
+struct stg_spec_file {
+  const char *path;
+  const char *where;
+};
+
+/* The vector file that was read last (workload_files.c). */
+struct stg_open_file;
+
+/* Reading vectors and rows takes one thread at a time, all else any number. */
 struct stg_workload {
   const char *file;
+  const char *model; /* NULL: not given */
   int64_t hidden_size;
   uint32_t layers;
   stg_dtype dtype;
@@ -127,6 +153,11 @@ struct stg_workload {
   struct stg_spec_vector_source residual; /* when pair */
   uint32_t warmup;                        /* default 10 */
   uint32_t repeats;                       /* default 100 */
+  const struct stg_spec_file *files;
+  size_t n_files;
+  const char *const *notes; /* what a user should know of the files; one line each */
+  size_t n_notes;
+  struct stg_open_file *open;
   struct stg_arena arena;
 };
 
@@ -154,6 +185,10 @@ void stg_workload_finish(struct stg_workload *workload);
 STG_NODISCARD stg_status stg_workload_read_vector(const struct stg_workload *workload, size_t index,
                                                   uint32_t copy, float *ret_values,
                                                   stg_error *reterr);
+/** "vectors.noise", or "vectors.noise: 'noise[3]'" of a vector that is named so, for messages; cut
+ * where it does not fit. */
+void stg_workload_print_place(const struct stg_workload *workload, size_t index, uint32_t copy,
+                              char ret_place[STG_WORKLOAD_PLACE_BYTES]);
 /**
  * Read the epilogue's weight as hidden_size floats, each rounded to workload->dtype. Fails as
  * stg_workload_read_vector does, and with STG_E_NON_FINITE for a value beyond the dtype's range.

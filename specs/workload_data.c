@@ -2,7 +2,7 @@
  * workload_data.c: the numbers behind a workload's sources: vectors as float32, rows as elements
  * of the workload's dtype.
  *
- * Works in pieces of a fixed size, so that it needs no memory of its own beside the mapped file.
+ * Works in pieces of a fixed size, so that it needs no memory of its own beside the open file.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -11,8 +11,8 @@
 
 #include "runtime/base/dtype.h"
 #include "specs/random.h"
-#include "specs/vector_file.h"
-#include "specs/workload.h"
+#include "specs/tensor_layers.h"
+#include "specs/workload_reader.h"
 
 #define PIECE_ELEMS 512
 
@@ -21,73 +21,43 @@
 #define STREAM_RESIDUAL ((uint64_t)2 << 32)
 #define STREAM_WEIGHT ((uint64_t)3 << 32)
 
-/* "[32, 4096]" */
-static void print_shape(const struct stg_tensor_info *tensor, char *ret, size_t size) {
-  size_t len = (size_t)snprintf(ret, size, "[");
-  for (uint32_t i = 0; i < tensor->n_dims && len < size; i++) {
-    len +=
-        (size_t)snprintf(ret + len, size - len, "%s%" PRId64, i > 0 ? ", " : "", tensor->shape[i]);
-  }
-  if (len < size) {
-    snprintf(ret + len, size - len, "]");
-  }
-}
-
 static stg_status fail_shape(const struct stg_workload *workload,
                              const struct stg_spec_vector_source *source,
                              const struct stg_tensor_info *tensor, const char *needed,
                              stg_error *err) {
-  char shape[STG_TENSOR_MAX_DIMS * 24];
-  print_shape(tensor, shape, sizeof shape);
+  char shape[STG_TENSOR_SHAPE_BYTES];
+  stg_tensor_print_shape(tensor, shape);
   return stg_error_set(err, STG_E_FORMAT, "%s: %s: tensor '%.64s' has shape %s; needed: %s",
                        workload->file, source->where, tensor->name, shape, needed);
 }
 
-/* Open the source's file and find its tensor; on success the caller closes `*ret_file`. */
+/* Find the tensor of a source in its file; borrowed until another file is opened. */
 static stg_status open_tensor(const struct stg_workload *workload,
                               const struct stg_spec_vector_source *source,
-                              struct stg_tensor_file *ret_file,
                               const struct stg_tensor_info **ret_tensor, stg_error *err) {
-  struct stg_tensor_file file = {0};
-  stg_status status = stg_tensor_file_open(source->path, &file, err);
+  const struct stg_tensor_file *file = NULL;
+  /* a row of a raw file lies behind the rows before it, and nothing more is known of the file */
+  int64_t row = source->row > 0 ? source->row : 0;
+  const struct stg_tensor_hint hint = {.offset_elems = source->offset + row * source->count,
+                                       .count_elems = source->count};
+  stg_status status = stg_spec_open(workload, source->path, &hint, &file, err);
   if (status == STG_OK) {
-    status = stg_tensor_find(&file, source->tensor, ret_tensor, err);
-    if (status != STG_OK) {
-      stg_tensor_file_close(&file);
-    }
+    status = stg_tensor_find(file, source->tensor, ret_tensor, err);
   }
   if (status != STG_OK) {
     stg_error_prefix(err, "%s: %s: ", workload->file, source->where);
-    return status;
   }
-  *ret_file = file;
-  return STG_OK;
+  return status;
 }
 
-/* Elements [first, first + count) of `data`, which may be unaligned, converted to `to`. */
-static void convert_elems(stg_dtype to, unsigned char *dst, const struct stg_tensor_info *tensor,
-                          size_t first, size_t count) {
-  union {
-    unsigned char bytes[PIECE_ELEMS * sizeof(float)];
-    float align;
-  } piece;
-  size_t from_bytes = stg_dtype_bytes(tensor->dtype);
-  const unsigned char *src = (const unsigned char *)tensor->data + first * from_bytes;
-  for (size_t done = 0; done < count; done += PIECE_ELEMS) {
-    size_t n = count - done < PIECE_ELEMS ? count - done : PIECE_ELEMS;
-    memcpy(piece.bytes, src + done * from_bytes, n * from_bytes);
-    stg_convert(to, dst + done * stg_dtype_bytes(to), tensor->dtype, piece.bytes, n);
-  }
-}
-
-/* The tensor is one vector, or `row` names one of its rows. */
+/* The tensor is one vector, or `row` names one of its rows. Of a raw file only the row is there. */
 static stg_status check_vector_shape(const struct stg_workload *workload,
                                      const struct stg_spec_vector_source *source,
                                      const struct stg_tensor_info *tensor, size_t *ret_first,
                                      stg_error *err) {
   char needed[128];
   int64_t width = workload->hidden_size;
-  if (source->row < 0) {
+  if (source->row < 0 || source->count > 0) {
     if (tensor->n_dims == 1 && tensor->shape[0] == width) {
       *ret_first = 0;
       return STG_OK;
@@ -109,6 +79,24 @@ static stg_status check_vector_shape(const struct stg_workload *workload,
   return STG_OK;
 }
 
+/* A float64 that is finite where it lies, and not in float32. */
+static stg_status check_range(const struct stg_workload *workload,
+                              const struct stg_spec_vector_source *source,
+                              const struct stg_tensor_info *tensor, size_t first, stg_error *err) {
+  if (tensor->elem != STG_ELEM_F64) {
+    return STG_OK;
+  }
+  for (int64_t i = 0; i < workload->hidden_size; i++) {
+    double value = stg_tensor_value(tensor, first + (size_t)i);
+    if (isfinite(value) && !isfinite((float)value)) {
+      return stg_error_set(err, STG_E_NON_FINITE,
+                           "%s: %s: element %" PRId64 " is %g, beyond float32", workload->file,
+                           source->where, i, value);
+    }
+  }
+  return STG_OK;
+}
+
 static stg_status check_finite(const struct stg_workload *workload,
                                const struct stg_spec_vector_source *source, const float *values,
                                stg_error *err) {
@@ -125,20 +113,20 @@ static stg_status check_finite(const struct stg_workload *workload,
 static stg_status read_file_vector(const struct stg_workload *workload,
                                    const struct stg_spec_vector_source *source, float *ret_values,
                                    stg_error *err) {
-  struct stg_tensor_file file = {0};
   const struct stg_tensor_info *tensor = NULL;
   size_t first = 0;
-  stg_status status = open_tensor(workload, source, &file, &tensor, err);
+  stg_status status = open_tensor(workload, source, &tensor, err);
   if (status != STG_OK) {
     return status;
   }
   status = check_vector_shape(workload, source, tensor, &first, err);
   if (status == STG_OK) {
-    convert_elems(STG_F32, (unsigned char *)ret_values, tensor, first,
-                  (size_t)workload->hidden_size);
+    stg_tensor_read(tensor, first, (size_t)workload->hidden_size, STG_F32, ret_values);
+    status = check_range(workload, source, tensor, first, err);
+  }
+  if (status == STG_OK) {
     status = check_finite(workload, source, ret_values, err);
   }
-  stg_tensor_file_close(&file);
   return status;
 }
 
@@ -160,12 +148,42 @@ static stg_status read_source(const struct stg_workload *workload,
   return read_file_vector(workload, source, ret_values, err);
 }
 
+void stg_workload_print_place(const struct stg_workload *workload, size_t index, uint32_t copy,
+                              char ret_place[STG_WORKLOAD_PLACE_BYTES]) {
+  const struct stg_spec_vector *vector = &workload->vectors[index];
+  if (vector->indexable) {
+    snprintf(ret_place, STG_WORKLOAD_PLACE_BYTES, "%s: '%s[%u]'", vector->where, vector->name,
+             copy);
+  } else {
+    snprintf(ret_place, STG_WORKLOAD_PLACE_BYTES, "%s", vector->where);
+  }
+}
+
+/* The vector of one layer: its number in the place of "{}". */
+static stg_status read_layer(const struct stg_workload *workload, size_t index, uint32_t layer,
+                             float *ret_values, stg_error *err) {
+  struct stg_spec_vector_source source = workload->vectors[index].source;
+  char place[STG_WORKLOAD_PLACE_BYTES];
+  char name[STG_WORKLOAD_MAX_PATTERN_BYTES + 16];
+  stg_workload_print_place(workload, index, layer, place);
+  source.where = place;
+  if (source.layer_in == STG_LAYER_IN_ROW) {
+    source.row = layer;
+  } else if (stg_layer_name(source.tensor, (int32_t)layer, name, sizeof name)) {
+    source.tensor = name;
+  }
+  return read_source(workload, &source, 0, ret_values, err);
+}
+
 stg_status stg_workload_read_vector(const struct stg_workload *workload, size_t index,
                                     uint32_t copy, float *ret_values, stg_error *reterr) {
   const struct stg_spec_vector *vector = &workload->vectors[index];
   if (copy >= vector->copies) {
     return stg_error_set(reterr, STG_E_INVALID, "%s: %s: copy %u of %u", workload->file,
                          vector->where, copy, vector->copies);
+  }
+  if (vector->source.layer_in != STG_LAYER_IN_NONE) {
+    return read_layer(workload, index, copy, ret_values, reterr);
   }
   return read_source(workload, &vector->source, copy, ret_values, reterr);
 }
@@ -197,26 +215,26 @@ static unsigned char *row_of(const struct stg_workload *workload, void *rows, in
 static stg_status fill_from_file(const struct stg_workload *workload,
                                  const struct stg_spec_vector_source *source, void *rows,
                                  stg_error *err) {
-  struct stg_tensor_file file = {0};
   const struct stg_tensor_info *tensor = NULL;
-  stg_status status = open_tensor(workload, source, &file, &tensor, err);
+  stg_status status = open_tensor(workload, source, &tensor, err);
   if (status != STG_OK) {
     return status;
   }
   size_t width = (size_t)workload->hidden_size;
-  if (tensor->n_dims != 2 || tensor->shape[0] != workload->rows ||
-      tensor->shape[1] != workload->hidden_size) {
+  /* the count of a raw file was checked when the workload was read */
+  bool fits = tensor->n_dims == 2 && tensor->shape[0] == workload->rows &&
+              tensor->shape[1] == workload->hidden_size;
+  if (!fits && source->count == 0) {
     char needed[64];
     snprintf(needed, sizeof needed, "[%" PRId64 ", %" PRId64 "]", workload->rows,
              workload->hidden_size);
     status = fail_shape(workload, source, tensor, needed, err);
   } else {
     for (int64_t row = 0; row < workload->rows; row++) {
-      convert_elems(workload->dtype, row_of(workload, rows, row), tensor, (size_t)row * width,
-                    width);
+      stg_tensor_read(tensor, (size_t)row * width, width, workload->dtype,
+                      row_of(workload, rows, row));
     }
   }
-  stg_tensor_file_close(&file);
   return status;
 }
 

@@ -49,7 +49,10 @@ static stg_status read_weight(struct stg_workload_reader *reader, const struct s
     status = stg_json_check_keys(&member, keys, reader->err);
   }
   if (status == STG_OK) {
-    status = stg_spec_read_source(reader, &member, &workload->weight);
+    status = stg_spec_read_source(reader, &member, STG_LAYERS_REFUSED, &workload->weight);
+  }
+  if (status == STG_OK) {
+    status = stg_spec_check_count(reader, &member, &workload->weight, workload->hidden_size);
   }
   if (status == STG_OK && workload->weight.kind == STG_VECTOR_VALUES &&
       (int64_t)workload->weight.n_values != workload->hidden_size) {

@@ -7,6 +7,7 @@
 #ifndef STG_SPECS_WORKLOAD_READER_H
 #define STG_SPECS_WORKLOAD_READER_H
 
+#include "specs/control_plan.h"
 #include "specs/workload.h"
 
 /* A name and the index of what it names; a table is sorted by name. */
@@ -23,7 +24,13 @@ struct stg_workload_reader {
   struct stg_workload *workload; /* the mutable side of what is being built */
   const struct stg_workload_options *options;
   char *folder;                    /* of the spec file */
-  struct stg_spec_vector *vectors; /* workload->vectors, writable */
+  struct stg_spec_vector *vectors; /* workload->vectors, writable; moves when one is added */
+  size_t vectors_capacity;
+  struct stg_spec_file *files; /* the same of the workload's files and notes */
+  size_t files_capacity;
+  const char **notes;
+  size_t notes_capacity;
+  size_t control_bytes; /* of the values of control vectors */
   struct stg_spec_names vector_names;
   struct stg_spec_names slot_names;
   stg_error *err;
@@ -46,15 +53,84 @@ stg_status stg_spec_unknown_name(const struct stg_json *at, const char *kind, co
 /** A path in the spec, resolved against its folder; it must exist and may not leave the folder. */
 STG_NODISCARD stg_status stg_spec_read_path(struct stg_workload_reader *reader,
                                             const struct stg_json *at, const char **ret_path);
-/** "file" with "tensor" (and "row"), "values" or "random": exactly one of the three. */
+/* Whether "{}" may stand for the layer in the members of a file. */
+enum stg_spec_layers {
+  STG_LAYERS_REFUSED,
+  STG_LAYERS_ALLOWED,
+  STG_LAYERS_WANTED /* "tensor" may be missing too: a GGUF file has names that are known */
+};
+
+/** "file" with what belongs to it, "values" or "random": exactly one of the three. */
 STG_NODISCARD stg_status stg_spec_read_source(struct stg_workload_reader *reader,
                                               const struct stg_json *at,
+                                              enum stg_spec_layers layers,
                                               struct stg_spec_vector_source *ret_source);
 /** The JSON path of `at` in the arena, or NULL. */
 const char *stg_spec_where(struct stg_workload_reader *reader, const struct stg_json *at);
-/** STG_E_UNSUPPORTED, naming the member, when `object` has one of the NULL-terminated `keys`. */
-STG_NODISCARD stg_status stg_spec_refuse_members(const struct stg_json *object,
-                                                 const char *const *keys, stg_error *err);
+
+/* workload_file_source.c */
+
+/** "file", at `file` in `source`, with "tensor", "row", "offset" and "count" where they belong. */
+STG_NODISCARD stg_status stg_spec_read_file_source(struct stg_workload_reader *reader,
+                                                   const struct stg_json *source,
+                                                   const struct stg_json *file,
+                                                   enum stg_spec_layers layers,
+                                                   struct stg_spec_vector_source *ret_source);
+/** A "count" that was read from `source` must be `needed`: hidden_size, or that of each row. */
+STG_NODISCARD stg_status stg_spec_check_count(struct stg_workload_reader *reader,
+                                              const struct stg_json *source,
+                                              const struct stg_spec_vector_source *read,
+                                              int64_t needed);
+
+/* workload_files.c */
+
+/** Room for the file that is kept open, in the workload's arena. */
+STG_NODISCARD stg_status stg_spec_open_init(struct stg_workload *workload, stg_error *err);
+/**
+ * Open a vector file as stg_tensor_file_open does, or take the one that was opened last, where path
+ * and hint are the same. Borrowed until the next call; closed with the workload.
+ */
+STG_NODISCARD stg_status stg_spec_open(const struct stg_workload *workload, const char *path,
+                                       const struct stg_tensor_hint *hint,
+                                       const struct stg_tensor_file **ret_file, stg_error *err);
+/** Close what is open; NULL is nothing. */
+void stg_spec_open_fini(struct stg_open_file *open);
+
+/* workload_calls.c */
+
+/** The name of an op, a built-in's or one of the workload's; borrowed from the document. */
+STG_NODISCARD stg_status stg_spec_read_op(struct stg_workload_reader *reader,
+                                          const struct stg_json *at, const char **ret_op);
+/** An op call: "op", vectors and parameters by the op's own names. */
+STG_NODISCARD stg_status stg_spec_read_call(struct stg_workload_reader *reader,
+                                            const struct stg_json *at,
+                                            struct stg_spec_op_call *call);
+/** Note the first call of either kind that uses a vector. */
+void stg_spec_note_use(struct stg_spec_vector *vector, const struct stg_spec_op_call *call);
+
+/* workload_control.c */
+
+/** "control_vector" of a slot: add the calls of its files behind those of the slot's layers. */
+STG_NODISCARD stg_status stg_spec_read_control(struct stg_workload_reader *reader,
+                                               const struct stg_json *list,
+                                               struct stg_spec_slot *slot);
+
+/* workload_control_entry.c */
+
+/* One file of a control vector, and what it is for. */
+struct stg_spec_control {
+  const char *where; /* "slots.cheer.control_vector[0]" */
+  struct stg_spec_vector_source source;
+  struct stg_control_use use; /* without rows */
+  const char *op;             /* "add" where none is named */
+  bool adds;
+  float scale; /* of an addition */
+  const struct stg_spec_arg *params;
+  size_t n_params; /* 0 of an addition */
+};
+STG_NODISCARD stg_status stg_spec_read_control_entry(struct stg_workload_reader *reader,
+                                                     const struct stg_json *at,
+                                                     struct stg_spec_control *ret_entry);
 
 /* workload_window.c */
 

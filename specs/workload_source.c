@@ -2,7 +2,8 @@
  * workload_source.c: where numbers come from: a tensor of a file, inline values, a seed.
  *
  * Resolves paths against the spec's folder and keeps them inside it. Reads no tensor: that waits
- * until the numbers are asked for (workload_data.c).
+ * until the numbers are asked for (workload_data.c). The members of a file are in
+ * workload_file_source.c.
  */
 #include <errno.h>
 #include <limits.h>
@@ -19,18 +20,6 @@ const char *stg_spec_where(struct stg_workload_reader *reader, const struct stg_
   char path[STG_JSON_PATH_BYTES];
   stg_json_path(at, path);
   return stg_arena_strdup(&reader->workload->arena, path);
-}
-
-stg_status stg_spec_refuse_members(const struct stg_json *object, const char *const *keys,
-                                   stg_error *err) {
-  struct stg_json member;
-  for (; *keys != NULL; keys++) {
-    if (stg_json_find(object, *keys, &member)) {
-      return stg_json_error(err, STG_E_UNSUPPORTED, &member,
-                            "not supported by this version; leave '%s' out", *keys);
-    }
-  }
-  return STG_OK;
 }
 
 /* Fail with why `path` cannot be followed, at its place in the spec. */
@@ -93,56 +82,6 @@ stg_status stg_spec_read_path(struct stg_workload_reader *reader, const struct s
   return status;
 }
 
-/* A suffix that a later version reads gets another message than one that nobody reads. */
-static stg_status check_suffix(struct stg_workload_reader *reader, const struct stg_json *at) {
-  static const char *const later[] = {".gguf", ".npy", ".f32", ".json"};
-  const char *name = NULL;
-  stg_status status = stg_json_string(at, &name, reader->err);
-  if (status != STG_OK) {
-    return status;
-  }
-  const char *dot = strrchr(name, '.');
-  const char *suffix = dot != NULL && strchr(dot, '/') == NULL ? dot : "";
-  if (strcmp(suffix, ".safetensors") == 0) {
-    return STG_OK;
-  }
-  for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
-    if (strcmp(suffix, later[i]) == 0) {
-      return stg_json_error(reader->err, STG_E_UNSUPPORTED, at,
-                            "'%s' files are not supported by this version; convert '%s' to "
-                            "safetensors",
-                            suffix, name);
-    }
-  }
-  return stg_json_error(reader->err, STG_E_FORMAT, at,
-                        "'%s' is of an unknown kind; tensors are read from '.safetensors' files",
-                        name);
-}
-
-static stg_status read_file(struct stg_workload_reader *reader, const struct stg_json *source,
-                            const struct stg_json *file, struct stg_spec_vector_source *ret) {
-  struct stg_json member;
-  const char *tensor = NULL;
-  stg_status status = check_suffix(reader, file);
-  if (status == STG_OK) {
-    status = stg_spec_read_path(reader, file, &ret->path);
-  }
-  if (status == STG_OK) {
-    status = stg_json_get(source, "tensor", &member, reader->err);
-  }
-  if (status == STG_OK) {
-    status = stg_json_string(&member, &tensor, reader->err);
-  }
-  if (status == STG_OK && stg_json_find(source, "row", &member)) {
-    status = stg_json_int(&member, 0, INT32_MAX, &ret->row, reader->err);
-  }
-  if (status == STG_OK) {
-    ret->tensor = stg_arena_strdup(&reader->workload->arena, tensor);
-    status = stg_arena_status(&reader->workload->arena, reader->err);
-  }
-  return status;
-}
-
 static stg_status read_values(struct stg_workload_reader *reader, const struct stg_json *list,
                               struct stg_spec_vector_source *ret) {
   stg_status status = stg_json_expect_array(list, reader->err);
@@ -186,7 +125,7 @@ static stg_status read_random(struct stg_workload_reader *reader, const struct s
 /* Members that only mean something beside "file". */
 static stg_status check_file_members(struct stg_workload_reader *reader,
                                      const struct stg_json *source) {
-  static const char *const keys[] = {"tensor", "row"};
+  static const char *const keys[] = {"tensor", "row", "offset", "count"};
   struct stg_json member;
   for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
     if (stg_json_find(source, keys[i], &member)) {
@@ -198,15 +137,11 @@ static stg_status check_file_members(struct stg_workload_reader *reader,
 }
 
 stg_status stg_spec_read_source(struct stg_workload_reader *reader, const struct stg_json *at,
+                                enum stg_spec_layers layers,
                                 struct stg_spec_vector_source *ret_source) {
-  static const char *const later[] = {"offset", "count", NULL};
   struct stg_json file;
   struct stg_json values;
   struct stg_json random;
-  stg_status status = stg_spec_refuse_members(at, later, reader->err);
-  if (status != STG_OK) {
-    return status;
-  }
   bool has_file = stg_json_find(at, "file", &file);
   bool has_values = stg_json_find(at, "values", &values);
   bool has_random = stg_json_find(at, "random", &random);
@@ -220,9 +155,10 @@ stg_status stg_spec_read_source(struct stg_workload_reader *reader, const struct
   if (source.where == NULL) {
     return stg_arena_status(&reader->workload->arena, reader->err);
   }
+  stg_status status = STG_OK;
   if (has_file) {
     source.kind = STG_VECTOR_FILE;
-    status = read_file(reader, at, &file, &source);
+    status = stg_spec_read_file_source(reader, at, &file, layers, &source);
   } else {
     status = check_file_members(reader, at);
     source.kind = has_values ? STG_VECTOR_VALUES : STG_VECTOR_RANDOM;

@@ -5,6 +5,7 @@
  */
 #include <inttypes.h>
 
+#include "specs/tensor_layers.h"
 #include "specs/workload_reader.h"
 
 static stg_status read_copies(struct stg_workload_reader *reader, const struct stg_json *at,
@@ -20,6 +21,10 @@ static stg_status read_copies(struct stg_workload_reader *reader, const struct s
       return stg_json_error(reader->err, STG_E_FORMAT, &member,
                             "'copies' goes with 'random'; leave it out");
     }
+    vector->indexable = true;
+  }
+  if (vector->source.layer_in != STG_LAYER_IN_NONE) {
+    copies = STG_LAYER_MAX + 1;
     vector->indexable = true;
   }
   vector->copies = (uint32_t)copies;
@@ -38,7 +43,7 @@ static stg_status read_vector(struct stg_workload_reader *reader, const struct s
     status = stg_json_check_keys(at, keys, reader->err);
   }
   if (status == STG_OK) {
-    status = stg_spec_read_source(reader, at, &vector->source);
+    status = stg_spec_read_source(reader, at, STG_LAYERS_ALLOWED, &vector->source);
   }
   if (status == STG_OK) {
     status = read_copies(reader, at, vector);
@@ -52,6 +57,10 @@ static stg_status read_vector(struct stg_workload_reader *reader, const struct s
     return status;
   }
   int64_t width = reader->workload->hidden_size;
+  status = stg_spec_check_count(reader, at, &vector->source, width);
+  if (status != STG_OK) {
+    return status;
+  }
   if (vector->source.kind == STG_VECTOR_VALUES && (int64_t)vector->source.n_values != width) {
     return stg_json_error(reader->err, STG_E_FORMAT, at,
                           "%zu values, but geometry.hidden_size is %" PRId64,
@@ -89,6 +98,7 @@ stg_status stg_spec_read_vectors(struct stg_workload_reader *reader, const struc
     return status;
   }
   reader->vectors = vectors;
+  reader->vectors_capacity = n;
   reader->vector_names = stg_spec_names_of(names, n);
   reader->workload->vectors = vectors;
   reader->workload->n_vectors = n;

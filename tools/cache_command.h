@@ -13,6 +13,7 @@
   X(verify, "check every entry")                                                                   \
   X(gc, "remove what was unused longest")                                                          \
   X(stats, "say what there is and what was done with it")                                          \
+  X(report, "write what there is as one HTML page")                                                \
   X(export, "write entries into one file, a pack")                                                 \
   X(import, "copy the entries of packs into a folder")
 

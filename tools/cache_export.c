@@ -4,7 +4,6 @@
  * Says which entries; verifying and writing them is the library's.
  */
 #include <string.h>
-#include <sys/stat.h>
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
@@ -17,7 +16,6 @@
 #include "tools/json_out.h"
 #include "tools/options.h"
 #include "tools/report.h"
-#include "tools/run_output.h"
 
 #define MAX_KEYS 4096
 #define PACK_SUFFIX ".sgp"
@@ -37,25 +35,6 @@ struct choice {
   size_t count;
   size_t n_other_format; /* that were asked for by no key, and are left out */
 };
-
-/* A pack among the folders is read; it must not be what is written. */
-static stg_status check_output(const struct export_options *options, stg_error *reterr) {
-  const char *rest = NULL;
-  stg_status status = stg_cache_folder_find(options->folder, &rest, reterr);
-  while (status == STG_OK && *rest != '\0') {
-    struct stg_strbuf element = {0};
-    const size_t len = strcspn(rest, ":");
-    stg_strbuf_mem(&element, rest, len);
-    status = stg_strbuf_status(&element, reterr);
-    if (status == STG_OK && len > 0) {
-      status =
-          stg_run_output_check_file(stg_strbuf_text(&element), "the pack", options->pack, reterr);
-    }
-    stg_strbuf_finish(&element);
-    rest += len + (rest[len] == ':');
-  }
-  return status;
-}
 
 /* Every key must be there, and be one. */
 static stg_status check_keys(stg_cache *cache, const struct export_options *options,
@@ -132,7 +111,8 @@ static stg_status export(stg_cache *cache, void *user, bool *ret_good, struct st
   if (choice.indices == NULL) {
     return stg_error_memory(reterr, "the list of entries", n_there * sizeof *choice.indices);
   }
-  stg_status status = check_output(options, reterr);
+  stg_status status =
+      stg_cache_folder_check_output(options->folder, "the pack", options->pack, reterr);
   if (status == STG_OK) {
     status = check_keys(cache, options, reterr);
   }

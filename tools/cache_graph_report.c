@@ -7,7 +7,7 @@
 
 #include <inttypes.h>
 
-#include "tools/cache_report.h"
+#include "tools/cache_list_report.h"
 #include "tools/table.h"
 #include "tools/utc_time.h"
 

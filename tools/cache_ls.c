@@ -12,7 +12,7 @@
 #include "tools/cache_command.h"
 #include "tools/cache_filter.h"
 #include "tools/cache_graph_report.h"
-#include "tools/cache_report.h"
+#include "tools/cache_list_report.h"
 #include "tools/cache_sort.h"
 #include "tools/cache_work.h"
 #include "tools/command.h"

@@ -1,216 +1,316 @@
 /*
- * cache_report.c: the reports of `cache ls` and `cache verify` as JSON and as text.
+ * cache_report.c: `steergraph cache report`: a cache folder or pack as one HTML page.
  *
- * Must not read anything but the entries given.
+ * Reads and verifies every entry that is asked for, one after the other, so that memory holds the
+ * page and not the cache. Must not know how the page looks.
  */
-#include "tools/cache_report.h"
-
-#include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 
+#include "runtime/base/alloc.h"
+#include "runtime/base/error.h"
+#include "runtime/base/file.h"
+#include "runtime/base/interrupt.h"
+#include "tools/cache_command.h"
+#include "tools/cache_filter.h"
+#include "tools/cache_folder.h"
+#include "tools/cache_page.h"
+#include "tools/cache_page_rows.h"
+#include "tools/cache_sort.h"
+#include "tools/cache_work.h"
+#include "tools/command.h"
+#include "tools/json_out.h"
+#include "tools/options.h"
 #include "tools/report.h"
-#include "tools/table.h"
-#include "tools/utc_time.h"
+#include "tools/run_output.h"
 
-static void json_facts(struct stg_json_out *json, const stg_cache_entry *entry) {
-  char created[STG_UTC_TIME_CHARS];
-  char used[STG_UTC_TIME_CHARS];
-  stg_utc_time(entry->created_unix, created);
-  stg_utc_time(entry->used_unix, used);
-  stg_json_out_text(json, "signature", entry->signature);
-  stg_json_out_text(json, "family", entry->family);
-  stg_json_out_text(json, "kernel", entry->kernel);
-  stg_json_out_text(json, "arch", entry->arch);
-  stg_json_out_text(json, "compiler", entry->compiler);
-  stg_json_out_text(json, "creator", entry->creator);
-  stg_json_out_number(json, "compile_ms", entry->compile_ms);
-  stg_json_out_text(json, "created", created);
-  stg_json_out_text(json, "used", used);
-  stg_json_out_count(json, "source_bytes", entry->source_bytes);
-  stg_json_out_count(json, "cubin_bytes", entry->cubin_bytes);
-  stg_json_out_count(json, "threads", entry->threads);
-  stg_json_out_count(json, "rows_per_block", entry->rows_per_block);
-  stg_json_out_count(json, "registers", entry->registers);
-  stg_json_out_count(json, "shared_bytes", entry->shared_bytes);
-  stg_json_out_count(json, "local_bytes", entry->local_bytes);
-  stg_json_out_count(json, "param_bytes", entry->param_bytes);
-  stg_json_out_count(json, "code_bytes", entry->code_bytes);
-  stg_json_out_count(json, "max_threads", entry->max_threads);
-  stg_json_out_count(json, "stage_bytes", entry->stage_bytes);
-  stg_json_out_count(json, "wide_stage_bytes", entry->wide_stage_bytes);
+struct report_options {
+  const char *folder; /* NULL: the environment's */
+  const char *output;
+  struct stg_cache_filter filter;
+  bool json;
+};
+
+/* What the page is made of, owned. */
+struct gathered {
+  struct stg_cache_page_entry *entries; /* with room for all */
+  stg_cache_entry *there;
+  stg_cache_graph *graphs, *bad_graphs;
+  stg_cache_layer *layers;
+  stg_cache_totals totals;
+  stg_error no_totals;
+  struct stg_strbuf choice;
+  struct stg_page_rows rows;
+  struct stg_cache_page page;
+};
+
+static void gathered_finish(struct gathered *gathered) {
+  stg_free(gathered->entries);
+  stg_free(gathered->there);
+  stg_free(gathered->graphs);
+  stg_free(gathered->bad_graphs);
+  stg_free(gathered->layers);
+  stg_strbuf_finish(&gathered->choice);
+  stg_page_rows_finish(&gathered->rows);
 }
 
-void stg_cache_entry_json(struct stg_json_out *json, const stg_cache_entry *entry) {
-  stg_json_out_text(json, "path", entry->path);
-  stg_json_out_bool(json, "ok", entry->ok);
-  stg_json_out_count(json, "size_bytes", entry->size_bytes);
-  if (entry->ok) {
-    stg_json_out_text(json, "key", entry->key);
-    json_facts(json, entry);
-  } else {
-    stg_json_out_bool(json, "other_format", entry->other_format);
-    stg_json_out_text(json, "problem", entry->problem);
+static stg_status make_room(stg_cache *cache, struct gathered *gathered, stg_error *reterr) {
+  const size_t n_entries = stg_cache_count(cache) + 1;
+  const size_t n_graphs = stg_cache_graph_count(cache) + 1;
+  const size_t n_layers = stg_cache_layer_count(cache) + 1;
+  gathered->entries = stg_calloc(n_entries, sizeof *gathered->entries);
+  gathered->there = stg_calloc(n_entries, sizeof *gathered->there);
+  gathered->graphs = stg_calloc(n_graphs, sizeof *gathered->graphs);
+  gathered->bad_graphs = stg_calloc(n_graphs, sizeof *gathered->bad_graphs);
+  gathered->layers = stg_calloc(n_layers, sizeof *gathered->layers);
+  const bool has_all = gathered->entries != NULL && gathered->there != NULL &&
+                       gathered->graphs != NULL && gathered->bad_graphs != NULL &&
+                       gathered->layers != NULL;
+  return has_all ? STG_OK : stg_error_memory(reterr, "the list of entries", n_entries);
+}
+
+static void append_word(struct stg_strbuf *out, const char *name, const char *value) {
+  if (value != NULL) {
+    stg_strbuf_printf(out, "%s%s %s", out->len > 0 ? " " : "", name, value);
   }
 }
 
-void stg_cache_params_json(struct stg_json_out *json, const stg_cache_param *params,
-                           size_t n_params) {
-  stg_json_out_open(json, "parameters", '[');
-  for (size_t i = 0; i < n_params; i++) {
-    stg_json_out_open(json, NULL, '{');
-    stg_json_out_count(json, "ordinal", params[i].ordinal);
-    stg_json_out_count(json, "offset_bytes", params[i].offset_bytes);
-    stg_json_out_count(json, "size_bytes", params[i].size_bytes);
-    stg_json_out_close(json, '}');
-  }
-  stg_json_out_close(json, ']');
+static void describe_choice(const struct stg_cache_filter *filter, struct stg_strbuf *out) {
+  append_word(out, "--arch", filter->arch);
+  append_word(out, "--family", filter->family);
+  append_word(out, "--compiler", filter->compiler);
+  append_word(out, "--match", filter->match);
+  append_word(out, "--older-than", filter->older_than);
 }
 
-void stg_cache_list_json(const struct stg_cache_list *list, struct stg_strbuf *out) {
-  struct stg_json_out json = {0};
-  uint64_t bytes = 0;
-  stg_json_out_open(&json, NULL, '{');
-  stg_json_out_open(&json, "entries", '[');
-  for (size_t i = 0; i < list->count; i++) {
-    stg_json_out_open(&json, NULL, '{');
-    stg_cache_entry_json(&json, &list->entries[i]);
-    stg_json_out_close(&json, '}');
-    bytes += list->entries[i].size_bytes;
-  }
-  stg_json_out_close(&json, ']');
-  stg_json_out_count(&json, "count", list->count);
-  stg_json_out_count(&json, "in_cache", list->n_there);
-  stg_json_out_count(&json, "graphs", list->n_graphs);
-  stg_json_out_count(&json, "size_bytes", bytes);
-  stg_json_out_bool(&json, "verified", false);
-  stg_json_out_close(&json, '}');
-  *out = json.text;
-}
-
-void stg_cache_problem_text(const char *path, const char *problem, bool other_format,
-                            struct stg_strbuf *out) {
-  stg_strbuf_str(out, other_format ? "other format: " : "bad: ");
-  stg_report_clean(out, path);
-  stg_strbuf_str(out, ": ");
-  stg_report_clean(out, problem);
-  stg_strbuf_char(out, '\n');
-}
-
-static void append_problem(const stg_cache_entry *entry, struct stg_strbuf *out) {
-  stg_cache_problem_text(entry->path, entry->problem, entry->other_format, out);
-}
-
-static void append_sum(const struct stg_cache_list *list, uint64_t bytes, struct stg_strbuf *out) {
-  if (list->count < list->n_there) {
-    stg_strbuf_printf(out, "%zu of %zu entries, ", list->count, list->n_there);
-  } else {
-    stg_strbuf_printf(out, "%zu %s, ", list->count, list->count == 1 ? "entry" : "entries");
-  }
-  stg_strbuf_bytes(out, bytes);
-  if (list->n_graphs > 0) {
-    stg_strbuf_printf(out, "; %zu %s", list->n_graphs, list->n_graphs == 1 ? "graph" : "graphs");
-  }
-  stg_strbuf_char(out, '\n');
-}
-
-void stg_cache_list_text(const struct stg_cache_list *list, size_t max_width,
-                         struct stg_strbuf *out) {
-  static const char *const head[] = {"key",     "arch", "compiler", "compile",
-                                     "created", "size", "signature"};
-  struct stg_table table = {.columns = "lllrlrl", .yields = "..1324s", .max_width = max_width};
-  uint64_t bytes = 0;
-  for (size_t i = 0; i < list->count; i++) {
-    const stg_cache_entry *entry = &list->entries[i];
-    bytes += entry->size_bytes;
-    if (!entry->ok) {
+/* Look at all entries, and list those that are asked for. */
+static stg_status look(stg_cache *cache, const struct stg_cache_filter *filter,
+                       struct gathered *gathered, stg_error *reterr) {
+  struct stg_cache_page *page = &gathered->page;
+  for (size_t i = 0; i < stg_cache_count(cache); i++) {
+    stg_cache_entry *entry = &gathered->there[page->n_there];
+    stg_status status = stg_cache_peek(cache, i, entry, reterr);
+    if (status != STG_OK) {
+      return status;
+    }
+    if (stg_cache_is_gone(entry)) {
       continue;
     }
-    char created[STG_UTC_TIME_CHARS];
-    stg_utc_time(entry->created_unix, created);
-    for (size_t k = 0; table.n_cells < sizeof head / sizeof head[0]; k++) {
-      stg_table_cell(&table, head[k]);
-    }
-    stg_table_printf(&table, "%.12s", entry->key);
-    stg_table_cell(&table, entry->arch);
-    stg_table_cell(&table, entry->compiler);
-    stg_table_printf(&table, "%.0f ms", entry->compile_ms);
-    stg_table_cell(&table, created);
-    stg_table_bytes(&table, entry->size_bytes);
-    stg_table_cell(&table, entry->signature);
-  }
-  stg_table_print(&table, out);
-  for (size_t i = 0; i < list->count; i++) {
-    if (!list->entries[i].ok) {
-      append_problem(&list->entries[i], out);
+    page->n_there++;
+    if (stg_cache_filter_takes(filter, entry)) {
+      gathered->entries[page->count++] = (struct stg_cache_page_entry){.entry = *entry, .index = i};
     }
   }
-  append_sum(list, bytes, out);
+  return STG_OK;
 }
 
-void stg_cache_verify_json(const struct stg_cache_verified *verified,
-                           const struct stg_cache_repair *repair, struct stg_strbuf *out) {
-  struct stg_json_out json = {0};
-  const size_t n_bad = verified->n_not_ok - verified->n_other_format;
-  const size_t n_entries = verified->n_good + verified->n_not_ok - verified->n_graphs_not_ok;
-  const bool dry_run = repair != NULL && repair->dry_run;
-  stg_json_out_open(&json, NULL, '{');
-  stg_json_out_count(&json, "entries", n_entries);
-  stg_json_out_count(&json, "good", verified->n_good);
-  stg_json_out_count(&json, "graphs", verified->n_graphs);
-  stg_json_out_count(&json, "good_graphs", verified->n_graphs - verified->n_graphs_not_ok);
-  stg_json_out_count(&json, "other_format", verified->n_other_format);
-  stg_json_out_open(&json, "bad", '[');
-  for (size_t i = 0; i < verified->n_not_ok; i++) {
-    const stg_cache_entry *entry = &verified->not_ok[i];
-    if (!entry->other_format) {
-      stg_json_out_open(&json, NULL, '{');
-      stg_json_out_text(&json, "path", entry->path);
-      stg_json_out_text(&json, "problem", entry->problem);
-      stg_json_out_close(&json, '}');
+static stg_status read_graphs(stg_cache *cache, struct gathered *gathered, stg_error *reterr) {
+  struct stg_cache_page *page = &gathered->page;
+  for (size_t i = 0; i < stg_cache_graph_count(cache); i++) {
+    stg_cache_graph graph;
+    stg_status status = stg_cache_graph_get(cache, i, &graph, reterr);
+    if (status != STG_OK) {
+      return status;
+    }
+    const stg_cache_entry same = {.path = graph.path, .ok = graph.ok};
+    if (graph.ok) {
+      gathered->graphs[page->n_graphs++] = graph;
+    } else if (!stg_cache_is_gone(&same)) {
+      gathered->bad_graphs[page->n_bad_graphs++] = graph;
     }
   }
-  stg_json_out_close(&json, ']');
-  stg_json_out_bool(&json, "dry_run", dry_run);
-  stg_json_out_count(&json, dry_run ? "would_move" : "moved", repair != NULL ? repair->n_moved : 0);
-  stg_json_out_bool(&json, "repaired", repair != NULL && !dry_run && repair->n_moved == n_bad);
-  stg_json_out_close(&json, '}');
-  *out = json.text;
+  return STG_OK;
 }
 
-static void append_repair(const struct stg_cache_repair *repair, size_t n_bad,
-                          struct stg_strbuf *out) {
-  stg_strbuf_str(out, ", ");
-  if (repair->n_moved < n_bad) {
-    stg_strbuf_printf(out, "%zu ", repair->n_moved);
+static stg_status read_layers(stg_cache *cache, struct gathered *gathered, stg_error *reterr) {
+  struct stg_cache_page *page = &gathered->page;
+  stg_status status = STG_OK;
+  page->n_layers = stg_cache_layer_count(cache);
+  for (size_t i = 0; i < page->n_layers && status == STG_OK; i++) {
+    gathered->layers[i].struct_size = sizeof gathered->layers[i];
+    status = stg_cache_layer_get(cache, i, &gathered->layers[i], reterr);
   }
-  stg_strbuf_str(out, repair->dry_run ? "would be moved to quarantine" : "moved to quarantine");
-  if (repair->n_in_packs > 0) {
-    stg_strbuf_printf(out, ", %zu left in packs: make those again", repair->n_in_packs);
+  if (status != STG_OK) {
+    return status;
   }
-  if (repair->n_no_files > 0) {
-    stg_strbuf_printf(out, ", %zu left that are no files: move those away", repair->n_no_files);
-  }
+  gathered->totals.struct_size = sizeof gathered->totals;
+  status = stg_cache_read_totals(cache, &gathered->totals, &gathered->no_totals);
+  page->totals = status == STG_OK ? &gathered->totals : NULL;
+  page->no_totals = status == STG_E_NOT_FOUND ? "no statistics yet" : gathered->no_totals.message;
+  return status == STG_E_NO_MEMORY
+             ? stg_error_set(reterr, status, "%s", gathered->no_totals.message)
+             : STG_OK;
 }
 
-void stg_cache_verify_text(const struct stg_cache_verified *verified,
-                           const struct stg_cache_repair *repair, struct stg_strbuf *out) {
-  const size_t n_bad = verified->n_not_ok - verified->n_other_format;
-  for (size_t i = 0; i < verified->n_not_ok; i++) {
-    append_problem(&verified->not_ok[i], out);
+/* Verify what was listed and write its rows. What turns out bad, or is gone by now, is not what it
+ * was when it was looked at. */
+static stg_status read_entries(stg_cache *cache, struct gathered *gathered, stg_error *reterr) {
+  struct stg_cache_page *page = &gathered->page;
+  const size_t n_listed = page->count;
+  page->count = 0;
+  for (size_t i = 0; i < n_listed; i++) {
+    struct stg_cache_page_entry listed = gathered->entries[i];
+    stg_cache_entry entry;
+    stg_status status = stg_cache_get(cache, listed.index, &entry, reterr);
+    if (status != STG_OK) {
+      return status;
+    }
+    if (!stg_cache_is_gone(&entry)) {
+      stg_page_rows_add(&gathered->rows, page, &entry);
+      listed.entry = entry.ok ? listed.entry : entry;
+      gathered->entries[page->count++] = listed;
+    }
+    stg_cache_forget(cache, listed.index);
+    if (stg_report_is_live() && n_listed > 1) {
+      stg_report_live("reading entries: %zu of %zu", i + 1, n_listed);
+    }
   }
-  const size_t n_bad_graphs = verified->n_graphs_not_ok - verified->n_graphs_other_format;
-  stg_strbuf_printf(out, "%zu entries: %zu good, %zu bad",
-                    verified->n_good + verified->n_not_ok - verified->n_graphs_not_ok,
-                    verified->n_good, n_bad - n_bad_graphs);
-  if (verified->n_graphs > 0) {
-    stg_strbuf_printf(out, "; %zu graphs: %zu good, %zu bad", verified->n_graphs,
-                      verified->n_graphs - verified->n_graphs_not_ok, n_bad_graphs);
+  stg_report_live_end();
+  return stg_page_rows_status(&gathered->rows, reterr);
+}
+
+static stg_status gather(stg_cache *cache, const struct stg_cache_filter *filter,
+                         struct gathered *gathered, stg_error *reterr) {
+  stg_status status = make_room(cache, gathered, reterr);
+  if (status != STG_OK) {
+    return status;
   }
-  if (repair != NULL && n_bad > 0) {
-    append_repair(repair, n_bad, out);
+  describe_choice(filter, &gathered->choice);
+  gathered->page = (struct stg_cache_page){.entries = gathered->entries,
+                                           .there = gathered->there,
+                                           .graphs = gathered->graphs,
+                                           .bad_graphs = gathered->bad_graphs,
+                                           .layers = gathered->layers,
+                                           .choice = stg_strbuf_text(&gathered->choice),
+                                           .written_unix = (int64_t)time(NULL)};
+  status = look(cache, filter, gathered, reterr);
+  if (status == STG_OK) {
+    status = read_graphs(cache, gathered, reterr);
   }
-  if (verified->n_other_format > 0) {
-    stg_strbuf_printf(out, ", %zu of another format: left as they are", verified->n_other_format);
+  if (status == STG_OK) {
+    status = read_layers(cache, gathered, reterr);
   }
-  stg_strbuf_str(out, "\n");
+  if (status == STG_OK) {
+    stg_cache_sort(gathered->entries, gathered->page.count, sizeof *gathered->entries, "size",
+                   false);
+    status = read_entries(cache, gathered, reterr);
+  }
+  return status;
+}
+
+/* A file of the cache must not be what is written. */
+static stg_status check_output(stg_cache *cache, const char *output, stg_error *reterr) {
+  struct stat facts;
+  stg_cache_entry entry;
+  stg_cache_graph graph;
+  stg_status status = stg_run_output_check_name("-o", output, reterr);
+  if (status != STG_OK || stat(output, &facts) != 0) {
+    return status;
+  }
+  for (size_t i = 0; i < stg_cache_count(cache) && status == STG_OK; i++) {
+    status = stg_cache_peek(cache, i, &entry, reterr);
+    if (status == STG_OK) {
+      status = stg_run_output_check_file(entry.path, "-o", output, reterr);
+    }
+  }
+  for (size_t i = 0; i < stg_cache_graph_count(cache) && status == STG_OK; i++) {
+    status = stg_cache_graph_get(cache, i, &graph, reterr);
+    if (status == STG_OK) {
+      status = stg_run_output_check_file(graph.path, "-o", output, reterr);
+    }
+  }
+  return status;
+}
+
+static void say(const struct report_options *options, const struct gathered *gathered,
+                size_t page_bytes, struct stg_strbuf *out) {
+  const struct stg_cache_page *page = &gathered->page;
+  size_t n_bad = 0;
+  for (size_t i = 0; i < page->count; i++) {
+    n_bad += !page->entries[i].entry.ok && !page->entries[i].entry.other_format;
+  }
+  if (options->json) {
+    struct stg_json_out json = {0};
+    stg_json_out_open(&json, NULL, '{');
+    stg_json_out_text(&json, "page", options->output);
+    stg_json_out_count(&json, "page_bytes", page_bytes);
+    stg_json_out_count(&json, "entries", page->count);
+    stg_json_out_count(&json, "in_cache", page->n_there);
+    stg_json_out_count(&json, "bad", n_bad);
+    stg_json_out_count(&json, "graphs", page->n_graphs);
+    stg_json_out_close(&json, '}');
+    *out = json.text;
+    return;
+  }
+  stg_strbuf_printf(out, "%s: %zu %s", options->output, page->count,
+                    page->count == 1 ? "entry" : "entries");
+  if (page->count < page->n_there) {
+    stg_strbuf_printf(out, " of %zu", page->n_there);
+  }
+  if (n_bad > 0) {
+    stg_strbuf_printf(out, ", %zu of them bad", n_bad);
+  }
+  stg_strbuf_str(out, "; ");
+  stg_strbuf_bytes(out, page_bytes);
+  stg_strbuf_char(out, '\n');
+}
+
+static stg_status report(stg_cache *cache, void *user, bool *ret_good, struct stg_strbuf *ret_text,
+                         stg_error *reterr) {
+  const struct report_options *options = user;
+  struct gathered gathered = {0};
+  struct stg_strbuf page = {0};
+  struct stg_interrupt_hold hold;
+  (void)ret_good;
+  stg_status status = stg_cache_folder_check_output(options->folder, "-o", options->output, reterr);
+  if (status == STG_OK) {
+    status = check_output(cache, options->output, reterr);
+  }
+  if (status == STG_OK) {
+    status = gather(cache, &options->filter, &gathered, reterr);
+  }
+  if (status == STG_OK) {
+    status = stg_cache_page_print(&gathered.page, &gathered.rows.html, &page, reterr);
+  }
+  if (status == STG_OK) {
+    stg_interrupt_hold(&hold);
+    status = stg_file_write_atomic(options->output, page.data, page.len, 0644, reterr);
+    stg_interrupt_release(&hold);
+  }
+  if (status == STG_OK) {
+    say(options, &gathered, page.len, ret_text);
+  }
+  stg_strbuf_finish(&page);
+  gathered_finish(&gathered);
+  return status;
+}
+
+int stg_cache_cmd_report(int argc, char **argv) {
+  struct report_options options = {0};
+  const struct stg_option table[] = {
+      {"-o", "FILE", "the page to write: cache.html", &options.output, NULL},
+      STG_CACHE_OPTION(&options.folder),
+      STG_CACHE_FILTER_OPTIONS(&options.filter),
+      {"--json", NULL, "print one JSON object", NULL, &options.json},
+  };
+  const struct stg_grammar grammar = {
+      .name = "cache report",
+      .words = "",
+      .summary = "Write what a cache folder or pack holds as one HTML page.",
+      .details = "The page asks for nothing: style, script, charts and sources are in it. Options "
+                 "choose its entries, as for 'cache ls'. Every one of them is read and verified.",
+      .options = table,
+      .n_options = sizeof table / sizeof table[0],
+  };
+  size_t n_words = 0;
+  int code = 0;
+  if (stg_options_parse(&grammar, argc, argv, &n_words, &code) != STG_PARSED_OK) {
+    return code;
+  }
+  if (options.output == NULL) {
+    return stg_report_wrong("cache report", "-o FILE is missing: the page to write, as cache.html");
+  }
+  code = stg_cache_filter_prepare("cache report", &options.filter);
+  return code == STG_EXIT_DONE ? stg_cache_work(options.folder, report, &options) : code;
 }

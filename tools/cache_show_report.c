@@ -10,24 +10,19 @@
 #include "engine/offline.h"
 #include "runtime/base/key.h"
 #include "tools/arch.h"
-#include "tools/cache_report.h"
+#include "tools/cache_list_report.h"
 #include "tools/json_out.h"
 #include "tools/occupancy.h"
 #include "tools/table.h"
 #include "tools/utc_time.h"
 
-/* Of a launch of many blocks: one of few has a multiprocessor for each. */
-static bool occupancy_of(const stg_cache_entry *entry, struct stg_occupancy *ret) {
+bool stg_cache_occupancy(const stg_cache_entry *entry, struct stg_occupancy *ret) {
   const struct stg_occupancy_ask ask = {.sm = stg_arch_sm(entry->arch),
                                         .threads = entry->threads,
                                         .registers = entry->registers,
                                         .static_bytes = entry->shared_bytes,
                                         .dynamic_bytes = entry->stage_bytes};
   return stg_occupancy_of(&ask, ret);
-}
-
-static double percent_of(const struct stg_occupancy *occupancy) {
-  return 100.0 * occupancy->warps / occupancy->max_warps;
 }
 
 static void json_factors(struct stg_json_out *json, const stg_cache_entry *entry) {
@@ -74,7 +69,7 @@ static void json_limits(struct stg_json_out *json, unsigned limits) {
 
 static void json_occupancy(struct stg_json_out *json, const stg_cache_entry *entry) {
   struct stg_occupancy occupancy;
-  if (!occupancy_of(entry, &occupancy)) {
+  if (!stg_cache_occupancy(entry, &occupancy)) {
     stg_json_out_null(json, "occupancy");
     return;
   }
@@ -83,7 +78,7 @@ static void json_occupancy(struct stg_json_out *json, const stg_cache_entry *ent
   stg_json_out_count(json, "blocks", occupancy.blocks);
   stg_json_out_count(json, "warps", occupancy.warps);
   stg_json_out_count(json, "max_warps", occupancy.max_warps);
-  stg_json_out_number(json, "percent", percent_of(&occupancy));
+  stg_json_out_number(json, "percent", stg_occupancy_percent(&occupancy));
   json_limits(json, occupancy.limits);
   stg_json_out_close(json, '}');
 }
@@ -160,7 +155,7 @@ static void append_graphs(const struct stg_cache_shown *shown, struct stg_strbuf
 static void occupancy_cell(struct stg_table *table, const stg_cache_entry *entry) {
   struct stg_occupancy occupancy;
   struct stg_strbuf limits = {0};
-  if (!occupancy_of(entry, &occupancy)) {
+  if (!stg_cache_occupancy(entry, &occupancy)) {
     stg_table_printf(table, "unknown for %s", entry->arch);
     return;
   }
@@ -169,8 +164,8 @@ static void occupancy_cell(struct stg_table *table, const stg_cache_entry *entry
                    "%u %s of %u threads on a multiprocessor of %s, %u of %u warps (%.0f %%), "
                    "limited by %s; with %u B staged",
                    occupancy.blocks, occupancy.blocks == 1 ? "block" : "blocks", entry->threads,
-                   entry->arch, occupancy.warps, occupancy.max_warps, percent_of(&occupancy),
-                   stg_strbuf_text(&limits), entry->stage_bytes);
+                   entry->arch, occupancy.warps, occupancy.max_warps,
+                   stg_occupancy_percent(&occupancy), stg_strbuf_text(&limits), entry->stage_bytes);
   stg_strbuf_finish(&limits);
 }
 

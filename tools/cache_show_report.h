@@ -8,6 +8,7 @@
 #include <steergraph/cache.h>
 
 #include "runtime/base/strbuf.h"
+#include "tools/occupancy.h"
 
 /* Borrowed. The entry is ok. */
 struct stg_cache_shown {
@@ -19,6 +20,10 @@ struct stg_cache_shown {
   bool with_source;
   const char *sass; /* NULL: not asked for */
 };
+
+/** Of a launch of many blocks: one of few has a multiprocessor for each. False as of
+ * stg_occupancy_of. */
+bool stg_cache_occupancy(const stg_cache_entry *entry, struct stg_occupancy *ret);
 
 void stg_cache_show_json(const struct stg_cache_shown *shown, struct stg_strbuf *out);
 void stg_cache_show_text(const struct stg_cache_shown *shown, struct stg_strbuf *out);

@@ -10,7 +10,7 @@
 
 #include "runtime/base/alloc.h"
 #include "tools/cache_command.h"
-#include "tools/cache_report.h"
+#include "tools/cache_list_report.h"
 #include "tools/cache_work.h"
 #include "tools/options.h"
 #include "tools/report.h"

@@ -18,7 +18,7 @@ enum stg_exit {
   X(build, "compile kernels for any architecture, without a GPU")                                  \
   X(warm, "make the kernels and graphs of a service's traffic")                                    \
   X(ops, "list the built-in ops, or check an op definition")                                       \
-  X(vectors, "list the tensors of a file, or show their norms")                                    \
+  X(vectors, "list, show and convert the vectors of a file")                                       \
   X(cache, "list, show, explain, verify and ship the entries of a folder or pack")                 \
   X(bench, "time workloads on a GPU, beside a copy of the same bytes")                             \
   X(doctor, "say what was found here, what is missing, and the remedy")

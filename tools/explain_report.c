@@ -10,6 +10,7 @@
 #include "runtime/base/dtype.h"
 #include "tools/differences.h"
 #include "tools/json_out.h"
+#include "tools/notes.h"
 #include "tools/report.h"
 #include "tools/table.h"
 
@@ -71,6 +72,7 @@ void stg_explain_report_json(const struct stg_explain_result *result, struct stg
   }
   stg_json_out_close(&json, ']');
   stg_json_out_count(&json, "declared_chain", job->desc.max_chain);
+  stg_notes_json(&json, &job->workload);
   if (result->programs != NULL) {
     add_programs(&json, result);
   }
@@ -138,6 +140,7 @@ void stg_explain_report_text(const struct stg_explain_result *result, struct stg
   } else {
     stg_table_cell(&table, "none on the CPU");
   }
+  stg_notes_rows(&table, &job->workload);
   stg_report_clean(out, result->spec);
   stg_strbuf_printf(out, ": %zu requests, %" PRId64 " rows x %" PRId64 ", %s\n",
                     job->workload.n_requests, job->workload.rows, job->workload.hidden_size,

@@ -246,7 +246,9 @@ static stg_status intern_ref(struct stg_job *job, struct stg_job_ref ref, float 
     status = stg_vector_intern(job->engine, w->bank_dtype, stored, width, ret_id, reterr);
   }
   if (status != STG_OK) {
-    stg_error_prefix(reterr, "%s: %s: ", w->file, w->vectors[ref.vector].where);
+    char place[STG_WORKLOAD_PLACE_BYTES];
+    stg_workload_print_place(w, ref.vector, ref.copy, place);
+    stg_error_prefix(reterr, "%s: %s: ", w->file, place);
     return status;
   }
   for (size_t i = 0; i < width; i++) {

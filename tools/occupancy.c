@@ -78,6 +78,10 @@ bool stg_occupancy_of(const struct stg_occupancy_ask *ask, struct stg_occupancy 
   return true;
 }
 
+double stg_occupancy_percent(const struct stg_occupancy *occupancy) {
+  return 100.0 * occupancy->warps / occupancy->max_warps;
+}
+
 void stg_occupancy_print_limits(unsigned limits, struct stg_strbuf *out) {
   static const char *const names[] = {"registers", "shared memory", "threads", "blocks"};
   const char *between = "";

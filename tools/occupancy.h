@@ -33,6 +33,8 @@ struct stg_occupancy {
 
 /** False for an architecture that is not known here, and for a block without threads. */
 bool stg_occupancy_of(const struct stg_occupancy_ask *ask, struct stg_occupancy *ret);
+/** Of the warps that there is room for. */
+double stg_occupancy_percent(const struct stg_occupancy *occupancy);
 /** Append "registers and threads". */
 void stg_occupancy_print_limits(unsigned limits, struct stg_strbuf *out);
 

@@ -56,6 +56,9 @@ stg_status stg_run_output_check(const struct stg_workload *workload, const char 
   for (size_t i = 0; i < workload->n_ops && status == STG_OK; i++) {
     status = check_input(&output, workload->ops[i]->file, "ops", reterr);
   }
+  for (size_t i = 0; i < workload->n_files && status == STG_OK; i++) {
+    status = check_input(&output, workload->files[i].path, workload->files[i].where, reterr);
+  }
   for (size_t i = 0; i < workload->n_vectors && status == STG_OK; i++) {
     status = check_source(&output, &workload->vectors[i].source, reterr);
   }

@@ -10,6 +10,7 @@
 
 #include "runtime/base/dtype.h"
 #include "tools/json_out.h"
+#include "tools/notes.h"
 #include "tools/report.h"
 #include "tools/table.h"
 
@@ -65,6 +66,7 @@ void stg_run_report_json(const struct stg_run_result *result, struct stg_strbuf 
   stg_json_out_count(&json, "branch_rows", result->check.branch_rows);
   stg_json_out_count(&json, "non_finite_rows", result->device.non_finite_rows);
   stg_json_out_text(&json, "output", result->output);
+  stg_notes_json(&json, &result->job->workload);
   stg_json_out_close(&json, '}');
   *out = json.text;
 }
@@ -144,6 +146,7 @@ void stg_run_report_text(const struct stg_run_result *result, struct stg_strbuf 
     stg_table_cell(&table, "output");
     stg_table_cell(&table, result->output);
   }
+  stg_notes_rows(&table, w);
   stg_report_clean(out, result->spec);
   stg_strbuf_printf(out, ": %zu requests, %" PRId64 " rows x %" PRId64 ", %s\n", w->n_requests,
                     w->rows, w->hidden_size, stg_dtype_name(w->dtype));

@@ -57,18 +57,17 @@ static const char *skip(const char *text, size_t n) {
   return text;
 }
 
-/* A cell that is wider than its column loses what stands in its middle. */
-static void print_text(struct stg_strbuf *out, const char *cell, size_t width) {
-  size_t full = text_width(cell);
+void stg_table_fit(struct stg_strbuf *out, const char *text, size_t width) {
+  size_t full = text_width(text);
   if (full <= width) {
-    stg_strbuf_str(out, cell);
+    stg_strbuf_str(out, text);
     return;
   }
   size_t tail = width > 0 ? (width - 1) / 2 : 0;
   size_t head = width > 0 ? width - 1 - tail : 0;
-  stg_strbuf_mem(out, cell, (size_t)(skip(cell, head) - cell));
+  stg_strbuf_mem(out, text, (size_t)(skip(text, head) - text));
   stg_strbuf_str(out, width > 0 ? "\xe2\x80\xa6" : ""); /* an ellipsis */
-  stg_strbuf_str(out, width > 0 ? skip(cell, full - tail) : "");
+  stg_strbuf_str(out, width > 0 ? skip(text, full - tail) : "");
 }
 
 static void print_cell(struct stg_strbuf *out, const char *cell, size_t width, char align,
@@ -78,7 +77,7 @@ static void print_cell(struct stg_strbuf *out, const char *cell, size_t width, c
   if (align == 'r') {
     stg_strbuf_printf(out, "%*s", (int)pad, "");
   }
-  print_text(out, cell, width);
+  stg_table_fit(out, cell, width);
   if (!last) {
     stg_strbuf_printf(out, "%*s", (int)((align == 'r' ? 0 : pad) + COLUMN_GAP), "");
   }

@@ -1,12 +1,13 @@
 /*
- * alloc.c: the heap, with a hook that makes any allocation of the calling thread fail.
+ * alloc.c: the heap, with hooks that make any allocation of the calling thread fail, and say how
+ * much it asked for.
  *
- * The hook is the one thread-local of the project: a test that walks through every allocation of a
- * call must not disturb tests that run beside it. It knows nothing of who allocates what.
+ * The hooks are the only thread-locals of the project: a test that walks through every allocation
+ * of a call must not disturb tests that run beside it. It knows nothing of who allocates what.
  */
 #include "runtime/base/alloc.h"
 
-#include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,9 +17,12 @@
 
 /* 0: off. n: the n-th allocation from now fails; stays at 1 so that all later ones fail too. */
 static _Thread_local size_t allocations_left;
+/* Sum of the sizes asked for; it stays at SIZE_MAX. */
+static _Thread_local size_t asked_bytes;
 
 /* True for more bytes than an object can have, and where the test hook says so. */
 static bool must_fail(size_t bytes) {
+  asked_bytes = bytes > SIZE_MAX - asked_bytes ? SIZE_MAX : asked_bytes + bytes;
   if (bytes > PTRDIFF_MAX) {
     return true;
   }
@@ -72,4 +76,12 @@ stg_status(stg_error_memory)(stg_error *err, const char *what, size_t size_bytes
 
 void stg_alloc_fail_at(size_t nth) {
   allocations_left = nth;
+}
+
+size_t stg_alloc_asked_bytes(bool reset) {
+  size_t bytes = asked_bytes;
+  if (reset) {
+    asked_bytes = 0;
+  }
+  return bytes;
 }

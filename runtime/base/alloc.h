@@ -6,6 +6,7 @@
 #ifndef STG_RUNTIME_BASE_ALLOC_H
 #define STG_RUNTIME_BASE_ALLOC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "runtime/base/error.h"
@@ -30,5 +31,11 @@ stg_status stg_error_memory(stg_error *err, const char *what, size_t size_bytes)
  * each later one until the hook is reset with 0. Thread-local, so parallel tests do not mix.
  */
 void stg_alloc_fail_at(size_t nth);
+
+/**
+ * Test hook: the sum of all sizes that this thread asked for, given or not, freed or not, since it
+ * was last called with `reset`. What other libraries allocate by themselves (cJSON) is not in it.
+ */
+size_t stg_alloc_asked_bytes(bool reset);
 
 #endif

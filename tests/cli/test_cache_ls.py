@@ -1,17 +1,14 @@
 #!/usr/bin/env python3
 """`steergraph cache ls`: what is listed, in which order, and of which folder."""
-import fcntl
 import json
 import os
-import pty
 import struct
-import subprocess
-import termios
 import time
 
 import tap
 from built import Built
-from cli import COMMAND, FAILED, WRONG, Case
+from cli import FAILED, WRONG, Case
+from terminal import lines_on_terminal
 
 
 def head_of(key, meta):
@@ -150,22 +147,7 @@ class Heads(Case):
 
     def on_a_terminal(self, columns, *words, **environment):
         """What a terminal so wide gets to see."""
-        ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        process = subprocess.Popen([COMMAND, "cache", "ls", "--cache", "kernels", *words], cwd=self.folder,
-                                   env={**self.environment, **environment}, stdin=subprocess.DEVNULL, stdout=theirs,
-                                   stderr=subprocess.PIPE)  # fmt: skip
-        os.close(theirs)
-        seen = b""
-        try:
-            while piece := os.read(ours, 65536):
-                seen += piece
-        except OSError:  # EIO: nobody holds the other end
-            pass
-        os.close(ours)
-        _, err = process.communicate(timeout=60)
-        self.assertEqual((process.returncode, err), (0, b""))
-        return seen.decode().replace("\r\n", "\n").splitlines()
+        return lines_on_terminal(self, columns, "cache", "ls", "--cache", "kernels", *words, **environment)
 
     def test_rows_fit_the_terminal(self):
         for number in range(3):

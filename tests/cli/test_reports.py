@@ -207,11 +207,11 @@ class Vectors(Case):
 
     def test_show_prints_norms(self):
         tensors = {t["name"]: t for t in self.succeed("vectors", "show", "--json", self.file).json()["tensors"]}
-        self.assertEqual(tensors["rows"]["rows"][0], {"norm": 5, "max_abs": 4, "non_finite": 0})
+        self.assertEqual(tensors["rows"]["rows"][0], {"row": 0, "norm": 5, "max_abs": 4, "non_finite": 0})
         self.assertAlmostEqual(tensors["rows"]["rows"][1]["norm"], math.sqrt(3))
         self.assertEqual(tensors["half"]["rows"][0]["norm"], 2.5)
         self.assertAlmostEqual(tensors["brain"]["rows"][0]["norm"], math.sqrt(5))
-        self.assertEqual(tensors["odd"]["rows"][0], {"norm": "nan", "max_abs": 1, "non_finite": 1})
+        self.assertEqual(tensors["odd"]["rows"][0], {"row": 0, "norm": "nan", "max_abs": 1, "non_finite": 1})
         self.assertEqual(tensors["имя"]["rows"][0]["norm"], 0)
 
     def test_show_takes_one_tensor(self):

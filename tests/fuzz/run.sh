@@ -1,6 +1,6 @@
 #!/bin/sh
 # run.sh SECONDS [FUZZER]: fuzz the spec reader and the op language, or what reads packs, cache
-# entries, cubins, recipes of graphs or the statistics of a folder.
+# entries, cubins, recipes of graphs, the statistics of a folder, or vector files.
 #
 # SECONDS may be "smoke": what .ci/run and `ninja fuzz-smoke-NAME` give each.
 #
@@ -23,8 +23,10 @@ else
   if [ ! -d build-fuzz ]; then
     CC=clang meson setup build-fuzz -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false
   fi
-  ninja -C build-fuzz tests/fuzz/make_seeds tests/fuzz/fuzz_cubin tests/fuzz/fuzz_entry \
-    tests/fuzz/fuzz_pack tests/fuzz/fuzz_recipe tests/fuzz/fuzz_spec tests/fuzz/fuzz_stats
+  ninja -C build-fuzz tests/fuzz/make_seeds tests/fuzz/fuzz_cubin tests/fuzz/fuzz_directions \
+    tests/fuzz/fuzz_entry tests/fuzz/fuzz_gguf tests/fuzz/fuzz_npy tests/fuzz/fuzz_pack \
+    tests/fuzz/fuzz_raw tests/fuzz/fuzz_recipe tests/fuzz/fuzz_safetensors tests/fuzz/fuzz_spec \
+    tests/fuzz/fuzz_stats
   fuzzer=$root/build-fuzz/tests/fuzz/fuzz_spec
 fi
 
@@ -60,6 +62,26 @@ fuzz_stats)
   smoke=5
   files=""
   "$work/make_seeds" stats "$seeds"
+  ;;
+fuzz_directions)
+  smoke=8
+  files="specs/data/*.json specs/bad/data/*.json"
+  ;;
+fuzz_gguf)
+  smoke=8
+  files="tests/data/vectors/*.gguf tests/fuzz/vectors/*.gguf"
+  ;;
+fuzz_npy)
+  smoke=8
+  files="specs/bad/data/*.npy tests/fuzz/vectors/*.npy"
+  ;;
+fuzz_raw)
+  smoke=8
+  files="specs/bad/data/*.f32 tests/fuzz/vectors/*.f32"
+  ;;
+fuzz_safetensors)
+  smoke=8
+  files="specs/bad/data/*.safetensors tests/fuzz/vectors/*.safetensors"
   ;;
 *)
   echo "run.sh: no seeds for '$name'" >&2

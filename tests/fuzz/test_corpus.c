@@ -24,9 +24,14 @@
 
 typedef int (*fuzz_target)(const uint8_t *data, size_t size);
 int fuzz_cubin(const uint8_t *data, size_t size);
+int fuzz_directions(const uint8_t *data, size_t size);
 int fuzz_entry(const uint8_t *data, size_t size);
+int fuzz_gguf(const uint8_t *data, size_t size);
+int fuzz_npy(const uint8_t *data, size_t size);
 int fuzz_pack(const uint8_t *data, size_t size);
+int fuzz_raw(const uint8_t *data, size_t size);
 int fuzz_recipe(const uint8_t *data, size_t size);
+int fuzz_safetensors(const uint8_t *data, size_t size);
 int fuzz_spec(const uint8_t *data, size_t size);
 
 /* In memory of its own size, so that a sanitizer sees who reads beyond it. */
@@ -94,13 +99,21 @@ static void specs_are_read_safely(void **state) {
   feed_all(fuzz_spec, "tests/data/traffic_*.json");
 }
 
+static void vector_files_are_read_safely(void **state) {
+  (void)state;
+  feed_all(fuzz_directions, "specs/data/*.json");
+  feed_all(fuzz_gguf, "tests/data/vectors/*.gguf");
+  feed_all(fuzz_gguf, "tests/fuzz/vectors/*.gguf");
+  feed_all(fuzz_npy, "tests/fuzz/vectors/*.npy");
+  feed_all(fuzz_raw, "tests/fuzz/vectors/*.f32");
+  feed_all(fuzz_safetensors, "tests/fuzz/vectors/*.safetensors");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(cubins_are_read_safely),
-      cmocka_unit_test(entries_are_read_safely),
-      cmocka_unit_test(packs_are_read_safely),
-      cmocka_unit_test(recipes_are_read_safely),
-      cmocka_unit_test(specs_are_read_safely),
+      cmocka_unit_test(cubins_are_read_safely), cmocka_unit_test(entries_are_read_safely),
+      cmocka_unit_test(packs_are_read_safely),  cmocka_unit_test(recipes_are_read_safely),
+      cmocka_unit_test(specs_are_read_safely),  cmocka_unit_test(vector_files_are_read_safely),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -124,9 +124,23 @@ static void names_what_did_not_fit(void **state) {
   assert_string_equal(err.message, "out of memory: 4096 bytes for the vector bank");
 }
 
+static void adds_up_what_the_thread_asked_for(void **state) {
+  (void)state;
+  stg_alloc_asked_bytes(true);
+  void *ptr = stg_calloc(10, 10);
+  ptr = stg_realloc(ptr, 50);
+  stg_free(ptr);
+  assert_null(stg_malloc(SIZE_MAX / 2 + 1));
+  assert_int_equal(stg_alloc_asked_bytes(false), SIZE_MAX / 2 + 1 + 150);
+  assert_null(stg_malloc(SIZE_MAX));
+  assert_int_equal(stg_alloc_asked_bytes(true), SIZE_MAX);
+  assert_int_equal(stg_alloc_asked_bytes(true), 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(gives_zeroed_memory),
+      cmocka_unit_test(adds_up_what_the_thread_asked_for),
       cmocka_unit_test(gives_a_pointer_for_no_bytes),
       cmocka_unit_test(refuses_a_product_that_wraps),
       cmocka_unit_test(keeps_bytes_when_it_grows),

@@ -257,13 +257,30 @@ static void probe_reads_before_and_behind_an_edit(void **state) {
   stg_workload_finish(&w);
 }
 
+static void gguf_steers_the_blocks_that_its_files_have(void **state) {
+  (void)state;
+  struct stg_workload w = load("steer_gguf");
+  assert_string_equal(w.model, "mistral");
+  assert_int_equal(w.n_files, 4);
+  assert_int_equal(w.n_notes, 4);
+  assert_int_equal(w.slots[0].n_chains, 24); /* 1 to 24 of calm, 8 to 24 of happy among them */
+  assert_int_equal(w.slots[1].n_chains, 13); /* 4 to 16 of calm */
+  assert_int_equal(w.slots[1].chains[0].n_ops, 3);
+  assert_string_equal(w.slots[1].chains[0].ops[0].op, "scale_norm");
+  assert_string_equal(w.slots[1].chains[0].ops[1].op, "add");
+  assert_string_equal(w.slots[1].chains[0].ops[2].op, "projection_cap");
+  assert_true(every_slot_is_used(&w));
+  stg_workload_finish(&w);
+}
+
 /* Every vector of every example can be read and, where the workload wants it, normalised. */
 static void vectors_of_all_examples_can_be_read(void **state) {
   (void)state;
-  static const char *const names[] = {"steer_mixed",  "steer_uniform", "steer_decode",
-                                      "steer_step",   "steer_ragged",  "steer_pair",
-                                      "steer_chain8", "steer_files",   "steer_user_op",
-                                      "steer_norm",   "steer_window",  "steer_probe"};
+  static const char *const names[] = {
+      "steer_mixed",    "steer_uniform", "steer_decode", "steer_step",    "steer_ragged",
+      "steer_pair",     "steer_chain8",  "steer_files",  "steer_user_op", "steer_norm",
+      "steer_window",   "steer_probe",   "steer_npy",    "steer_raw",     "steer_directions",
+      "steer_patterns", "steer_gguf"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     struct stg_workload w = load(names[i]);
     float *values = stg_malloc((size_t)w.hidden_size * sizeof *values);
@@ -271,7 +288,9 @@ static void vectors_of_all_examples_can_be_read(void **state) {
       bool normalize = false;
       stg_error err = STG_ERROR_INIT;
       assert_int_equal(stg_workload_resolve_normalize(&w, v, &normalize, &err), STG_OK);
-      for (uint32_t copy = 0; copy < w.vectors[v].copies; copy++) {
+      /* of the layers of a file, the examples' files have the first four */
+      uint32_t copies = w.vectors[v].source.layer_in != STG_LAYER_IN_NONE ? 4 : w.vectors[v].copies;
+      for (uint32_t copy = 0; copy < copies; copy++) {
         assert_int_equal(stg_workload_read_vector(&w, v, copy, values, &err), STG_OK);
         assert_int_equal(stg_normalize(values, (size_t)w.hidden_size, &err), STG_OK);
       }
@@ -295,6 +314,7 @@ int main(void) {
       cmocka_unit_test(user_op_declares_its_own_op),
       cmocka_unit_test(window_cuts_a_prompt_and_has_every_kind),
       cmocka_unit_test(probe_reads_before_and_behind_an_edit),
+      cmocka_unit_test(gguf_steers_the_blocks_that_its_files_have),
       cmocka_unit_test(vectors_of_all_examples_can_be_read),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -387,17 +387,12 @@ static void refuses_what_this_version_does_not_support(void **state) {
   static const struct refused cases[] = {
       {"\"family\": \"steer\"", "\"family\": \"rope\"",
        "w.json: family: 'rope' is not supported by this version; use 'steer'"},
-      {"\"calm\": {", "\"calm\": { \"control_vector\": [],",
-       "w.json: slots.calm.control_vector: not supported by this version; leave 'control_vector' "
-       "out"},
-      {"\"values\": [1, 0, 0, 0]", "\"file\": \"v.gguf\", \"tensor\": \"direction.1\"",
-       "w.json: vectors.axis.file: '.gguf' files are not supported by this version; convert "
-       "'v.gguf' to safetensors"},
-      {"\"values\": [1, 0, 0, 0]", "\"file\": \"v.npy\"",
-       "w.json: vectors.axis.file: '.npy' files are not supported by this version; convert 'v.npy' "
-       "to safetensors"},
-      {"\"values\": [1, 0, 0, 0]", "\"file\": \"v.f32\", \"offset\": 0, \"count\": 4",
-       "w.json: vectors.axis.offset: not supported by this version; leave 'offset' out"},
+      {"\"values\": [1, 0, 0, 0]", "\"file\": \"v.ckpt\"",
+       "w.json: vectors.axis.file: 'v.ckpt' is a PyTorch file, a pickle, which is never read; "
+       "convert it with tools/pt_to_safetensors.py"},
+      {"\"values\": [1, 0, 0, 0]", "\"file\": \"v.pkl\"",
+       "w.json: vectors.axis.file: 'v.pkl' is a pickle, which is never read; convert it to "
+       "safetensors"},
   };
   ASSERT_REFUSED(cases, STG_E_UNSUPPORTED);
 }

@@ -121,6 +121,92 @@ static void reads_vectors_of_every_dtype_and_rows_of_a_matrix(void **state) {
   stg_workload_finish(&w);
 }
 
+static void write_bytes(void **state, const char *name, const void *bytes, size_t size) {
+  FILE *file = fopen(temp_path(state, name), "wb");
+  assert_non_null(file);
+  assert_int_equal(fwrite(bytes, 1, size, file), size);
+  assert_int_equal(fclose(file), 0);
+}
+
+/* A .npy file of float64 [3, 4], whose elements lie at no multiple of 8. */
+static void write_npy(void **state, const char *name, const double *values) {
+  static const char header[] = "{'descr': '<f8', 'fortran_order': False, 'shape': (3, 4)}";
+  unsigned char bytes[10 + sizeof header - 1 + 12 * sizeof(double)] = "\x93NUMPY\1\0";
+  bytes[8] = sizeof header - 1;
+  memcpy(bytes + 10, header, sizeof header - 1);
+  memcpy(bytes + 10 + sizeof header - 1, values, 12 * sizeof(double));
+  write_bytes(state, name, bytes, sizeof bytes);
+}
+
+static void reads_arrays_of_numpy_and_ranges_of_raw_files(void **state) {
+  double doubles[12];
+  float expected[4];
+  float values[4];
+  for (size_t i = 0; i < 12; i++) {
+    doubles[i] = 0.1 * (double)matrix[i];
+  }
+  write_npy(state, "m.npy", doubles);
+  write_bytes(state, "blob.f32", matrix, sizeof matrix);
+  write_bytes(state, "blob", matrix, sizeof matrix);
+  struct stg_workload w =
+      parse(state, "f32",
+            "\"r\": {\"file\": \"m.npy\", \"row\": 2},"
+            "\"a\": {\"file\": \"blob.f32\", \"count\": 4},"
+            "\"b\": {\"file\": \"blob\", \"offset\": 3, \"count\": 4},"
+            "\"c\": {\"file\": \"blob.f32\", \"offset\": 4, \"count\": 4, \"row\": 1}",
+            "", "\"file\": \"blob.f32\", \"count\": 12");
+  for (size_t i = 0; i < 4; i++) {
+    expected[i] = (float)doubles[8 + i];
+  }
+  static const size_t first[] = {0, 0, 3, 8};
+  for (size_t i = 0; i < 4; i++) {
+    assert_int_equal(stg_workload_read_vector(&w, i, 0, values, NULL), STG_OK);
+    assert_memory_equal(values, i == 0 ? expected : matrix + first[i], sizeof values);
+  }
+  float rows[18];
+  assert_int_equal(stg_workload_fill(&w, &w.hidden, rows, NULL), STG_OK);
+  for (size_t row = 0; row < 3; row++) {
+    assert_memory_equal(rows + row * 6, matrix + row * 4, sizeof values);
+  }
+  stg_workload_finish(&w);
+}
+
+static void fills_rows_from_an_array_of_numpy(void **state) {
+  double doubles[12];
+  float rows[18];
+  for (size_t i = 0; i < 12; i++) {
+    doubles[i] = (double)matrix[i];
+  }
+  write_npy(state, "m.npy", doubles);
+  struct stg_workload w = parse(state, "f32", "", "", "\"file\": \"m.npy\"");
+  assert_int_equal(stg_workload_fill(&w, &w.hidden, rows, NULL), STG_OK);
+  for (size_t row = 0; row < 3; row++) {
+    assert_memory_equal(rows + row * 6, matrix + row * 4, 4 * sizeof(float));
+  }
+  stg_workload_finish(&w);
+}
+
+static void tells_a_value_beyond_float32_from_an_infinity(void **state) {
+  double doubles[12] = {0, 1, -1e39, 2, 0, 1, (double)INFINITY, 2, 0x1.fffffe8p127};
+  float values[4];
+  stg_error err = STG_ERROR_INIT;
+  write_npy(state, "m.npy", doubles);
+  struct stg_workload w = parse(state, "f32",
+                                "\"a\": {\"file\": \"m.npy\", \"row\": 0},"
+                                "\"b\": {\"file\": \"m.npy\", \"row\": 1},"
+                                "\"c\": {\"file\": \"m.npy\", \"row\": 2}",
+                                "", RANDOM);
+  assert_int_equal(stg_workload_read_vector(&w, 0, 0, values, &err), STG_E_NON_FINITE);
+  assert_string_equal(after_file(&err), "w.json: vectors.a: element 2 is -1e+39, beyond float32");
+  err = (stg_error)STG_ERROR_INIT;
+  assert_int_equal(stg_workload_read_vector(&w, 1, 0, values, &err), STG_E_NON_FINITE);
+  assert_string_equal(after_file(&err),
+                      "w.json: vectors.b: element 2 is inf; a vector must be finite");
+  assert_int_equal(stg_workload_read_vector(&w, 2, 0, values, NULL), STG_OK);
+  assert_true(values[0] == 0x1.fffffep127f);
+  stg_workload_finish(&w);
+}
+
 static void refuses_tensors_of_the_wrong_shape_with_both_shapes(void **state) {
   const struct stg_tensor_out tensors[] = {
       {.name = "short", .dtype = STG_F32, .n_dims = 1, .shape = {3}, .data = matrix},
@@ -382,6 +468,9 @@ int main(void) {
       TEST(gives_inline_values_as_written),
       TEST(gives_each_copy_its_own_stream),
       TEST(reads_vectors_of_every_dtype_and_rows_of_a_matrix),
+      TEST(reads_arrays_of_numpy_and_ranges_of_raw_files),
+      TEST(fills_rows_from_an_array_of_numpy),
+      TEST(tells_a_value_beyond_float32_from_an_infinity),
       TEST(refuses_tensors_of_the_wrong_shape_with_both_shapes),
       TEST(puts_the_vector_before_what_its_file_gave),
       TEST(refuses_values_that_are_not_finite_and_names_the_element),

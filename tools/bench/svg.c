@@ -5,57 +5,22 @@
 
 #include <string.h>
 
-/* Bytes of the UTF-8 character at `text`, 0 when it is none that XML may hold. */
-static size_t char_bytes(const unsigned char *text) {
-  static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-  if (text[0] < 0x80) {
-    return text[0] >= 0x20 && text[0] != 0x7f ? 1 : 0;
-  }
-  const size_t bytes = text[0] >= 0xf0 ? 4 : text[0] >= 0xe0 ? 3 : text[0] >= 0xc0 ? 2 : 0;
-  uint32_t code = bytes == 4 ? text[0] & 7u : bytes == 3 ? text[0] & 15u : text[0] & 31u;
-  if (bytes == 0 || text[0] > 0xf7) {
-    return 0;
-  }
-  for (size_t i = 1; i < bytes; i++) {
-    if ((text[i] & 0xc0u) != 0x80u) {
-      return 0;
-    }
-    code = code << 6 | (text[i] & 0x3fu);
-  }
-  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
-  const bool refused = surrogate || code == 0xfffe || code == 0xffff || code > 0x10ffff;
-  return code < least[bytes] || refused ? 0 : bytes;
-}
-
-static const char *entity(char c) {
-  switch (c) {
-  case '&':
-    return "&amp;";
-  case '<':
-    return "&lt;";
-  case '>':
-    return "&gt;";
-  case '"':
-    return "&quot;";
-  case '\'':
-    return "&#39;";
-  default:
-    return NULL;
-  }
-}
+#include "tools/markup.h"
 
 void stg_svg_escape(struct stg_strbuf *out, const char *text) {
-  while (*text != '\0') {
-    const size_t bytes = char_bytes((const unsigned char *)text);
-    const char *escaped = entity(*text);
-    if (escaped != NULL) {
-      stg_strbuf_str(out, escaped);
+  size_t len = strlen(text);
+  while (len > 0) {
+    const size_t bytes = stg_markup_char_bytes(text, len);
+    const char *entity = stg_markup_entity(*text);
+    if (entity != NULL) {
+      stg_strbuf_str(out, entity);
     } else if (bytes > 0) {
       stg_strbuf_mem(out, text, bytes);
     } else {
       stg_strbuf_char(out, '?');
     }
     text += bytes > 0 ? bytes : 1;
+    len -= bytes > 0 ? bytes : 1;
   }
 }
 

@@ -1,8 +1,8 @@
 /*
- * cache_report.h: what `steergraph cache` says of entries, for people and for programs.
+ * cache_list_report.h: what `steergraph cache` says of entries, for people and for programs.
  */
-#ifndef STG_TOOLS_CACHE_REPORT_H
-#define STG_TOOLS_CACHE_REPORT_H
+#ifndef STG_TOOLS_CACHE_LIST_REPORT_H
+#define STG_TOOLS_CACHE_LIST_REPORT_H
 
 #include <steergraph/cache.h>
 

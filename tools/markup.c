@@ -1,0 +1,106 @@
+/*
+ * markup.c: see markup.h. Must not know what is written.
+ */
+#include "tools/markup.h"
+
+#include <string.h>
+
+/* How many bytes a character that begins so has; 0: none does. */
+static size_t length_of(unsigned char first) {
+  return first < 0x80   ? 1
+         : first < 0xc2 ? 0
+         : first < 0xe0 ? 2
+         : first < 0xf0 ? 3
+         : first < 0xf5 ? 4
+                        : 0;
+}
+
+/* Bytes of the character at `text`, 0 when it is no UTF-8; what it is goes to `*ret_code`. */
+static size_t decode(const char *text, size_t len, uint32_t *ret_code) {
+  static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+  static const unsigned char bits[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+  const unsigned char *s = (const unsigned char *)text;
+  const size_t bytes = len > 0 ? length_of(s[0]) : 0;
+  if (bytes == 0 || bytes > len) {
+    return 0;
+  }
+  uint32_t code = s[0] & bits[bytes];
+  for (size_t i = 1; i < bytes; i++) {
+    if ((s[i] & 0xc0u) != 0x80u) {
+      return 0;
+    }
+    code = code << 6 | (s[i] & 0x3fu);
+  }
+  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
+  *ret_code = code;
+  return code < least[bytes] || surrogate || code > 0x10ffff ? 0 : bytes;
+}
+
+static bool is_shown(uint32_t code) {
+  const bool control = code < 0x20 || (code >= 0x7f && code < 0xa0);
+  /* marks that turn the direction of what follows: a text could show as another */
+  const bool turns = code == 0x200e || code == 0x200f || (code >= 0x202a && code <= 0x202e) ||
+                     (code >= 0x2066 && code <= 0x2069);
+  return !control && !turns && code != 0xfffe && code != 0xffff;
+}
+
+size_t stg_markup_char_bytes(const char *text, size_t len) {
+  uint32_t code = 0;
+  const size_t bytes = decode(text, len, &code);
+  return bytes > 0 && is_shown(code) ? bytes : 0;
+}
+
+const char *stg_markup_entity(char c) {
+  switch (c) {
+  case '&':
+    return "&amp;";
+  case '<':
+    return "&lt;";
+  case '>':
+    return "&gt;";
+  case '"':
+    return "&quot;";
+  case '\'':
+    return "&#39;";
+  default:
+    return NULL;
+  }
+}
+
+/* U+2400 + c, and U+2421 for delete. */
+static void append_picture(struct stg_strbuf *out, unsigned char c) {
+  const char picture[] = {'\xe2', '\x90', (char)(0x80 + (c == 0x7f ? 0x21 : c)), '\0'};
+  stg_strbuf_str(out, picture);
+}
+
+static void append(struct stg_strbuf *out, const char *text, size_t len, bool one_line) {
+  size_t i = 0;
+  while (i < len) {
+    const unsigned char c = (unsigned char)text[i];
+    const char *entity = stg_markup_entity(text[i]);
+    uint32_t code = 0;
+    const size_t bytes = decode(text + i, len - i, &code);
+    if (entity != NULL) {
+      stg_strbuf_str(out, entity);
+    } else if ((bytes > 0 && is_shown(code)) || (!one_line && (c == '\n' || c == '\t'))) {
+      stg_strbuf_mem(out, text + i, bytes);
+    } else if (c < 0x20 || c == 0x7f) {
+      append_picture(out, c);
+    } else {
+      stg_strbuf_str(out, "\xef\xbf\xbd");
+    }
+    i += bytes > 0 ? bytes : 1;
+  }
+}
+
+void stg_markup_mem(struct stg_strbuf *out, const char *text, size_t len) {
+  append(out, text, len, false);
+}
+
+void stg_markup_text(struct stg_strbuf *out, const char *text) {
+  append(out, text != NULL ? text : "", text != NULL ? strlen(text) : 0, false);
+}
+
+void stg_markup_line(struct stg_strbuf *out, const char *text) {
+  append(out, text != NULL ? text : "", text != NULL ? strlen(text) : 0, true);
+}

@@ -1,0 +1,16 @@
+/*
+ * notes.h: what a user should know of the files of a workload, in the reports of commands.
+ */
+#ifndef STG_TOOLS_NOTES_H
+#define STG_TOOLS_NOTES_H
+
+#include "specs/workload.h"
+#include "tools/json_out.h"
+#include "tools/table.h"
+
+/** The member "notes": a list of texts, empty where there is nothing to say. */
+void stg_notes_json(struct stg_json_out *json, const struct stg_workload *workload);
+/** A row "note" for each, of a table of two columns. */
+void stg_notes_rows(struct stg_table *table, const struct stg_workload *workload);
+
+#endif
