@@ -181,8 +181,9 @@ bool stg_disk_is_named(const char *file_name, const char *wanted);
 /* Counters since open; any thread. */
 struct stg_disk_counters {
   uint64_t hits, misses, stores, store_failures, quarantined;
-  uint64_t pack_hits;                /* of the hits */
-  uint64_t evictions, evicted_bytes; /* entries that made room, and the bytes of all that went */
+  uint64_t pack_hits; /* of the hits */
+  /* entries and recipes that made room; bytes of all that went */
+  uint64_t evictions, evicted_bytes;
 };
 void stg_disk_cache_counters(const struct stg_disk_cache *cache, struct stg_disk_counters *ret);
 

@@ -79,7 +79,9 @@ void stg_cache_pair_json(const struct stg_explained_pair *pair, struct stg_strbu
 }
 
 static void append_side(const char *name, const stg_cache_entry *entry, struct stg_strbuf *out) {
-  stg_strbuf_printf(out, "%-6s %s %s  ", name, entry->key, entry->compiler);
+  stg_strbuf_printf(out, "%-6s %s ", name, entry->key);
+  stg_report_clean(out, entry->compiler);
+  stg_strbuf_str(out, "  ");
   stg_report_clean(out, entry->path);
   stg_strbuf_char(out, '\n');
 }

@@ -31,14 +31,6 @@ static const char *use_of(const struct stg_doctor_folder *folder) {
   return folder->is_last && !folder->is_pack ? "write" : "read";
 }
 
-static void json_limit(struct stg_json_out *json, const char *key, uint64_t limit, bool holds) {
-  if (holds && limit != UINT64_MAX) {
-    stg_json_out_count(json, key, limit);
-  } else {
-    stg_json_out_null(json, key);
-  }
-}
-
 static void json_advice(struct stg_json_out *json, const struct stg_doctor_folder *folder) {
   stg_json_out_open(json, "advice", '[');
   for (size_t i = 0; i < folder->n_advice; i++) {
@@ -76,13 +68,15 @@ static void json_folder(struct stg_json_out *json, const struct stg_doctor_folde
   stg_json_out_bool(json, "there", folder->is_there);
   json_owner(json, folder);
   stg_json_out_text(json, "file_system", folder->has_system ? folder->system.kind : NULL);
-  json_limit(json, "free_bytes", folder->system.free_bytes, folder->has_system);
-  json_limit(json, "entries", folder->layer.entries, folder->is_counted);
-  json_limit(json, "quarantined", folder->layer.quarantined, folder->is_counted);
-  json_limit(json, "files", stg_doctor_folder_files(folder), folder->is_counted);
-  json_limit(json, "bytes", folder->layer.bytes, folder->is_counted);
-  json_limit(json, "max_bytes", folder->max_bytes, written);
-  json_limit(json, "max_entries", folder->max_entries, written);
+  stg_json_out_count_if(json, "free_bytes", folder->system.free_bytes, folder->has_system);
+  stg_json_out_count_if(json, "entries", folder->layer.entries, folder->is_counted);
+  stg_json_out_count_if(json, "quarantined", folder->layer.quarantined, folder->is_counted);
+  stg_json_out_count_if(json, "files", stg_doctor_folder_files(folder), folder->is_counted);
+  stg_json_out_count_if(json, "bytes", folder->layer.bytes, folder->is_counted);
+  stg_json_out_count_if(json, "max_bytes", folder->max_bytes,
+                        written && folder->max_bytes != UINT64_MAX);
+  stg_json_out_count_if(json, "max_entries", folder->max_entries,
+                        written && folder->max_entries != UINT64_MAX);
   json_advice(json, folder);
   stg_json_out_close(json, '}');
 }

@@ -135,6 +135,16 @@ class Heads(Case):
         self.assertEqual(self.report("--older-than", "1d")["count"], 1)
         self.assertIn("bad: ", self.succeed("cache", "ls", "--cache", "kernels").out)
 
+    def test_a_name_does_nothing_to_the_terminal(self):
+        self.add(1)
+        path = next((self.folder / "kernels").rglob("*.sgc"))
+        path.with_name(path.name[:33] + "\x1b[31mred.sgc").write_bytes(b"no entry")
+        for command in (["ls"], ["verify"], ["verify", "--repair", "--dry-run"]):
+            outcome = self.run_command("cache", *command, "--cache", "kernels")
+            self.assertIn("bad: ", outcome.out)
+            self.assertIn(r"\x1b[31mred.sgc: ", outcome.out)
+            self.assertNotIn("\x1b", outcome.out)
+
     def on_a_terminal(self, columns, *words, **environment):
         """What a terminal so wide gets to see."""
         return lines_on_terminal(self, columns, "cache", "ls", "--cache", "kernels", *words, **environment)

@@ -24,7 +24,8 @@
 #define NS_PER_S INT64_C(1000000000)
 #define NOW_S INT64_C(1000000000)
 #define ENTRY "v1/01/0123456789abcdef0123456789abcdef-nvrtc-13.0.88.sgc"
-#define RECIPE "v1/graphs/0123456789abcdef0123456789abcdef.sgr"
+#define RECIPE "v1/graphs/0123456789abcdef0123456789abcdef-fedcba9876543210fedcba9876543210.sgr"
+#define NO_RECIPE "v1/graphs/0123456789abcdef0123456789abcdef.sgr"
 #define NO_ENTRY "v1/01/0123456789abcdef0123456789abcdef.sgc"
 
 static const struct stg_disk_limits no_limits = {
@@ -308,8 +309,9 @@ static void a_scan_sees_files_of_ours_and_nothing_else(void **state) {
   static const enum stg_disk_kind kinds[] = {STG_DISK_ENTRY, STG_DISK_TEMPORARY, STG_DISK_RECIPE,
                                              STG_DISK_TEMPORARY, STG_DISK_QUARANTINED};
   static const char *const others[] = {
-      "CACHEDIR.TAG",  "v1/stats",      "v1/lock/ab",     "v1/lock/gc",   "v1/01/notes", NO_ENTRY,
-      "v1/graphs/a.c", "v1/tmp/README", "v1/other/x.tmp", "v1/012/x.tmp", "v1/AB/x.tmp", "x.tmp"};
+      "CACHEDIR.TAG", "v1/stats",    "v1/lock/ab",    "v1/lock/gc",    "v1/01/notes",
+      NO_ENTRY,       NO_RECIPE,     "v1/graphs/a.c", "v1/tmp/README", "v1/other/x.tmp",
+      "v1/012/x.tmp", "v1/AB/x.tmp", "x.tmp"};
   struct stg_disk_content content = {0};
   for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
     write_file(state, ours[i], i + 1);
