@@ -330,7 +330,6 @@ stg_status stg_cache_find(stg_cache *cache, const char *key_prefix, stg_cache_en
   if (cache == NULL || key_prefix == NULL || ret_entry == NULL) {
     return stg_error_set(reterr, STG_E_INVALID, "no cache or no key is given");
   }
-  size_t len = strlen(key_prefix);
   if (strspn(key_prefix, "0123456789abcdef") < MIN_PREFIX_CHARS) {
     return stg_error_set(reterr, STG_E_INVALID,
                          "key '%.64s' does not begin with %d lower-case hex digits", key_prefix,
@@ -339,7 +338,7 @@ stg_status stg_cache_find(stg_cache *cache, const char *key_prefix, stg_cache_en
   size_t best = cache->count;
   for (size_t i = 0; i < cache->count; i++) {
     const char *path = cache->items[i].path;
-    if (strncmp(stg_path_name(path), key_prefix, len) != 0) {
+    if (!stg_disk_is_named(stg_path_name(path), key_prefix)) {
       continue;
     }
     if (best == cache->count ||

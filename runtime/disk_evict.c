@@ -17,6 +17,8 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
 #include "runtime/base/intmath.h"
+#include "runtime/entry.h"
+#include "runtime/recipe.h"
 
 #define NS_PER_S INT64_C(1000000000)
 #define MAX_STAMP_S (INT64_MAX / NS_PER_S - 1)
@@ -193,6 +195,13 @@ bool stg_disk_is_for_use(enum stg_disk_kind kind) {
   return kind == STG_DISK_ENTRY || kind == STG_DISK_RECIPE;
 }
 
+/* What is larger than it may be is read by nobody: what is used does not make room for it. */
+static bool may_be_used(const struct stg_disk_content_file *file) {
+  return stg_disk_is_for_use(file->kind) &&
+         file->size_bytes <=
+             (file->kind == STG_DISK_ENTRY ? STG_ENTRY_MAX_BYTES : STG_RECIPE_MAX_BYTES);
+}
+
 /* What goes whatever the limits: what writers that died left, and old or many bad files. */
 static void choose_leftovers(struct stg_disk_content *content, int64_t now_ns) {
   uint64_t bytes = 0;
@@ -218,8 +227,7 @@ static void choose_excess(struct stg_disk_content *content, const struct stg_dis
                           bool for_use, uint64_t *count, uint64_t *bytes) {
   for (size_t i = 0; i < content->count; i++) {
     struct stg_disk_content_file *file = &content->items[i];
-    if (file->why != NULL || file->kind == STG_DISK_TEMPORARY ||
-        stg_disk_is_for_use(file->kind) != for_use) {
+    if (file->why != NULL || file->kind == STG_DISK_TEMPORARY || may_be_used(file) != for_use) {
       continue;
     }
     if (*count <= limits->entries && *bytes <= limits->bytes) {

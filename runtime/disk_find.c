@@ -41,6 +41,13 @@ int stg_disk_compare_compilers(const char *a, const char *b) {
   return (*a != '\0') - (*b != '\0');
 }
 
+bool stg_disk_is_named(const char *file_name, const char *wanted) {
+  const size_t n_digits = strcspn(wanted, "-");
+  const char *compiler = wanted + n_digits;
+  return n_digits <= STG_KEY_HEX_CHARS && strncmp(file_name, wanted, n_digits) == 0 &&
+         strncmp(file_name + STG_KEY_HEX_CHARS, compiler, strlen(compiler)) == 0;
+}
+
 /* Whether `a` is to be tried before `b`, which was listed after it: later layers come first. */
 static bool goes_before(const struct stg_disk_file *a, const struct stg_disk_file *b,
                         const char *preferred) {

@@ -4,6 +4,7 @@
  */
 #include "tools/doctor.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -122,6 +123,13 @@ static double seconds(void) {
   return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+/* Entries are their owner's alone: what another user made is not damaged, and not to be repaired.
+ */
+static bool is_forbidden(const stg_cache_entry *entry) {
+  errno = 0;
+  return access(entry->path, R_OK) != 0 && errno == EACCES;
+}
+
 /* Read some of the entries, spread over all of them. */
 static stg_status check_entries(struct stg_doctor_cache *ret, stg_cache *cache, stg_error *reterr) {
   const double start_s = seconds();
@@ -132,7 +140,10 @@ static stg_status check_entries(struct stg_doctor_cache *ret, stg_cache *cache, 
     const size_t index = ret->checked * ret->entries / wanted;
     status = stg_cache_get(cache, index, &entry, reterr);
     ret->checked += status == STG_OK;
-    ret->bad += status == STG_OK && !entry.ok && !entry.other_format;
+    if (status == STG_OK && !entry.ok && !entry.other_format) {
+      ret->bad++;
+      ret->unreadable += is_forbidden(&entry);
+    }
     stg_cache_forget(cache, index);
   }
   return status;

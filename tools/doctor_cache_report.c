@@ -90,6 +90,7 @@ void stg_doctor_cache_json(struct stg_json_out *json, const struct stg_doctor_ca
   stg_json_out_count(json, "entries", cache->entries);
   stg_json_out_count(json, "checked", cache->checked);
   stg_json_out_count(json, "bad", cache->bad);
+  stg_json_out_count(json, "unreadable", cache->unreadable);
   stg_doctor_json_problem(json, &cache->found);
   stg_json_out_open(json, "passed_over", '[');
   for (size_t i = 0; i < cache->n_packs; i++) {
@@ -193,7 +194,11 @@ static void add_whole(struct stg_table *table, const struct stg_doctor_cache *ca
     if (cache->checked < cache->entries) {
       stg_strbuf_printf(&text, ", checked %zu of them", cache->checked);
     }
-    if (cache->bad > 0) {
+    if (cache->unreadable > 0) {
+      stg_strbuf_str(&text, ", some for their owner alone: have them as a pack, 'steergraph cache "
+                            "export'");
+    }
+    if (cache->bad > cache->unreadable) {
       stg_strbuf_str(&text, ", some damaged: 'steergraph cache verify --repair'");
     }
     if (cache->mode != STG_CACHE_DEFAULT) {

@@ -111,7 +111,8 @@ class Explain(Case):
         words = ("explain", "--why-miss", "--arch", "sm_90", "--cache", "nowhere", SPECS / "steer_decode.json")
         self.assertIn("holds no entry", self.succeed(*words).out)
         miss = self.succeed(*words, "--json").json()["why_miss"]
-        self.assertEqual(miss, {"hit": False, "nearest": None, "nearest_key": None, "factors": []})
+        expected = {"hit": False, "nearest": None, "nearest_key": None, "bad": None, "problem": None, "factors": []}
+        self.assertEqual(miss, expected)
 
     def test_an_unknown_op_is_named_with_its_place(self):
         workload = small_workload(slots={"up": {"layers": {"0": [{"op": "adds", "v": "v"}]}}})

@@ -203,6 +203,36 @@ static void the_quarantine_is_bounded_by_itself(void **state) {
   stg_disk_content_finish(&content);
 }
 
+/* A sparse file under an entry's name would otherwise empty the folder. */
+static void what_no_reader_takes_goes_before_good_ones(void **state) {
+  (void)state;
+  struct stg_disk_content content = three_entries();
+  struct stg_disk_limits limits = no_limits;
+  limits.bytes = UINT64_C(2) << 30;
+  add(&content, "huge", STG_DISK_ENTRY, UINT64_C(100) << 30, 1);
+  add(&content, "wide", STG_DISK_RECIPE, (UINT64_C(1) << 20) + 1, 0);
+  choose(&content, limits);
+  expect(&content, "c:- a:- b:- huge:size wide:-");
+  limits.bytes = 30;
+  choose(&content, limits);
+  expect(&content, "c:- a:- b:- huge:size wide:size");
+  stg_disk_content_finish(&content);
+  content = (struct stg_disk_content){0};
+  add(&content, "largest", STG_DISK_ENTRY, UINT64_C(256) << 20, 2);
+  add(&content, "small", STG_DISK_ENTRY, 1, 1);
+  limits.bytes = 10;
+  choose(&content, limits);
+  expect(&content, "largest:size small:-");
+  limits = no_limits;
+  limits.older_than_s = 0;
+  add(&content, "huge", STG_DISK_ENTRY, UINT64_C(100) << 30, 1);
+  choose(&content, limits);
+  for (size_t i = 0; i < content.count; i++) {
+    assert_string_equal(content.items[i].why, "age");
+  }
+  stg_disk_content_finish(&content);
+}
+
 static void bad_files_go_before_good_ones(void **state) {
   (void)state;
   struct stg_disk_content content = {0};
@@ -405,6 +435,7 @@ int main(void) {
       cmocka_unit_test(recipes_go_as_entries_do),
       cmocka_unit_test(what_a_dead_writer_left_goes_after_an_hour),
       cmocka_unit_test(the_quarantine_is_bounded_by_itself),
+      cmocka_unit_test(what_no_reader_takes_goes_before_good_ones),
       cmocka_unit_test(bad_files_go_before_good_ones),
       cmocka_unit_test(nothing_is_a_folder_too),
       IN_FOLDER(a_scan_sees_files_of_ours_and_nothing_else),

@@ -74,8 +74,8 @@ STG_API STG_NODISCARD stg_status stg_cache_peek(stg_cache *cache, size_t index,
  */
 STG_API void stg_cache_forget(stg_cache *cache, size_t index);
 /**
- * Find by the first characters of its file name, at least 4 hex digits of the key. Of several
- * entries with one key the newest compiler's is taken; add "-nvrtc-13.0.88" for a certain one.
+ * Find by the first digits of its key, at least 4. Of several entries with one key the newest
+ * compiler's is taken; add "-nvrtc-13.0.88", or the beginning of that, for a certain one.
  * @return STG_E_NOT_FOUND, or STG_E_INVALID when it is too short or several keys begin so.
  */
 STG_API STG_NODISCARD stg_status stg_cache_find(stg_cache *cache, const char *key_prefix,
