@@ -13,6 +13,7 @@
 #include "engine/cache_graphs.h"
 #include "engine/offline.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/file.h"
 #include "runtime/base/intmath.h"
 #include "runtime/disk_cache.h"
 
@@ -314,19 +315,14 @@ void stg_cache_forget(stg_cache *cache, size_t index) {
   }
 }
 
-static const char *file_name(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash == NULL ? path : slash + 1;
-}
-
 /* The digits of the key and the compiler after it order the entries of one key. */
 static bool is_newer(const char *path, const char *than) {
-  return stg_disk_compare_compilers(file_name(path) + STG_KEY_HEX_CHARS,
-                                    file_name(than) + STG_KEY_HEX_CHARS) > 0;
+  return stg_disk_compare_compilers(stg_path_name(path) + STG_KEY_HEX_CHARS,
+                                    stg_path_name(than) + STG_KEY_HEX_CHARS) > 0;
 }
 
 static bool same_key(const char *path, const char *other) {
-  return strncmp(file_name(path), file_name(other), STG_KEY_HEX_CHARS) == 0;
+  return strncmp(stg_path_name(path), stg_path_name(other), STG_KEY_HEX_CHARS) == 0;
 }
 
 stg_status stg_cache_find(stg_cache *cache, const char *key_prefix, stg_cache_entry *ret_entry,
@@ -334,7 +330,6 @@ stg_status stg_cache_find(stg_cache *cache, const char *key_prefix, stg_cache_en
   if (cache == NULL || key_prefix == NULL || ret_entry == NULL) {
     return stg_error_set(reterr, STG_E_INVALID, "no cache or no key is given");
   }
-  size_t len = strlen(key_prefix);
   if (strspn(key_prefix, "0123456789abcdef") < MIN_PREFIX_CHARS) {
     return stg_error_set(reterr, STG_E_INVALID,
                          "key '%.64s' does not begin with %d lower-case hex digits", key_prefix,
@@ -343,7 +338,7 @@ stg_status stg_cache_find(stg_cache *cache, const char *key_prefix, stg_cache_en
   size_t best = cache->count;
   for (size_t i = 0; i < cache->count; i++) {
     const char *path = cache->items[i].path;
-    if (strncmp(file_name(path), key_prefix, len) != 0) {
+    if (!stg_disk_is_named(stg_path_name(path), key_prefix)) {
       continue;
     }
     if (best == cache->count ||
@@ -352,8 +347,8 @@ stg_status stg_cache_find(stg_cache *cache, const char *key_prefix, stg_cache_en
     } else if (!same_key(path, cache->items[best].path)) {
       return stg_error_set(reterr, STG_E_INVALID,
                            "key '%.64s' is ambiguous: '%.*s' and '%.*s' begin so, give more digits",
-                           key_prefix, STG_KEY_HEX_CHARS, file_name(cache->items[best].path),
-                           STG_KEY_HEX_CHARS, file_name(path));
+                           key_prefix, STG_KEY_HEX_CHARS, stg_path_name(cache->items[best].path),
+                           STG_KEY_HEX_CHARS, stg_path_name(path));
     }
   }
   if (best == cache->count) {

@@ -25,11 +25,6 @@ struct gc {
   stg_cache_victim *victims;
 };
 
-static const char *file_name(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash == NULL ? path : slash + 1;
-}
-
 static stg_cache_victim describe(const struct stg_disk_content_file *file) {
   static const char *const kinds[] = {[STG_DISK_ENTRY] = "entry",
                                       [STG_DISK_RECIPE] = "graph",
@@ -40,16 +35,14 @@ static stg_cache_victim describe(const struct stg_disk_content_file *file) {
                              .why = file->why,
                              .size_bytes = file->size_bytes,
                              .used_unix = file->used_ns / NS_PER_S};
-  const char *name = file_name(file->path);
-  if (file->kind == STG_DISK_ENTRY || file->kind == STG_DISK_RECIPE) {
-    size_t len = strspn(name, "0123456789abcdef");
-    memcpy(victim.key, name, len < sizeof victim.key - 1 ? len : sizeof victim.key - 1);
+  if (stg_disk_is_for_use(file->kind)) {
+    memcpy(victim.key, stg_path_name(file->path), sizeof victim.key - 1); /* its name begins so */
   }
   return victim;
 }
 
 static void count_kept(stg_cache_gc_result *result, const struct stg_disk_content_file *file) {
-  const bool is_entry = file->kind == STG_DISK_ENTRY || file->kind == STG_DISK_RECIPE;
+  const bool is_entry = stg_disk_is_for_use(file->kind);
   result->kept_entries += is_entry;
   result->kept_files += !is_entry;
   result->kept_bytes += file->size_bytes;

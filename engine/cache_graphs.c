@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/file.h"
 #include "runtime/base/intmath.h"
 #include "runtime/disk_recipe.h"
 
@@ -187,11 +188,6 @@ void stg_cache_graph_forget(stg_cache *cache, size_t index) {
   }
 }
 
-static const char *file_name(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash == NULL ? path : slash + 1;
-}
-
 stg_status stg_cache_graph_find(stg_cache *cache, const char *key_prefix,
                                 stg_cache_graph *ret_graph, stg_error *reterr) {
   if (cache == NULL || key_prefix == NULL || ret_graph == NULL) {
@@ -206,11 +202,11 @@ stg_status stg_cache_graph_find(stg_cache *cache, const char *key_prefix,
   }
   size_t best = graphs->count;
   for (size_t i = 0; i < graphs->count; i++) {
-    const char *name = file_name(graphs->items[i].path);
+    const char *name = stg_path_name(graphs->items[i].path);
     if (strncmp(name, key_prefix, len) != 0) {
       continue;
     }
-    const char *other = best < graphs->count ? file_name(graphs->items[best].path) : name;
+    const char *other = best < graphs->count ? stg_path_name(graphs->items[best].path) : name;
     if (strncmp(name, other, STG_KEY_HEX_CHARS) != 0) {
       return stg_error_set(reterr, STG_E_INVALID,
                            "key '%.64s' is ambiguous: '%.*s' and '%.*s' begin so, give more digits",

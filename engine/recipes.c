@@ -103,7 +103,8 @@ void stg_recipes_destroy(struct stg_recipes *recipes) {
   write_until(recipes, NULL);
   if (recipes->dropped > 0) {
     stg_log_printf(&recipes->engine->log, STG_LOG_DEBUG,
-                   "%zu recipes of graphs were not kept: too many at once", recipes->dropped);
+                   "%zu recipes of graphs were not kept: too many at once, or no memory",
+                   recipes->dropped);
   }
   pthread_mutex_destroy(&recipes->lock);
   stg_free(recipes);

@@ -253,11 +253,7 @@ static stg_status store(struct stg_disk_cache *cache, const struct stg_disk_laye
     return stg_error_set(reterr, STG_E_INVALID, "compiler '%s' cannot be part of a file name",
                          image->compiler);
   }
-  stg_status status = stg_disk_layer_check(layer, reterr);
-  if (status != STG_OK && status != STG_E_NOT_FOUND) {
-    return status;
-  }
-  status = stg_kernel_request_key(request, &key, reterr);
+  stg_status status = stg_kernel_request_key(request, &key, reterr);
   if (status == STG_OK) {
     status = stg_entry_encode(request, image, &bytes, reterr);
   }

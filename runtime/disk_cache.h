@@ -172,11 +172,18 @@ STG_NODISCARD stg_status stg_disk_cache_peek(const struct stg_disk_cache *cache,
  */
 int stg_disk_compare_compilers(const char *a, const char *b);
 
+/**
+ * Whether `file_name`, of an entry, is one that `wanted` names: the first digits of its key, and
+ * perhaps the beginning of its compiler behind them, as "12ab-nvrtc-13".
+ */
+bool stg_disk_is_named(const char *file_name, const char *wanted);
+
 /* Counters since open; any thread. */
 struct stg_disk_counters {
   uint64_t hits, misses, stores, store_failures, quarantined;
-  uint64_t pack_hits;                /* of the hits */
-  uint64_t evictions, evicted_bytes; /* entries that made room, and the bytes of all that went */
+  uint64_t pack_hits; /* of the hits */
+  /* entries and recipes that made room; bytes of all that went */
+  uint64_t evictions, evicted_bytes;
 };
 void stg_disk_cache_counters(const struct stg_disk_cache *cache, struct stg_disk_counters *ret);
 

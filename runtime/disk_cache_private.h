@@ -57,6 +57,13 @@ STG_NODISCARD stg_status stg_disk_writable_layer(const struct stg_disk_cache *ca
                                                  const struct stg_disk_layer **ret_layer,
                                                  stg_error *reterr);
 
+/** Stamp a file that is in use, at most hourly. One that cannot be stamped is evicted early. */
+void stg_disk_stamp(const struct stg_disk_cache *cache, const char *path, int64_t mtime_unix);
+
+/** Visit files in path order, but those that are gone; stops at the first failure of `visit`. */
+STG_NODISCARD stg_status stg_disk_visit_files(struct stg_disk_files *files, stg_disk_visit visit,
+                                              void *user, stg_error *reterr);
+
 /** Move a bad entry out of the way, if its layer may be written, with one warning that says why. */
 void stg_disk_set_aside(struct stg_disk_cache *cache, const char *path, const char *why);
 

@@ -17,6 +17,8 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
 #include "runtime/base/intmath.h"
+#include "runtime/entry.h"
+#include "runtime/recipe.h"
 
 #define NS_PER_S INT64_C(1000000000)
 #define MAX_STAMP_S (INT64_MAX / NS_PER_S - 1)
@@ -68,20 +70,22 @@ static int64_t stamp_of(const struct stat *info) {
                                : seconds * NS_PER_S + info->st_mtim.tv_nsec;
 }
 
-static bool ends_with(const char *name, const char *suffix) {
-  size_t len = strlen(name);
-  size_t tail = strlen(suffix);
-  return len >= tail && strcmp(name + len - tail, suffix) == 0;
+static bool is_temporary_name(const char *name) {
+  const size_t len = strlen(name);
+  const size_t tail = sizeof TEMPORARY_SUFFIX - 1;
+  return len >= tail && strcmp(name + len - tail, TEMPORARY_SUFFIX) == 0;
 }
 
 /* Whether a file of this name in a folder of `home` kind is ours, and of which kind. */
 static bool kind_of(enum stg_disk_kind home, const char *name, enum stg_disk_kind *ret_kind) {
+  struct stg_key graph;
+  struct stg_key kernel;
   *ret_kind = home;
   switch (home) {
   case STG_DISK_QUARANTINED:
     return true;
   case STG_DISK_RECIPE:
-    if (ends_with(name, STG_DISK_RECIPE_SUFFIX)) {
+    if (stg_disk_is_recipe_name(name, &graph, &kernel)) {
       return true;
     }
     break;
@@ -94,7 +98,7 @@ static bool kind_of(enum stg_disk_kind home, const char *name, enum stg_disk_kin
     break;
   }
   *ret_kind = STG_DISK_TEMPORARY;
-  return ends_with(name, TEMPORARY_SUFFIX);
+  return is_temporary_name(name);
 }
 
 static stg_status add_file(struct stg_disk_content *content, int folder_fd, const char *folder,
@@ -187,8 +191,15 @@ static bool is_older(const struct stg_disk_content_file *file, int64_t now_ns, i
   return file->used_ns <= now_ns && (now_ns - file->used_ns) / NS_PER_S >= age_s;
 }
 
-static bool is_kept_for_use(const struct stg_disk_content_file *file) {
-  return file->kind == STG_DISK_ENTRY || file->kind == STG_DISK_RECIPE;
+bool stg_disk_is_for_use(enum stg_disk_kind kind) {
+  return kind == STG_DISK_ENTRY || kind == STG_DISK_RECIPE;
+}
+
+/* What is larger than it may be is read by nobody: what is used does not make room for it. */
+static bool may_be_used(const struct stg_disk_content_file *file) {
+  return stg_disk_is_for_use(file->kind) &&
+         file->size_bytes <=
+             (file->kind == STG_DISK_ENTRY ? STG_ENTRY_MAX_BYTES : STG_RECIPE_MAX_BYTES);
 }
 
 /* What goes whatever the limits: what writers that died left, and old or many bad files. */
@@ -211,13 +222,12 @@ static void choose_leftovers(struct stg_disk_content *content, int64_t now_ns) {
   }
 }
 
-/* Take away, oldest first, from those of one sort, as long as too much stays. */
+/* Take away, oldest first, of what is for use or of the rest, as long as too much stays. */
 static void choose_excess(struct stg_disk_content *content, const struct stg_disk_limits *limits,
-                          bool kept_for_use, uint64_t *count, uint64_t *bytes) {
+                          bool for_use, uint64_t *count, uint64_t *bytes) {
   for (size_t i = 0; i < content->count; i++) {
     struct stg_disk_content_file *file = &content->items[i];
-    if (file->why != NULL || file->kind == STG_DISK_TEMPORARY ||
-        is_kept_for_use(file) != kept_for_use) {
+    if (file->why != NULL || file->kind == STG_DISK_TEMPORARY || may_be_used(file) != for_use) {
       continue;
     }
     if (*count <= limits->entries && *bytes <= limits->bytes) {
@@ -229,14 +239,9 @@ static void choose_excess(struct stg_disk_content *content, const struct stg_dis
   }
 }
 
-static const char *file_name(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash == NULL ? path : slash + 1;
-}
-
 static int by_name(const void *a, const void *b) {
-  return strcmp(file_name((*(const struct stg_disk_content_file *const *)a)->path),
-                file_name((*(const struct stg_disk_content_file *const *)b)->path));
+  return strcmp(stg_path_name((*(const struct stg_disk_content_file *const *)a)->path),
+                stg_path_name((*(const struct stg_disk_content_file *const *)b)->path));
 }
 
 /* Whether the entries of a kernel, of all compilers, go in this pass, the last of them too.
@@ -247,7 +252,7 @@ static bool kernel_goes(const struct stg_disk_content_file *const *entries, size
   size_t high = count;
   while (low < high) {
     const size_t middle = low + (high - low) / 2;
-    if (strncmp(file_name(entries[middle]->path), key_hex, STG_KEY_HEX_CHARS) < 0) {
+    if (strncmp(stg_path_name(entries[middle]->path), key_hex, STG_KEY_HEX_CHARS) < 0) {
       low = middle + 1;
     } else {
       high = middle;
@@ -255,7 +260,7 @@ static bool kernel_goes(const struct stg_disk_content_file *const *entries, size
   }
   bool goes = false;
   for (; low < count; low++) {
-    if (strncmp(file_name(entries[low]->path), key_hex, STG_KEY_HEX_CHARS) != 0) {
+    if (strncmp(stg_path_name(entries[low]->path), key_hex, STG_KEY_HEX_CHARS) != 0) {
       return goes;
     }
     if (entries[low]->why == NULL) {
@@ -281,7 +286,7 @@ static void choose_recipes(struct stg_disk_content *content) {
   }
   for (size_t i = 0; i < content->count && n_entries > 0; i++) {
     struct stg_disk_content_file *file = &content->items[i];
-    const char *name = file_name(file->path);
+    const char *name = stg_path_name(file->path);
     struct stg_key graph;
     struct stg_key kernel;
     if (file->kind == STG_DISK_RECIPE && file->why == NULL &&
@@ -308,7 +313,7 @@ void stg_disk_choose(struct stg_disk_content *content, const struct stg_disk_lim
   choose_leftovers(content, now_ns);
   for (size_t i = 0; i < content->count; i++) {
     struct stg_disk_content_file *file = &content->items[i];
-    if (limits->older_than_s >= 0 && is_kept_for_use(file) &&
+    if (limits->older_than_s >= 0 && stg_disk_is_for_use(file->kind) &&
         is_older(file, now_ns, limits->older_than_s)) {
       file->why = "age";
     }

@@ -34,6 +34,9 @@ enum stg_disk_kind {
   STG_DISK_QUARANTINED /* what was bad */
 };
 
+/** Whether files of a kind are there to be used again; all others are leftovers. */
+bool stg_disk_is_for_use(enum stg_disk_kind kind);
+
 struct stg_disk_content_file {
   const char *path; /* in the content's arena */
   enum stg_disk_kind kind;

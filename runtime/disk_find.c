@@ -41,6 +41,13 @@ int stg_disk_compare_compilers(const char *a, const char *b) {
   return (*a != '\0') - (*b != '\0');
 }
 
+bool stg_disk_is_named(const char *file_name, const char *wanted) {
+  const size_t n_digits = strcspn(wanted, "-");
+  const char *compiler = wanted + n_digits;
+  return n_digits <= STG_KEY_HEX_CHARS && strncmp(file_name, wanted, n_digits) == 0 &&
+         strncmp(file_name + STG_KEY_HEX_CHARS, compiler, strlen(compiler)) == 0;
+}
+
 /* Whether `a` is to be tried before `b`, which was listed after it: later layers come first. */
 static bool goes_before(const struct stg_disk_file *a, const struct stg_disk_file *b,
                         const char *preferred) {
@@ -97,12 +104,11 @@ static stg_status find_candidates(struct stg_disk_cache *cache, size_t first_lay
 /* An entry under a name that is not its own would answer for another kernel or compiler. */
 stg_status stg_disk_check_name(const char *path, struct stg_key key, const char *compiler,
                                stg_error *reterr) {
-  const char *slash = strrchr(path, '/');
   char *expected = stg_disk_file_name(key, compiler);
   stg_status status = STG_OK;
   if (expected == NULL) {
     status = stg_error_memory(reterr, "a file name", strlen(compiler));
-  } else if (strcmp(slash == NULL ? path : slash + 1, expected) != 0) {
+  } else if (strcmp(stg_path_name(path), expected) != 0) {
     status = stg_error_set(reterr, STG_E_CORRUPT, "its name should be '%s'", expected);
   }
   stg_free(expected);
@@ -148,13 +154,19 @@ stg_status stg_disk_cache_read(const struct stg_disk_cache *cache, const char *p
   return STG_OK;
 }
 
-/* Stamp an entry that is in use, where it might be evicted. A stamp far in the future would keep it
- * for ever. One that cannot be stamped is evicted early, which costs a compile. */
+/* A stamp far in the future would keep it for ever. */
+void stg_disk_stamp(const struct stg_disk_cache *cache, const char *path, int64_t mtime_unix) {
+  const int64_t age_s = (int64_t)time(NULL) - mtime_unix;
+  if (age_s > TOUCH_S || age_s < -TOUCH_S) {
+    (void)cache->io.touch(cache->io.user, path);
+  }
+}
+
+/* Stamp an entry that is in use, where it might be evicted. */
 static void touch(const struct stg_disk_cache *cache, const struct stg_disk_layer *layer,
                   const struct stg_disk_hit *hit) {
-  const int64_t age_s = (int64_t)time(NULL) - hit->mtime_unix;
-  if (layer->writable && (age_s > TOUCH_S || age_s < -TOUCH_S)) {
-    (void)cache->io.touch(cache->io.user, hit->path);
+  if (layer->writable) {
+    stg_disk_stamp(cache, hit->path, hit->mtime_unix);
   }
 }
 
@@ -264,6 +276,18 @@ static stg_status visit_file(const struct stg_disk_file *file, stg_disk_visit vi
   return visit(user, &item, reterr);
 }
 
+stg_status stg_disk_visit_files(struct stg_disk_files *files, stg_disk_visit visit, void *user,
+                                stg_error *reterr) {
+  stg_status status = STG_OK;
+  if (files->count > 1) {
+    qsort(files->items, files->count, sizeof files->items[0], compare_paths);
+  }
+  for (size_t i = 0; i < files->count && status == STG_OK; i++) {
+    status = visit_file(&files->items[i], visit, user, reterr);
+  }
+  return status;
+}
+
 stg_status stg_disk_cache_walk(struct stg_disk_cache *cache, stg_disk_visit visit, void *user,
                                stg_error *reterr) {
   struct stg_arena arena = {0};
@@ -272,11 +296,8 @@ stg_status stg_disk_cache_walk(struct stg_disk_cache *cache, stg_disk_visit visi
   for (size_t i = 0; i < cache->n_layers && status == STG_OK; i++) {
     status = stg_disk_layer_list(&cache->layers[i], NULL, &arena, &files, reterr);
   }
-  if (files.count > 1) {
-    qsort(files.items, files.count, sizeof files.items[0], compare_paths);
-  }
-  for (size_t i = 0; i < files.count && status == STG_OK; i++) {
-    status = visit_file(&files.items[i], visit, user, reterr);
+  if (status == STG_OK) {
+    status = stg_disk_visit_files(&files, visit, user, reterr);
   }
   stg_disk_files_finish(&files);
   stg_arena_finish(&arena);

@@ -162,6 +162,20 @@ static stg_status open_folder(const char *path, DIR **ret_folder, stg_error *ret
   return STG_OK;
 }
 
+/* Append a file of a folder. */
+static stg_status add_file(const struct listing *listing, const char *folder, const char *name,
+                           const char *compiler, stg_error *reterr) {
+  char *path = stg_path_join(folder, name);
+  const struct stg_disk_file file = {.path = path == NULL ? NULL
+                                                          : stg_arena_strdup(listing->arena, path),
+                                     .compiler = compiler,
+                                     .layer = listing->layer};
+  stg_free(path);
+  return file.path != NULL && stg_disk_files_push(listing->files, file)
+             ? STG_OK
+             : stg_error_memory(reterr, "a list of cache files", strlen(folder));
+}
+
 static stg_status list_shard(const struct listing *listing, const char *shard, stg_error *reterr) {
   DIR *folder = NULL;
   stg_status status = open_folder(shard, &folder, reterr);
@@ -171,15 +185,8 @@ static stg_status list_shard(const struct listing *listing, const char *shard, s
   const struct dirent *entry;
   while (status == STG_OK && (entry = readdir(folder)) != NULL) {
     const char *compiler = compiler_of(entry->d_name, listing->prefix, listing->arena);
-    if (compiler == NULL) {
-      continue;
-    }
-    char *path = stg_path_join(shard, entry->d_name);
-    struct stg_disk_file file = {.layer = listing->layer, .compiler = compiler};
-    file.path = path == NULL ? NULL : stg_arena_strdup(listing->arena, path);
-    stg_free(path);
-    if (file.path == NULL || !stg_disk_files_push(listing->files, file)) {
-      status = stg_error_memory(reterr, "a list of cache files", strlen(shard));
+    if (compiler != NULL) {
+      status = add_file(listing, shard, entry->d_name, compiler, reterr);
     }
   }
   closedir(folder);
@@ -248,5 +255,30 @@ stg_status stg_disk_layer_list(const struct stg_disk_layer *layer, const struct 
                          : list_all(&listing, path.data, reterr);
   }
   stg_strbuf_finish(&path);
+  return status;
+}
+
+stg_status stg_disk_layer_list_recipes(const struct stg_disk_layer *layer, struct stg_arena *arena,
+                                       struct stg_disk_files *files, stg_error *reterr) {
+  const struct listing listing = {.layer = layer, .arena = arena, .files = files};
+  struct stg_key graph;
+  struct stg_key kernel;
+  DIR *folder = NULL;
+  if (layer->pack != NULL) {
+    return STG_OK;
+  }
+  char *path = stg_path_join(layer->root, "v1/" STG_DISK_GRAPHS);
+  stg_status status = path != NULL ? open_folder(path, &folder, reterr)
+                                   : stg_error_memory(reterr, "a path", strlen(layer->root));
+  const struct dirent *entry;
+  while (folder != NULL && status == STG_OK && (entry = readdir(folder)) != NULL) {
+    if (stg_disk_is_recipe_name(entry->d_name, &graph, &kernel)) {
+      status = add_file(&listing, path, entry->d_name, NULL, reterr);
+    }
+  }
+  if (folder != NULL) {
+    closedir(folder);
+  }
+  stg_free(path);
   return status;
 }

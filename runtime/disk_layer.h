@@ -34,7 +34,7 @@ struct stg_disk_layer {
 /* A file found in a layer; text in the arena it was listed into, or the pack's. */
 struct stg_disk_file {
   const char *path;
-  const char *compiler; /* as its name says */
+  const char *compiler; /* as its name says; of a recipe NULL */
   const struct stg_disk_layer *layer;
   uint64_t size_bytes; /* in a pack; a file's is asked for when it is visited */
 };
@@ -60,6 +60,11 @@ STG_NODISCARD stg_status stg_disk_layer_check(const struct stg_disk_layer *layer
 STG_NODISCARD stg_status stg_disk_layer_list(const struct stg_disk_layer *layer,
                                              const struct stg_key *key, struct stg_arena *arena,
                                              struct stg_disk_files *files, stg_error *reterr);
+/** Append the recipes of a folder, in no order; a pack has none. */
+STG_NODISCARD stg_status stg_disk_layer_list_recipes(const struct stg_disk_layer *layer,
+                                                     struct stg_arena *arena,
+                                                     struct stg_disk_files *files,
+                                                     stg_error *reterr);
 /**
  * Write `data` under the name of `key` and `compiler`, all or nothing, making the folders that are
  * missing. STG_E_IO, or what stg_disk_layer_check says of the folder.
@@ -77,8 +82,13 @@ STG_NODISCARD stg_status stg_disk_layer_publish_recipe(const struct stg_disk_lay
                                                        const char *name, const void *data,
                                                        size_t size, stg_error *reterr);
 /**
- * Make the folders that publish needs, and a file in them that is gone again. As publish.
+ * Write the file v1/`name` of a folder that is there, all or nothing, in place of what has that
+ * name; it is not flushed to the device either. STG_E_IO.
  */
+STG_NODISCARD stg_status stg_disk_layer_replace(const struct stg_disk_layer *layer,
+                                                const struct stg_disk_io *io, const char *name,
+                                                const void *data, size_t size, stg_error *reterr);
+/** Make the folders that publish needs, and a file in them that is gone again. As publish. */
 STG_NODISCARD stg_status stg_disk_layer_probe(const struct stg_disk_layer *layer,
                                               const struct stg_disk_io *io, struct stg_key key,
                                               stg_error *reterr);
@@ -91,8 +101,6 @@ bool stg_disk_layer_is_empty(const struct stg_disk_layer *layer);
 /** True when `path` lies under the layer's root. */
 bool stg_disk_layer_holds(const struct stg_disk_layer *layer, const char *path);
 
-/** A path in `folder`, v1/tmp, that no other writer uses; stg_free, NULL when out of memory. */
-char *stg_disk_temporary_path(const char *folder, const char *name);
 /** The file name of an entry, "<32 hex>-<compiler>.sgc"; stg_free, NULL when out of memory. */
 char *stg_disk_file_name(struct stg_key key, const char *compiler);
 /** Whether a file has such a name, whatever is in it. */

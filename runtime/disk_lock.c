@@ -54,10 +54,11 @@ static stg_status wait_for(const struct stg_disk_cache *cache, int fd, const cha
       return stg_error_set(reterr, STG_E_CANCELLED, "the wait for lock '%s' was given up", path);
     }
     if (errnum == EWOULDBLOCK && stg_clock_ns() - start_ns >= wait_ms * NS_PER_MS) {
-      return wait_ms != 0 ? stg_error_set(reterr, STG_E_BUSY,
-                                          "lock '%s' is held by another process since %u ms", path,
-                                          (unsigned)wait_ms)
-                          : stg_error_set(reterr, STG_E_BUSY, "lock '%s' is held by another", path);
+      return wait_ms != 0
+                 ? stg_error_set(reterr, STG_E_BUSY,
+                                 "lock '%s' is held by another process, after %u ms of waiting",
+                                 path, (unsigned)wait_ms)
+                 : stg_error_set(reterr, STG_E_BUSY, "lock '%s' is held by another", path);
     }
     if (wait_ms != 0) {
       nanosleep(&pause, NULL);

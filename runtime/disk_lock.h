@@ -21,9 +21,9 @@ struct stg_disk_lock {
 /**
  * Take the lock of `key`, waiting for its holder, at most as long as the cache's options say.
  * False, with one line in the log at most: it is not held, compile anyway. Who was waited for in
- * vain is not waited for again for a minute. Keys with the same first
- * two digits share a lock, so nobody may take a second one while holding one. Ends its wait when
- * another thread sets `cancel` (may be NULL). Any thread.
+ * vain is not waited for again for a minute. Keys with the same first two digits share a lock, so
+ * nobody may take a second one while holding one. Ends its wait when another thread sets `cancel`
+ * (may be NULL). Any thread.
  */
 STG_NODISCARD bool stg_disk_lock_take(struct stg_disk_cache *cache, struct stg_key key,
                                       const atomic_bool *cancel, struct stg_disk_lock *ret_lock);

@@ -27,7 +27,7 @@ static const char cachedir_tag[] =
 struct target {
   char *tag;       /* CACHEDIR.TAG */
   char *tmp;       /* v1/tmp */
-  char *folder;    /* v1/ab, or v1/graphs */
+  char *folder;    /* v1/ab, v1/graphs, or v1 */
   char *temporary; /* v1/tmp/NAME.PID.TIME.tmp */
   char *file;      /* v1/ab/NAME */
   bool unflushed;  /* what a crash loses of it is made again */
@@ -42,7 +42,7 @@ static void target_finish(struct target *t) {
 }
 
 /* The address tells threads apart, the time tells containers apart, whose process ids repeat. */
-char *stg_disk_temporary_path(const char *folder, const char *name) {
+static char *temporary_path(const char *folder, const char *name) {
   struct timespec now = {0};
   struct stg_strbuf path = {0};
   clock_gettime(CLOCK_REALTIME, &now);
@@ -51,7 +51,7 @@ char *stg_disk_temporary_path(const char *folder, const char *name) {
   return stg_strbuf_take(&path);
 }
 
-/* v1/FOLDER/NAME of a layer. */
+/* v1/FOLDER/NAME of a layer, or v1/NAME where the folder is "". */
 static bool target_init(struct target *t, const struct stg_disk_layer *layer, const char *folder,
                         const char *name) {
   char *top = stg_path_join(layer->root, "v1");
@@ -59,8 +59,8 @@ static bool target_init(struct target *t, const struct stg_disk_layer *layer, co
   if (top != NULL) {
     t->tag = stg_path_join(layer->root, "CACHEDIR.TAG");
     t->tmp = stg_path_join(top, "tmp");
-    t->folder = stg_path_join(top, folder);
-    t->temporary = t->tmp == NULL ? NULL : stg_disk_temporary_path(t->tmp, name);
+    t->folder = folder[0] != '\0' ? stg_path_join(top, folder) : stg_strdup(top);
+    t->temporary = t->tmp == NULL ? NULL : temporary_path(t->tmp, name);
     t->file = t->folder == NULL ? NULL : stg_path_join(t->folder, name);
   }
   stg_free(top);
@@ -113,11 +113,9 @@ static struct failure make_folders(const struct target *t, const struct stg_disk
   return failure;
 }
 
-static struct failure write_and_rename(const struct target *t, const struct stg_disk_io *io,
-                                       const void *data, size_t size) {
-  if (access(t->tag, F_OK) != 0) {
-    (void)write_file(io, t->tag, cachedir_tag, sizeof cachedir_tag - 1, false); /* nice to have */
-  }
+/* So that a reader never sees half of it. */
+static struct failure write_beside(const struct target *t, const struct stg_disk_io *io,
+                                   const void *data, size_t size) {
   struct failure failure = {write_file(io, t->temporary, data, size, t->unflushed), "write",
                             t->temporary};
   if (failure.errnum == 0) {
@@ -128,6 +126,14 @@ static struct failure write_and_rename(const struct target *t, const struct stg_
     }
   }
   return failure;
+}
+
+static struct failure write_and_rename(const struct target *t, const struct stg_disk_io *io,
+                                       const void *data, size_t size) {
+  if (access(t->tag, F_OK) != 0) {
+    (void)write_file(io, t->tag, cachedir_tag, sizeof cachedir_tag - 1, false); /* nice to have */
+  }
+  return write_beside(t, io, data, size);
 }
 
 static stg_status say(const struct failure *failure, stg_error *reterr) {
@@ -141,17 +147,22 @@ static stg_status say(const struct failure *failure, stg_error *reterr) {
   return stg_error_io(reterr, failure->errnum, failure->verb, failure->path);
 }
 
+/* A folder that is refused is refused before anything is made in it. */
 static stg_status put(const struct target *target, const struct stg_disk_layer *layer,
                       const struct stg_disk_io *io, const void *data, size_t size,
                       stg_error *reterr) {
   struct failure failure = {.errnum = ENOENT};
+  stg_status status = stg_disk_layer_check(layer, reterr);
+  if (status != STG_OK && status != STG_E_NOT_FOUND) {
+    return status;
+  }
   for (int i = 0; i < ATTEMPTS && failure.errnum == ENOENT; i++) {
     failure = make_folders(target, io);
     if (failure.errnum != 0) {
       continue;
     }
     /* only now: what was not there before may be somebody else's by now */
-    stg_status status = stg_disk_layer_check(layer, reterr);
+    status = stg_disk_layer_check(layer, reterr);
     if (status != STG_OK && status != STG_E_NOT_FOUND) {
       return status;
     }
@@ -175,14 +186,29 @@ stg_status stg_disk_layer_publish_recipe(const struct stg_disk_layer *layer,
                                          const struct stg_disk_io *io, const char *name,
                                          const void *data, size_t size, stg_error *reterr) {
   struct target target;
-  stg_status status = stg_disk_layer_check(layer, reterr);
-  if (status != STG_OK && status != STG_E_NOT_FOUND) {
-    return status;
-  }
   const bool ready = target_init(&target, layer, STG_DISK_GRAPHS, name);
   target.unflushed = true;
-  status = ready ? put(&target, layer, io, data, size, reterr)
-                 : stg_error_memory(reterr, "cache paths", strlen(layer->root));
+  stg_status status = ready ? put(&target, layer, io, data, size, reterr)
+                            : stg_error_memory(reterr, "cache paths", strlen(layer->root));
+  target_finish(&target);
+  return status;
+}
+
+stg_status stg_disk_layer_replace(const struct stg_disk_layer *layer, const struct stg_disk_io *io,
+                                  const char *name, const void *data, size_t size,
+                                  stg_error *reterr) {
+  struct target target;
+  stg_status status = STG_OK;
+  if (target_init(&target, layer, "", name)) {
+    target.unflushed = true;
+    struct failure failure = {io->make_folder(io->user, target.tmp), "make folder", target.tmp};
+    if (failure.errnum == 0) {
+      failure = write_beside(&target, io, data, size);
+    }
+    status = failure.errnum == 0 ? STG_OK : say(&failure, reterr);
+  } else {
+    status = stg_error_memory(reterr, "cache paths", strlen(layer->root));
+  }
   target_finish(&target);
   return status;
 }
@@ -191,18 +217,14 @@ stg_status stg_disk_layer_publish_recipe(const struct stg_disk_layer *layer,
 stg_status stg_disk_layer_probe(const struct stg_disk_layer *layer, const struct stg_disk_io *io,
                                 struct stg_key key, stg_error *reterr) {
   struct target target;
-  stg_status status = stg_disk_layer_check(layer, reterr);
-  if (status != STG_OK && status != STG_E_NOT_FOUND) {
-    return status;
-  }
   bool ready = target_init_entry(&target, layer, key, "probe");
   if (ready) {
     stg_free(target.file);
-    target.file = stg_path_join(target.folder, strrchr(target.temporary, '/') + 1);
+    target.file = stg_path_join(target.folder, stg_path_name(target.temporary));
     ready = target.file != NULL;
   }
-  status = ready ? put(&target, layer, io, "", 0, reterr)
-                 : stg_error_memory(reterr, "cache paths", strlen(layer->root));
+  stg_status status = ready ? put(&target, layer, io, "", 0, reterr)
+                            : stg_error_memory(reterr, "cache paths", strlen(layer->root));
   if (status == STG_OK) {
     (void)io->remove(io->user, target.file);
   }
@@ -213,9 +235,8 @@ stg_status stg_disk_layer_probe(const struct stg_disk_layer *layer, const struct
 stg_status stg_disk_layer_quarantine(const struct stg_disk_layer *layer,
                                      const struct stg_disk_io *io, const char *path,
                                      stg_error *reterr) {
-  const char *slash = strrchr(path, '/');
   char *folder = stg_path_join(layer->root, "v1/quarantine");
-  char *to = folder == NULL || slash == NULL ? NULL : stg_path_join(folder, slash + 1);
+  char *to = folder == NULL ? NULL : stg_path_join(folder, stg_path_name(path));
   stg_status status = STG_OK;
   if (to == NULL) {
     status = stg_error_memory(reterr, "cache paths", strlen(layer->root));

@@ -5,23 +5,11 @@
  */
 #include "runtime/disk_recipe.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
 #include "runtime/disk_cache_private.h"
-
-#define TOUCH_S 3600 /* a stamp may be so wrong */
-
-static const char *file_name(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash == NULL ? path : slash + 1;
-}
 
 /* Read a file; `*ret_mtime_unix` is its stamp. */
 static stg_status read_recipe(const char *path, struct stg_arena *arena,
@@ -44,7 +32,7 @@ static stg_status read_recipe(const char *path, struct stg_arena *arena,
   status = stg_recipe_decode(bytes, size, arena, &recipe, reterr);
   stg_free(bytes);
   if (status == STG_OK &&
-      !(stg_disk_is_recipe_name(file_name(path), &graph, &kernel) &&
+      !(stg_disk_is_recipe_name(stg_path_name(path), &graph, &kernel) &&
         stg_key_equal(graph, recipe.key) && stg_key_equal(kernel, recipe.nodes[0].key))) {
     status = stg_error_set(reterr, STG_E_CORRUPT, "its name is not that of its keys");
   }
@@ -73,9 +61,8 @@ static bool is_there(struct stg_disk_cache *cache, const char *path) {
   int64_t mtime_unix = 0;
   stg_status status = read_recipe(path, &arena, &recipe, &mtime_unix, &error);
   stg_arena_finish(&arena);
-  const int64_t age_s = (int64_t)time(NULL) - mtime_unix;
-  if (status == STG_OK && (age_s > TOUCH_S || age_s < -TOUCH_S)) {
-    (void)cache->io.touch(cache->io.user, path);
+  if (status == STG_OK) {
+    stg_disk_stamp(cache, path, mtime_unix);
   }
   if (status == STG_E_CORRUPT) {
     stg_disk_set_aside(cache, path, error.message);
@@ -126,72 +113,16 @@ stg_status stg_disk_recipe_put(struct stg_disk_cache *cache, const struct stg_re
   return STG_OK;
 }
 
-/* Append the recipes of a folder, in no order. */
-static stg_status list(const struct stg_disk_layer *layer, struct stg_arena *arena,
-                       struct stg_disk_files *files, stg_error *reterr) {
-  struct stg_key graph;
-  struct stg_key kernel;
-  char *path = stg_path_join(layer->root, "v1/" STG_DISK_GRAPHS);
-  if (path == NULL) {
-    return stg_error_memory(reterr, "a path", strlen(layer->root));
-  }
-  DIR *folder = opendir(path);
-  stg_status status = STG_OK;
-  if (folder == NULL && errno != ENOENT && errno != ENOTDIR) {
-    status = stg_error_io(reterr, errno, "list", path);
-  }
-  const struct dirent *entry;
-  while (folder != NULL && status == STG_OK && (entry = readdir(folder)) != NULL) {
-    if (!stg_disk_is_recipe_name(entry->d_name, &graph, &kernel)) {
-      continue;
-    }
-    char *file = stg_path_join(path, entry->d_name);
-    const struct stg_disk_file found = {.path = file == NULL ? NULL : stg_arena_strdup(arena, file),
-                                        .layer = layer};
-    stg_free(file);
-    if (found.path == NULL || !stg_disk_files_push(files, found)) {
-      status = stg_error_memory(reterr, "a list of recipes", strlen(path));
-    }
-  }
-  if (folder != NULL) {
-    closedir(folder);
-  }
-  stg_free(path);
-  return status;
-}
-
-static int compare_paths(const void *a, const void *b) {
-  return strcmp(((const struct stg_disk_file *)a)->path, ((const struct stg_disk_file *)b)->path);
-}
-
-static stg_status visit_file(const struct stg_disk_file *file, stg_disk_visit visit, void *user,
-                             stg_error *reterr) {
-  struct stat info;
-  if (stat(file->path, &info) != 0) {
-    return STG_OK; /* gone since it was listed */
-  }
-  const struct stg_disk_item item = {.path = file->path,
-                                     .layer = file->layer->root,
-                                     .size_bytes = (uint64_t)info.st_size,
-                                     .mtime_unix = (int64_t)info.st_mtime};
-  return visit(user, &item, reterr);
-}
-
 stg_status stg_disk_recipe_walk(const struct stg_disk_cache *cache, stg_disk_visit visit,
                                 void *user, stg_error *reterr) {
   struct stg_arena arena = {0};
   struct stg_disk_files files = {0};
   stg_status status = STG_OK;
   for (size_t i = 0; i < cache->n_layers && status == STG_OK; i++) {
-    if (cache->layers[i].pack == NULL) {
-      status = list(&cache->layers[i], &arena, &files, reterr);
-    }
+    status = stg_disk_layer_list_recipes(&cache->layers[i], &arena, &files, reterr);
   }
-  if (files.count > 1) {
-    qsort(files.items, files.count, sizeof files.items[0], compare_paths);
-  }
-  for (size_t i = 0; i < files.count && status == STG_OK; i++) {
-    status = visit_file(&files.items[i], visit, user, reterr);
+  if (status == STG_OK) {
+    status = stg_disk_visit_files(&files, visit, user, reterr);
   }
   stg_disk_files_finish(&files);
   stg_arena_finish(&arena);

@@ -54,7 +54,7 @@ struct tally {
 };
 
 static void count_file(struct tally *tally, const struct stg_disk_content_file *file, bool gone) {
-  const bool is_entry = file->kind == STG_DISK_ENTRY || file->kind == STG_DISK_RECIPE;
+  const bool is_entry = stg_disk_is_for_use(file->kind);
   *(gone ? &tally->gone_bytes : &tally->bytes) += file->size_bytes;
   *(gone ? &tally->gone_files : &tally->files) += 1;
   *(gone ? &tally->gone_entries : &tally->entries) += is_entry;

@@ -5,7 +5,6 @@
  */
 #include "runtime/disk_stats.h"
 
-#include <errno.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include "runtime/disk_cache_private.h"
 #include "runtime/disk_lock.h"
 
+#define FILE_NAME "stats" /* of its lock too */
 #define VERSION 1u
 #define SINCE_AT 16
 #define SUMS_AT 24
@@ -107,44 +107,18 @@ static stg_status read_file(const char *path, struct stg_disk_totals *ret, stg_e
 
 stg_status stg_disk_stats_read(const struct stg_disk_layer *layer, struct stg_disk_totals *ret,
                                stg_error *reterr) {
-  char *path = stg_path_join(layer->root, "v1/stats");
+  char *path = stg_path_join(layer->root, "v1/" FILE_NAME);
   stg_status status = path != NULL ? read_file(path, ret, reterr)
                                    : stg_error_memory(reterr, "a path", strlen(layer->root));
   stg_free(path);
   return status;
 }
 
-/* Write beside it and rename, so that a reader never sees half of it. */
 static stg_status replace(const struct stg_disk_io *io, const struct stg_disk_layer *layer,
-                          const char *path, const struct stg_disk_totals *totals,
-                          stg_error *reterr) {
+                          const struct stg_disk_totals *totals, stg_error *reterr) {
   unsigned char bytes[STG_DISK_STATS_BYTES];
   stg_disk_totals_encode(totals, bytes);
-  char *folder = stg_path_join(layer->root, "v1/tmp");
-  char *temporary = folder != NULL ? stg_disk_temporary_path(folder, "stats") : NULL;
-  stg_status status = STG_OK;
-  int fd = -1;
-  if (temporary == NULL) {
-    status = stg_error_memory(reterr, "cache paths", strlen(layer->root));
-    goto out;
-  }
-  int errnum = io->make_folder(io->user, folder);
-  if (errnum == 0) {
-    errnum = io->create(io->user, temporary, &fd);
-  }
-  if (errnum == 0) {
-    errnum = io->write(io->user, fd, bytes, sizeof bytes);
-    errnum = close(fd) != 0 && errnum == 0 ? EIO : errnum;
-    errnum = errnum == 0 ? io->rename(io->user, temporary, path) : errnum;
-    if (errnum != 0) {
-      (void)io->remove(io->user, temporary);
-    }
-  }
-  status = errnum == 0 ? STG_OK : stg_error_io(reterr, errnum, "write", path);
-out:
-  stg_free(temporary);
-  stg_free(folder);
-  return status;
+  return stg_disk_layer_replace(layer, io, FILE_NAME, bytes, sizeof bytes, reterr);
 }
 
 /* With the lock held: read, or begin anew, add, write. */
@@ -152,7 +126,7 @@ static stg_status add_locked(struct stg_disk_cache *cache, const struct stg_disk
                              const struct stg_disk_totals *more, stg_error *reterr) {
   struct stg_disk_totals totals = {.since_unix = (int64_t)time(NULL)};
   stg_error error = STG_ERROR_INIT;
-  char *path = stg_path_join(layer->root, "v1/stats");
+  char *path = stg_path_join(layer->root, "v1/" FILE_NAME);
   if (path == NULL) {
     return stg_error_memory(reterr, "a path", strlen(layer->root));
   }
@@ -163,7 +137,7 @@ static stg_status add_locked(struct stg_disk_cache *cache, const struct stg_disk
   }
   if (status == STG_OK || status == STG_E_NOT_FOUND) {
     stg_disk_totals_add(&totals, more);
-    status = replace(&cache->io, layer, path, &totals, reterr);
+    status = replace(&cache->io, layer, &totals, reterr);
   } else {
     status = stg_error_set(reterr, status, "%s", error.message);
   }
@@ -183,7 +157,7 @@ stg_status stg_disk_stats_add(struct stg_disk_cache *cache, const struct stg_dis
   if (status != STG_OK) {
     return status;
   }
-  status = stg_disk_lock_wait(cache, "stats", LOCK_WAIT_MS, &lock, reterr);
+  status = stg_disk_lock_wait(cache, FILE_NAME, LOCK_WAIT_MS, &lock, reterr);
   if (status == STG_OK) {
     status = add_locked(cache, layer, more, reterr);
     stg_disk_lock_give(&lock);
@@ -254,8 +228,8 @@ void stg_disk_stats_flush(struct stg_disk_cache *cache) {
 }
 
 void stg_disk_stats_stored(struct stg_disk_cache *cache) {
+  uint64_t looked_ns = atomic_load(&cache->stats.looked_ns); /* first: it is no later than now */
   const uint64_t now_ns = stg_clock_ns();
-  uint64_t looked_ns = atomic_load(&cache->stats.looked_ns);
   if (now_ns - looked_ns >= NS_BETWEEN_LOOKS &&
       atomic_compare_exchange_strong(&cache->stats.looked_ns, &looked_ns, now_ns)) {
     stg_disk_stats_flush(cache);

@@ -2,9 +2,9 @@
  * disk_stats.h: what all processes did with a cache folder, summed up in its file v1/stats.
  *
  * 144 bytes, little-endian:
- *   0 magic STGSTATS | 8 version 1, flags 0, 4 bytes each | 16 since when, seconds since 1970,
- * signed 24 the sums of STG_DISK_TOTALS_LIST, 8 bytes each, in its order | 128 XXH3-128 of all
- * before
+ *   0 magic STGSTATS | 8 version 1, flags 0, 4 bytes each | 16 since when, signed, seconds since
+ *   1970 | 24 the sums of STG_DISK_TOTALS_LIST, 8 bytes each, in its order | 128 XXH3-128 of all
+ *   before
  *
  * A cache adds what it counted when it is closed, and at a store when a minute has passed; never at
  * a hit. The file is replaced under the lock v1/lock/stats and not flushed to the device: what is

@@ -17,6 +17,10 @@
 #include "runtime/recipe_body.h"
 
 #define MAX_THREADS 1024
+/* Whatever its key text is as long as. */
+#define MAX_BODY_BYTES                                                                             \
+  (STG_RECIPE_MAX_BYTES - STG_RECIPE_HEADER_BYTES - STG_RECIPE_KEY_TEXT_CHARS -                    \
+   STG_RECIPE_FOOTER_BYTES)
 
 size_t stg_recipe_key_text(struct stg_key kernel_key, int64_t batch, int64_t seq, int64_t rows,
                            char ret_text[STG_RECIPE_KEY_TEXT_CHARS]) {
@@ -39,10 +43,14 @@ static stg_status refuse(stg_error *reterr, const char *what, size_t index) {
   return stg_error_set(reterr, STG_E_CORRUPT, "%s %zu of the recipe is impossible", what, index);
 }
 
+static bool is_extent(int64_t value) {
+  return value >= 1 && value <= STG_RECIPE_MAX_NUMBER;
+}
+
 static bool is_node(const struct stg_recipe_node *node) {
   uint64_t end = 0;
   bool good = node->kernel[0] != '\0' && node->threads > 0 && node->threads <= MAX_THREADS &&
-              node->rows_per_block > 0;
+              node->rows_per_block > 0 && node->n_params <= STG_RECIPE_MAX_PARAMS;
   for (size_t i = 0; i < node->n_params && good; i++) {
     const struct stg_recipe_param *param = &node->params[i];
     good = param->ordinal == i && param->bytes > 0 && param->offset >= end;
@@ -88,7 +96,11 @@ static stg_status check_meaning(const struct stg_recipe *recipe, stg_error *rete
     return stg_error_set(reterr, STG_E_CORRUPT, "a graph of %zu nodes, %zu edges and %zu slots",
                          recipe->n_nodes, recipe->n_edges, recipe->n_slots);
   }
-  if (recipe->batch < 1 || recipe->seq < 1 || recipe->rows < 1) {
+  if (recipe->created_unix < 0 || recipe->created_unix > STG_RECIPE_MAX_NUMBER) {
+    return stg_error_set(reterr, STG_E_CORRUPT, "a graph made %lld s after 1970",
+                         (long long)recipe->created_unix);
+  }
+  if (!is_extent(recipe->batch) || !is_extent(recipe->seq) || !is_extent(recipe->rows)) {
     return stg_error_set(reterr, STG_E_CORRUPT, "a graph of batch %lld, seq %lld, rows %lld",
                          (long long)recipe->batch, (long long)recipe->seq, (long long)recipe->rows);
   }
@@ -151,8 +163,9 @@ stg_status stg_recipe_encode(const struct stg_recipe *recipe, struct stg_strbuf 
   }
   stg_recipe_body_write(&stamped, &body);
   status = stg_strbuf_status(&body, reterr);
-  if (status == STG_OK && body.len > STG_RECIPE_MAX_BYTES / 2) {
-    status = stg_error_set(reterr, STG_E_INVALID, "a recipe of %zu bytes", body.len);
+  if (status == STG_OK && body.len > MAX_BODY_BYTES) {
+    status = stg_error_set(reterr, STG_E_INVALID, "a recipe whose body has %zu bytes, at most %llu",
+                           body.len, (unsigned long long)MAX_BODY_BYTES);
   }
   if (status == STG_OK) {
     assemble(&stamped, &body, ret_bytes);

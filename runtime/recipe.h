@@ -22,7 +22,9 @@
 #define STG_RECIPE_MAGIC "STGRECIP"
 #define STG_RECIPE_MAX_BYTES ((uint64_t)1 << 20)
 #define STG_RECIPE_MAX_NODES 4096
-#define STG_RECIPE_MAX_EDGES 65536
+#define STG_RECIPE_MAX_EDGES 65536               /* and slots */
+#define STG_RECIPE_MAX_PARAMS 4096               /* of a node */
+#define STG_RECIPE_MAX_NUMBER ((int64_t)1 << 53) /* JSON numbers are exact up to here */
 #define STG_RECIPE_KEY_TEXT_CHARS 160
 
 /* Offsets in the header, its size, and that of the checksum at the end. */

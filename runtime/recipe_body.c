@@ -13,8 +13,6 @@
 
 #include "runtime/base/alloc.h"
 
-#define MAX_WHOLE 9007199254740992.0 /* 2^53: JSON numbers are exact up to here */
-
 static void write_node(const struct stg_recipe_node *node, struct stg_strbuf *json) {
   char hex[STG_KEY_HEX_CHARS + 1];
   stg_key_hex(node->key, hex);
@@ -87,7 +85,8 @@ static int64_t whole_of(struct reader *reader, const cJSON *item, const char *me
 }
 
 static int64_t read_whole(struct reader *reader, const cJSON *object, const char *member) {
-  return whole_of(reader, cJSON_GetObjectItemCaseSensitive(object, member), member, MAX_WHOLE);
+  return whole_of(reader, cJSON_GetObjectItemCaseSensitive(object, member), member,
+                  (double)STG_RECIPE_MAX_NUMBER);
 }
 
 static uint32_t read_u32(struct reader *reader, const cJSON *object, const char *member) {
@@ -123,7 +122,7 @@ static void *read_list(struct reader *reader, const cJSON *object, const char *m
 static void read_params(struct reader *reader, const cJSON *object, struct stg_recipe_node *node) {
   const cJSON *list = NULL;
   struct stg_recipe_param *params =
-      read_list(reader, object, "params", sizeof *params, STG_RECIPE_MAX_NODES, &list);
+      read_list(reader, object, "params", sizeof *params, STG_RECIPE_MAX_PARAMS, &list);
   const cJSON *item = NULL;
   cJSON_ArrayForEach(item, list) {
     params[node->n_params++] =

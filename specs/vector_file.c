@@ -45,17 +45,20 @@ static const struct {
   const char *magic;
   size_t len;
   const char *name;
+  const char *remedy;
 } other_formats[] = {
-    {"PK\003\004", 4, "a zip archive (.pt, .pth or .npz)"},
-    {"\x80\x02", 2, "a Python pickle"},
+    {"PK\003\004", 4, "a zip archive (.pt, .pth or .npz)",
+     "convert a file of PyTorch with tools/pt_to_safetensors.py, save an array with numpy.save"},
+    {"\x80\x02", 2, "a Python pickle, which is never read",
+     "convert a file of PyTorch with tools/pt_to_safetensors.py"},
 };
 
 static stg_status refuse_other_formats(const struct stg_tensor_file *file, stg_error *reterr) {
   for (size_t i = 0; i < sizeof other_formats / sizeof other_formats[0]; i++) {
     size_t len = other_formats[i].len;
     if (file->size >= len && memcmp(file->bytes, other_formats[i].magic, len) == 0) {
-      return stg_error_set(reterr, STG_E_UNSUPPORTED, "'%s' is %s; convert it to safetensors first",
-                           file->path, other_formats[i].name);
+      return stg_error_set(reterr, STG_E_UNSUPPORTED, "'%s' is %s; %s", file->path,
+                           other_formats[i].name, other_formats[i].remedy);
     }
   }
   return STG_OK;

@@ -52,8 +52,8 @@ static stg_status refuse_kind(const struct stg_json *at, enum kind kind, const c
   switch (kind) {
   case KIND_PYTORCH:
     return stg_json_error(err, STG_E_UNSUPPORTED, at,
-                          "'%s' is a PyTorch file, a pickle, which is never read; convert it to "
-                          "safetensors",
+                          "'%s' is a PyTorch file, a pickle, which is never read; convert it with "
+                          "tools/pt_to_safetensors.py",
                           name);
   case KIND_PICKLE:
     return stg_json_error(err, STG_E_UNSUPPORTED, at,

@@ -79,7 +79,9 @@ void stg_cache_pair_json(const struct stg_explained_pair *pair, struct stg_strbu
 }
 
 static void append_side(const char *name, const stg_cache_entry *entry, struct stg_strbuf *out) {
-  stg_strbuf_printf(out, "%-6s %s %s  ", name, entry->key, entry->compiler);
+  stg_strbuf_printf(out, "%-6s %s ", name, entry->key);
+  stg_report_clean(out, entry->compiler);
+  stg_strbuf_str(out, "  ");
   stg_report_clean(out, entry->path);
   stg_strbuf_char(out, '\n');
 }
@@ -106,6 +108,7 @@ void stg_cache_spec_json(const struct stg_explained_spec *spec, struct stg_strbu
     stg_json_out_bool(&json, "hit", miss->hit);
     stg_json_out_text(&json, "nearest", miss->path);
     stg_json_out_text(&json, "nearest_key", miss->path != NULL ? miss->key : NULL);
+    stg_miss_bad_json(&json, miss);
     stg_differences_json(&json, "differences", miss->factors, miss->n_factors);
     stg_json_out_close(&json, '}');
   }
@@ -127,11 +130,13 @@ static void append_kernel(const struct stg_explained_spec *spec, enum stg_tile t
   }
   if (miss->path == NULL) {
     stg_strbuf_str(out, "not cached, and no entry to compare with\n");
+    stg_miss_bad_text(miss, out);
     return;
   }
   stg_strbuf_str(out, "not cached; there is ");
   stg_report_clean(out, miss->path);
   stg_strbuf_char(out, '\n');
+  stg_miss_bad_text(miss, out);
   stg_differences_text(miss->factors, miss->n_factors, out);
 }
 

@@ -6,9 +6,11 @@
 #include <string.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/file.h"
 #include "tools/cache_command.h"
 #include "tools/cache_filter.h"
 #include "tools/cache_folder.h"
+#include "tools/cache_pick.h"
 #include "tools/cache_work.h"
 #include "tools/command.h"
 #include "tools/json_out.h"
@@ -16,7 +18,6 @@
 #include "tools/report.h"
 
 #define MAX_KEYS 4096
-#define KEY_CHARS 32
 #define PACK_SUFFIX ".sgp"
 
 struct export_options {
@@ -48,8 +49,7 @@ static stg_status check_keys(stg_cache *cache, const struct export_options *opti
 
 /* By the name, since an entry that is bad has no key. */
 static bool is_named(const struct export_options *options, const stg_cache_entry *entry) {
-  const char *slash = strrchr(entry->path, '/');
-  const char *name = slash == NULL ? entry->path : slash + 1;
+  const char *name = stg_path_name(entry->path);
   for (size_t i = 0; i < options->n_keys; i++) {
     if (strncmp(name, options->keys[i], strlen(options->keys[i])) == 0) {
       return true;
@@ -92,7 +92,8 @@ static void report(const struct export_options *options, const struct choice *ch
     *out = json.text;
     return;
   }
-  stg_strbuf_printf(out, "%s: %zu entries, ", options->pack, result->entries);
+  stg_report_clean(out, options->pack);
+  stg_strbuf_printf(out, ": %zu entries, ", result->entries);
   stg_strbuf_bytes(out, result->bytes);
   if (choice->n_other_format > 0) {
     stg_strbuf_printf(out, "; %zu of another format left out", choice->n_other_format);
@@ -138,11 +139,9 @@ static int check_words(const struct export_options *options) {
                             options->pack);
   }
   for (size_t i = 0; i < options->n_keys; i++) {
-    const char *key = options->keys[i];
-    const size_t n_digits = strspn(key, "0123456789abcdef");
-    if (n_digits < 4 || n_digits > KEY_CHARS || key[n_digits] != '\0') {
-      return stg_report_wrong("cache export", "'%s' is no key: expected 4 to 32 digits 0-9a-f",
-                              key);
+    const int code = stg_cache_check_key("cache export", options->keys[i]);
+    if (code != STG_EXIT_DONE) {
+      return code;
     }
   }
   return STG_EXIT_DONE;

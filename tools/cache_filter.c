@@ -23,7 +23,8 @@ int stg_cache_filter_prepare(const char *command, struct stg_cache_filter *filte
                             "--older-than %s is no time; write a number with s, m, h or d, as 30d",
                             filter->older_than);
   }
-  filter->used_before = (int64_t)time(NULL) - seconds;
+  /* stamps in the future count as now, as for gc */
+  filter->used_before = seconds == 0 ? INT64_MAX : (int64_t)time(NULL) - seconds;
   return STG_EXIT_DONE;
 }
 

@@ -65,18 +65,7 @@ stg_status stg_cache_folder_open(const char *given, stg_cache **ret_cache, stg_e
 
 stg_status stg_cache_folder_check_output(const char *given, const char *option, const char *path,
                                          stg_error *reterr) {
-  const char *rest = NULL;
-  stg_status status = stg_cache_folder_find(given, &rest, reterr);
-  while (status == STG_OK && *rest != '\0') {
-    struct stg_strbuf element = {0};
-    const size_t len = strcspn(rest, ":");
-    stg_strbuf_mem(&element, rest, len);
-    status = stg_strbuf_status(&element, reterr);
-    if (status == STG_OK && len > 0) {
-      status = stg_run_output_check_file(stg_strbuf_text(&element), option, path, reterr);
-    }
-    stg_strbuf_finish(&element);
-    rest += len + (rest[len] == ':');
-  }
-  return status;
+  const char *list = NULL;
+  stg_status status = stg_cache_folder_find(given, &list, reterr);
+  return status == STG_OK ? stg_run_output_check_cache(list, option, path, reterr) : status;
 }

@@ -16,7 +16,8 @@ STG_NODISCARD stg_status stg_cache_folder_find(const char *given, const char **r
 bool stg_cache_folder_is_pack(const char *path_list);
 /** STG_E_IO names the first folder of "RO:RO:RW" that is not there. */
 STG_NODISCARD stg_status stg_cache_folder_check(const char *path_list, stg_error *reterr);
-/** STG_E_INVALID when `path`, named by `option`, is a pack among the folders, which is read. */
+/** STG_E_INVALID when `path`, named by `option`, is a pack among the folders, which is read, or
+ * what one has. */
 STG_NODISCARD stg_status stg_cache_folder_check_output(const char *given, const char *option,
                                                        const char *path, stg_error *reterr);
 /** Find and open. */

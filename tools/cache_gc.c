@@ -7,6 +7,7 @@
 
 #include "engine/offline.h"
 #include "runtime/base/error.h"
+#include "runtime/base/file.h"
 #include "tools/cache_command.h"
 #include "tools/cache_folder.h"
 #include "tools/cache_work.h"
@@ -69,26 +70,18 @@ static void say_progress(void *user, size_t done, size_t total) {
   }
 }
 
-static const char *file_name(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash == NULL ? path : slash + 1;
-}
-
 static void add_row(struct stg_table *table, const stg_cache_victim *victim) {
   char used[STG_UTC_TIME_CHARS];
-  struct stg_strbuf size = {0};
   stg_utc_time(victim->used_unix, used);
-  stg_strbuf_bytes(&size, victim->size_bytes);
   if (victim->key[0] != '\0') {
     stg_table_printf(table, "%.12s", victim->key);
   } else {
-    stg_table_cell(table, file_name(victim->path));
+    stg_table_cell(table, stg_path_name(victim->path));
   }
   stg_table_cell(table, victim->kind);
   stg_table_cell(table, used);
-  stg_table_cell(table, stg_strbuf_text(&size));
+  stg_table_bytes(table, victim->size_bytes);
   stg_table_cell(table, victim->why);
-  stg_strbuf_finish(&size);
 }
 
 /* "812 entries and 3 other files, 96.1 MiB". */

@@ -7,7 +7,7 @@
 
 #include <inttypes.h>
 
-#include "tools/report.h"
+#include "tools/cache_list_report.h"
 #include "tools/table.h"
 #include "tools/utc_time.h"
 
@@ -35,18 +35,6 @@ static void json_head(struct stg_json_out *json, const stg_cache_graph *graph) {
   stg_json_out_int(json, "rows", graph->rows);
 }
 
-static void json_params(struct stg_json_out *json, const stg_cache_graph_node *node) {
-  stg_json_out_open(json, "parameters", '[');
-  for (size_t i = 0; i < node->n_params; i++) {
-    stg_json_out_open(json, NULL, '{');
-    stg_json_out_count(json, "ordinal", node->params[i].ordinal);
-    stg_json_out_count(json, "offset_bytes", node->params[i].offset_bytes);
-    stg_json_out_count(json, "size_bytes", node->params[i].size_bytes);
-    stg_json_out_close(json, '}');
-  }
-  stg_json_out_close(json, ']');
-}
-
 /* `in_cache` is NULL where it is not known. */
 static void json_nodes(struct stg_json_out *json, const stg_cache_graph *graph,
                        const bool *in_cache) {
@@ -62,7 +50,7 @@ static void json_nodes(struct stg_json_out *json, const stg_cache_graph *graph,
     stg_json_out_count(json, "wide_stage_bytes", node->wide_stage_bytes);
     if (in_cache != NULL) {
       stg_json_out_bool(json, "in_cache", in_cache[i]);
-      json_params(json, node);
+      stg_cache_params_json(json, node->params, node->n_params);
     }
     stg_json_out_close(json, '}');
   }
@@ -151,8 +139,7 @@ void stg_cache_graphs_text(const struct stg_cache_graph_list *list, size_t max_w
   for (size_t i = 0; i < list->count; i++) {
     const stg_cache_graph *graph = &list->rows[i].graph;
     if (!graph->ok) {
-      stg_strbuf_printf(out, "%s: %s: %s\n", graph->other_format ? "other format" : "bad",
-                        graph->path, graph->problem);
+      stg_cache_problem_text(graph->path, graph->problem, graph->other_format, out);
     }
   }
   if (list->count < list->n_there) {

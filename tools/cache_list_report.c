@@ -53,6 +53,19 @@ void stg_cache_entry_json(struct stg_json_out *json, const stg_cache_entry *entr
   }
 }
 
+void stg_cache_params_json(struct stg_json_out *json, const stg_cache_param *params,
+                           size_t n_params) {
+  stg_json_out_open(json, "parameters", '[');
+  for (size_t i = 0; i < n_params; i++) {
+    stg_json_out_open(json, NULL, '{');
+    stg_json_out_count(json, "ordinal", params[i].ordinal);
+    stg_json_out_count(json, "offset_bytes", params[i].offset_bytes);
+    stg_json_out_count(json, "size_bytes", params[i].size_bytes);
+    stg_json_out_close(json, '}');
+  }
+  stg_json_out_close(json, ']');
+}
+
 void stg_cache_list_json(const struct stg_cache_list *list, struct stg_strbuf *out) {
   struct stg_json_out json = {0};
   uint64_t bytes = 0;
@@ -74,16 +87,17 @@ void stg_cache_list_json(const struct stg_cache_list *list, struct stg_strbuf *o
   *out = json.text;
 }
 
-static void append_size(struct stg_table *table, uint64_t bytes) {
-  struct stg_strbuf size = {0};
-  stg_strbuf_bytes(&size, bytes);
-  stg_table_cell(table, stg_strbuf_text(&size));
-  stg_strbuf_finish(&size);
+void stg_cache_problem_text(const char *path, const char *problem, bool other_format,
+                            struct stg_strbuf *out) {
+  stg_strbuf_str(out, other_format ? "other format: " : "bad: ");
+  stg_report_clean(out, path);
+  stg_strbuf_str(out, ": ");
+  stg_report_clean(out, problem);
+  stg_strbuf_char(out, '\n');
 }
 
 static void append_problem(const stg_cache_entry *entry, struct stg_strbuf *out) {
-  stg_strbuf_printf(out, "%s: %s: %s\n", entry->other_format ? "other format" : "bad", entry->path,
-                    entry->problem);
+  stg_cache_problem_text(entry->path, entry->problem, entry->other_format, out);
 }
 
 static void append_sum(const struct stg_cache_list *list, uint64_t bytes, struct stg_strbuf *out) {
@@ -121,7 +135,7 @@ void stg_cache_list_text(const struct stg_cache_list *list, size_t max_width,
     stg_table_cell(&table, entry->compiler);
     stg_table_printf(&table, "%.0f ms", entry->compile_ms);
     stg_table_cell(&table, created);
-    append_size(&table, entry->size_bytes);
+    stg_table_bytes(&table, entry->size_bytes);
     stg_table_cell(&table, entry->signature);
   }
   stg_table_print(&table, out);

@@ -23,6 +23,12 @@ void stg_cache_list_text(const struct stg_cache_list *list, size_t max_width,
 /** The members that every list and `show` share; an entry that is not ok has a path and a problem
  * only. */
 void stg_cache_entry_json(struct stg_json_out *json, const stg_cache_entry *entry);
+/** The member "parameters". */
+void stg_cache_params_json(struct stg_json_out *json, const stg_cache_param *params,
+                           size_t n_params);
+/** A line that says what is wrong with a file; other people may have named it. */
+void stg_cache_problem_text(const char *path, const char *problem, bool other_format,
+                            struct stg_strbuf *out);
 
 /* What `verify` found. `not_ok` has the bad entries and graphs, and those of another format, which
  * are not bad. */

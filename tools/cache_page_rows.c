@@ -10,6 +10,7 @@
 
 #include "engine/offline.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/file.h"
 #include "tools/cache_page_graph.h"
 #include "tools/cache_page_parts.h"
 #include "tools/cache_show_report.h"
@@ -212,8 +213,7 @@ static void print_fold(struct stg_page_rows *rows, const struct stg_cache_page *
 
 /* What is not ok says its name, its size and what is wrong with it. */
 static void print_bad(const stg_cache_entry *entry, struct stg_strbuf *out) {
-  const char *slash = strrchr(entry->path, '/');
-  const char *name = slash == NULL ? entry->path : slash + 1;
+  const char *name = stg_path_name(entry->path);
   stg_strbuf_str(out, "<tr class=\"row\"><td><code>");
   stg_markup_mem(out, name, strnlen(name, KEY_CHARS));
   stg_strbuf_printf(out, "</code></td><td colspan=\"4\"><span class=\"pill\">%s</span></td>",

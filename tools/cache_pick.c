@@ -16,7 +16,9 @@ stg_status stg_cache_pick(stg_cache *cache, const char *key, struct stg_cache_pi
   stg_error entry_error = STG_ERROR_INIT;
   stg_error graph_error = STG_ERROR_INIT;
   const stg_status entry = stg_cache_find(cache, key, &picked.entry, &entry_error);
-  const stg_status graph = stg_cache_graph_find(cache, key, &picked.graph, &graph_error);
+  const stg_status graph = strchr(key, '-') != NULL /* graphs have no compiler */
+                               ? STG_E_NOT_FOUND
+                               : stg_cache_graph_find(cache, key, &picked.graph, &graph_error);
   if (entry != STG_OK && entry != STG_E_NOT_FOUND) {
     return stg_error_set(reterr, entry, "%s", entry_error.message);
   }
@@ -47,8 +49,11 @@ stg_status stg_cache_pick(stg_cache *cache, const char *key, struct stg_cache_pi
 
 int stg_cache_check_key(const char *command, const char *key) {
   const size_t n_digits = strspn(key, "0123456789abcdef");
-  if (n_digits < 4 || n_digits > 32 || key[n_digits] != '\0') {
-    return stg_report_wrong(command, "'%s' is no key: expected 4 to 32 digits 0-9a-f", key);
+  if (n_digits < 4 || n_digits > 32 || (key[n_digits] != '\0' && key[n_digits] != '-')) {
+    return stg_report_wrong(command,
+                            "'%s' is no key: expected 4 to 32 digits 0-9a-f, and perhaps a "
+                            "compiler, as 12ab-nvrtc-13.0.88",
+                            key);
   }
   return STG_EXIT_DONE;
 }

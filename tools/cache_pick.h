@@ -19,7 +19,10 @@ struct stg_cache_picked {
 STG_NODISCARD stg_status stg_cache_pick(stg_cache *cache, const char *key,
                                         struct stg_cache_picked *ret_picked, stg_error *reterr);
 
-/** Exit status of a command whose word is no key: 4 to 32 hex digits; says so. */
+/**
+ * Exit status of a command whose word is no key, which is 4 to 32 hex digits and perhaps a
+ * compiler; says so.
+ */
 int stg_cache_check_key(const char *command, const char *key);
 
 #endif

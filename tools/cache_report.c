@@ -243,8 +243,8 @@ static void say(const struct report_options *options, const struct gathered *gat
     *out = json.text;
     return;
   }
-  stg_strbuf_printf(out, "%s: %zu %s", options->output, page->count,
-                    page->count == 1 ? "entry" : "entries");
+  stg_report_clean(out, options->output);
+  stg_strbuf_printf(out, ": %zu %s", page->count, page->count == 1 ? "entry" : "entries");
   if (page->count < page->n_there) {
     stg_strbuf_printf(out, " of %zu", page->n_there);
   }

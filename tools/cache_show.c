@@ -10,6 +10,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/interrupt.h"
 #include "tools/cache_command.h"
+#include "tools/cache_folder.h"
 #include "tools/cache_graph_report.h"
 #include "tools/cache_pick.h"
 #include "tools/cache_show_report.h"
@@ -27,14 +28,16 @@ struct show_options {
   bool json, source, sass;
 };
 
-static stg_status write_cubin(const stg_cache_entry *entry, const char *path, stg_error *reterr) {
+static stg_status write_cubin(const struct show_options *options, const stg_cache_entry *entry,
+                              stg_error *reterr) {
   struct stg_interrupt_hold hold;
-  stg_status status = stg_run_output_check_name("--cubin", path, reterr);
+  stg_status status =
+      stg_cache_folder_check_output(options->folder, "--cubin", options->cubin, reterr);
   if (status != STG_OK) {
     return status;
   }
   stg_interrupt_hold(&hold);
-  status = stg_file_write_atomic(path, entry->cubin, entry->cubin_bytes, 0644, reterr);
+  status = stg_file_write_atomic(options->cubin, entry->cubin, entry->cubin_bytes, 0644, reterr);
   stg_interrupt_release(&hold);
   return status;
 }
@@ -68,7 +71,7 @@ static stg_status report(const struct show_options *options, struct stg_cache_sh
     shown->sass = stg_strbuf_text(&sass);
   }
   if (status == STG_OK && options->cubin != NULL) {
-    status = write_cubin(entry, options->cubin, reterr);
+    status = write_cubin(options, entry, reterr);
   }
   if (status == STG_OK && options->json) {
     stg_cache_show_json(shown, ret_text);
@@ -179,6 +182,7 @@ int stg_cache_cmd_show(int argc, char **argv) {
       .name = "cache show",
       .words = "KEY",
       .summary = "Show one entry or one graph; KEY is the first digits of its key, at least four.",
+      .details = "An entry's key may have its compiler behind it, as 12ab-nvrtc-13.0.88.",
       .min_words = 1,
       .max_words = 1,
       .options = table,

@@ -41,18 +41,6 @@ static void json_factors(struct stg_json_out *json, const stg_cache_entry *entry
   stg_json_out_close(json, ']');
 }
 
-static void json_params(struct stg_json_out *json, const struct stg_cache_shown *shown) {
-  stg_json_out_open(json, "parameters", '[');
-  for (size_t i = 0; i < shown->n_params; i++) {
-    stg_json_out_open(json, NULL, '{');
-    stg_json_out_count(json, "ordinal", shown->params[i].ordinal);
-    stg_json_out_count(json, "offset_bytes", shown->params[i].offset_bytes);
-    stg_json_out_count(json, "size_bytes", shown->params[i].size_bytes);
-    stg_json_out_close(json, '}');
-  }
-  stg_json_out_close(json, ']');
-}
-
 static void json_graphs(struct stg_json_out *json, const struct stg_cache_shown *shown) {
   stg_json_out_open(json, "graphs", '[');
   for (size_t i = 0; i < shown->n_graphs; i++) {
@@ -100,7 +88,7 @@ void stg_cache_show_json(const struct stg_cache_shown *shown, struct stg_strbuf 
   stg_json_out_open(&json, NULL, '{');
   stg_cache_entry_json(&json, shown->entry);
   json_occupancy(&json, shown->entry);
-  json_params(&json, shown);
+  stg_cache_params_json(&json, shown->params, shown->n_params);
   json_graphs(&json, shown);
   json_factors(&json, shown->entry);
   if (shown->with_source) {

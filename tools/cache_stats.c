@@ -65,14 +65,6 @@ static const char *use_of(const stg_cache_layer *layer) {
   return layer->is_last && !layer->is_pack ? "write" : "read";
 }
 
-static void json_limit(struct stg_json_out *json, const char *key, uint64_t limit, bool holds) {
-  if (holds && limit != UINT64_MAX) {
-    stg_json_out_count(json, key, limit);
-  } else {
-    stg_json_out_null(json, key);
-  }
-}
-
 static void json_layer(struct stg_json_out *json, const struct facts *facts,
                        const stg_cache_layer *layer) {
   char oldest[STG_UTC_TIME_CHARS];
@@ -88,8 +80,10 @@ static void json_layer(struct stg_json_out *json, const struct facts *facts,
   stg_json_out_count(json, "quarantined", layer->quarantined);
   stg_json_out_count(json, "entry_bytes", layer->entry_bytes);
   stg_json_out_count(json, "bytes", layer->bytes);
-  json_limit(json, "max_bytes", facts->max_bytes, written);
-  json_limit(json, "max_entries", facts->max_entries, written);
+  stg_json_out_count_if(json, "max_bytes", facts->max_bytes,
+                        written && facts->max_bytes != UINT64_MAX);
+  stg_json_out_count_if(json, "max_entries", facts->max_entries,
+                        written && facts->max_entries != UINT64_MAX);
   stg_json_out_text(json, "unused_since", layer->oldest_unix != 0 ? oldest : NULL);
   stg_json_out_close(json, '}');
 }
@@ -117,13 +111,6 @@ static void print_json(const struct facts *facts, struct stg_strbuf *out) {
   *out = json.text;
 }
 
-static void add_bytes(struct stg_table *table, uint64_t bytes) {
-  struct stg_strbuf text = {0};
-  stg_strbuf_bytes(&text, bytes);
-  stg_table_cell(table, stg_strbuf_text(&text));
-  stg_strbuf_finish(&text);
-}
-
 static void add_layer(struct stg_table *table, const stg_cache_layer *layer) {
   char oldest[STG_UTC_TIME_CHARS];
   stg_utc_time(layer->oldest_unix, oldest);
@@ -131,7 +118,7 @@ static void add_layer(struct stg_table *table, const stg_cache_layer *layer) {
   stg_table_printf(table, "%llu", (unsigned long long)layer->entries);
   stg_table_printf(table, "%llu", (unsigned long long)layer->graphs);
   stg_table_printf(table, "%llu", (unsigned long long)layer->quarantined);
-  add_bytes(table, layer->bytes);
+  stg_table_bytes(table, layer->bytes);
   stg_table_cell(table, layer->oldest_unix != 0 ? oldest : "-");
   stg_table_cell(table, layer->path);
 }

@@ -277,7 +277,8 @@ static void report_text(const struct build *build, struct stg_strbuf *out) {
                     build->n_items, build->n_compiled, build->compile_ms,
                     build->n_items - build->n_compiled);
   if (build->pack_path != NULL) {
-    stg_strbuf_printf(out, "%s: a pack of %zu bytes\n", build->pack_path, build->pack_bytes);
+    stg_report_clean(out, build->pack_path);
+    stg_strbuf_printf(out, ": a pack of %zu bytes\n", build->pack_bytes);
   }
 }
 

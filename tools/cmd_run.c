@@ -12,6 +12,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/interrupt.h"
 #include "specs/vector_file.h"
+#include "tools/cache_folder.h"
 #include "tools/command.h"
 #include "tools/job_table.h"
 #include "tools/options.h"
@@ -194,16 +195,27 @@ static int refuse_result(const char *spec) {
   return stg_report_fail(&err);
 }
 
+/* Not over a pack or an entry of the cache either, where there is one. */
+static stg_status check_output(const struct run *run, const struct run_options *options,
+                               const char *option, const char *path, stg_error *reterr) {
+  const char *list = NULL;
+  stg_status status = stg_run_output_check(&run->job.workload, option, path, reterr);
+  if (status == STG_OK && stg_cache_folder_find(options->job.cache_path, &list, NULL) == STG_OK) {
+    status = stg_run_output_check_cache(list, option, path, reterr);
+  }
+  return status;
+}
+
 /* What is written must not replace what is read, nor each other. */
 static stg_status check_files(const struct run *run, const struct run_options *options,
                               stg_error *reterr) {
   const struct stg_workload *w = &run->job.workload;
   stg_status status = STG_OK;
   if (options->output != NULL) {
-    status = stg_run_output_check(w, "--output", options->output, reterr);
+    status = check_output(run, options, "--output", options->output, reterr);
   }
   if (status == STG_OK && options->traffic != NULL) {
-    status = stg_run_output_check(w, "--save-traffic", options->traffic, reterr);
+    status = check_output(run, options, "--save-traffic", options->traffic, reterr);
   }
   if (status == STG_OK && options->output != NULL && options->traffic != NULL &&
       strcmp(options->output, options->traffic) == 0) {

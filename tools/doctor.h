@@ -42,7 +42,8 @@ struct stg_doctor_cache {
   stg_cache_mode mode; /* the switch in force */
   size_t entries;
   size_t checked; /* a sample of them was read */
-  size_t bad;     /* of the sample */
+  size_t bad;     /* of the sample, those that may not be read among them */
+  size_t unreadable;
   bool writable;
   struct stg_doctor_passed_over *packs;
   size_t n_packs;

@@ -5,6 +5,8 @@
  */
 #include "tools/doctor_folder.h"
 
+#include <assert.h>
+
 #define OTHERS_WRITE 0022u
 
 uint64_t stg_doctor_folder_files(const struct stg_doctor_folder *folder) {
@@ -13,6 +15,7 @@ uint64_t stg_doctor_folder_files(const struct stg_doctor_folder *folder) {
 }
 
 static struct stg_doctor_advice *add(struct stg_doctor_folder *folder, bool wrong) {
+  assert(folder->n_advice < STG_DOCTOR_MAX_ADVICE);
   struct stg_doctor_advice *advice = &folder->advice[folder->n_advice++];
   advice->wrong = wrong;
   return advice;

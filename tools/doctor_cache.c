@@ -4,6 +4,7 @@
  */
 #include "tools/doctor.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -12,45 +13,45 @@
 #include "engine/offline.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
+#include "runtime/base/file.h"
 
 /* No more of the entries are read, and for no longer. */
 #define SAMPLE 200
 #define SAMPLE_S 1.0
 
-static void copy_text(char *to, size_t capacity, const char *from) {
-  size_t len = strlen(from);
-  len = len < capacity ? len : capacity - 1;
-  memcpy(to, from, len);
-  to[len] = '\0';
+/* The path itself where something is there, else the nearest folder above it that is; stg_free. */
+static char *nearest_there(const char *path) {
+  struct stat facts;
+  char *at = stg_strdup(path);
+  while (at != NULL && lstat(at, &facts) != 0 && strcmp(at, "/") != 0 && strcmp(at, ".") != 0) {
+    char *above = stg_path_folder(at);
+    stg_free(at);
+    at = above;
+  }
+  return at;
 }
 
 /* A folder that is not there yet is made on the first store, where its parent allows. */
 static stg_status check_folder(const char *folder, bool *ret_writable, stg_error *reterr) {
-  char path[4096];
   struct stat facts;
-  bool is_there = true;
-  copy_text(path, sizeof path, folder);
-  while (lstat(path, &facts) != 0) {
-    is_there = false;
-    char *slash = strrchr(path, '/');
-    if (slash == NULL || slash == path) {
-      copy_text(path, sizeof path, slash == NULL ? "." : "/");
-      break;
-    }
-    *slash = '\0';
+  stg_status status = STG_OK;
+  char *path = nearest_there(folder);
+  if (path == NULL) {
+    return stg_error_memory(reterr, "a cache folder's path", strlen(folder));
   }
+  const bool writable = access(path, W_OK | X_OK) == 0;
   if (stat(path, &facts) != 0 || !S_ISDIR(facts.st_mode)) {
-    return stg_error_set(reterr, STG_E_IO, "the cache folder '%s': '%s' is no folder", folder,
-                         path);
+    status =
+        stg_error_set(reterr, STG_E_IO, "the cache folder '%s': '%s' is no folder", folder, path);
+  } else if (strcmp(path, folder) != 0 && !writable) {
+    status = stg_error_set(reterr, STG_E_IO,
+                           "the cache folder '%s' is not there, and '%s' cannot be written", folder,
+                           path);
+  } else {
+    *ret_writable = writable;
   }
-  bool writable = access(path, W_OK | X_OK) == 0;
-  if (!is_there && !writable) {
-    return stg_error_set(reterr, STG_E_IO,
-                         "the cache folder '%s' is not there, and '%s' cannot be written", folder,
-                         path);
-  }
-  *ret_writable = writable;
-  return STG_OK;
+  stg_free(path);
+  return status;
 }
 
 /* Note an element of the list that is a pack, when no engine would use it. */
@@ -122,6 +123,13 @@ static double seconds(void) {
   return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+/* Entries are their owner's alone: what another user made is not damaged, and not to be repaired.
+ */
+static bool is_forbidden(const stg_cache_entry *entry) {
+  errno = 0;
+  return access(entry->path, R_OK) != 0 && errno == EACCES;
+}
+
 /* Read some of the entries, spread over all of them. */
 static stg_status check_entries(struct stg_doctor_cache *ret, stg_cache *cache, stg_error *reterr) {
   const double start_s = seconds();
@@ -132,7 +140,10 @@ static stg_status check_entries(struct stg_doctor_cache *ret, stg_cache *cache, 
     const size_t index = ret->checked * ret->entries / wanted;
     status = stg_cache_get(cache, index, &entry, reterr);
     ret->checked += status == STG_OK;
-    ret->bad += status == STG_OK && !entry.ok && !entry.other_format;
+    if (status == STG_OK && !entry.ok && !entry.other_format) {
+      ret->bad++;
+      ret->unreadable += is_forbidden(&entry);
+    }
     stg_cache_forget(cache, index);
   }
   return status;

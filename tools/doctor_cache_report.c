@@ -31,14 +31,6 @@ static const char *use_of(const struct stg_doctor_folder *folder) {
   return folder->is_last && !folder->is_pack ? "write" : "read";
 }
 
-static void json_limit(struct stg_json_out *json, const char *key, uint64_t limit, bool holds) {
-  if (holds && limit != UINT64_MAX) {
-    stg_json_out_count(json, key, limit);
-  } else {
-    stg_json_out_null(json, key);
-  }
-}
-
 static void json_advice(struct stg_json_out *json, const struct stg_doctor_folder *folder) {
   stg_json_out_open(json, "advice", '[');
   for (size_t i = 0; i < folder->n_advice; i++) {
@@ -76,13 +68,15 @@ static void json_folder(struct stg_json_out *json, const struct stg_doctor_folde
   stg_json_out_bool(json, "there", folder->is_there);
   json_owner(json, folder);
   stg_json_out_text(json, "file_system", folder->has_system ? folder->system.kind : NULL);
-  json_limit(json, "free_bytes", folder->system.free_bytes, folder->has_system);
-  json_limit(json, "entries", folder->layer.entries, folder->is_counted);
-  json_limit(json, "quarantined", folder->layer.quarantined, folder->is_counted);
-  json_limit(json, "files", stg_doctor_folder_files(folder), folder->is_counted);
-  json_limit(json, "bytes", folder->layer.bytes, folder->is_counted);
-  json_limit(json, "max_bytes", folder->max_bytes, written);
-  json_limit(json, "max_entries", folder->max_entries, written);
+  stg_json_out_count_if(json, "free_bytes", folder->system.free_bytes, folder->has_system);
+  stg_json_out_count_if(json, "entries", folder->layer.entries, folder->is_counted);
+  stg_json_out_count_if(json, "quarantined", folder->layer.quarantined, folder->is_counted);
+  stg_json_out_count_if(json, "files", stg_doctor_folder_files(folder), folder->is_counted);
+  stg_json_out_count_if(json, "bytes", folder->layer.bytes, folder->is_counted);
+  stg_json_out_count_if(json, "max_bytes", folder->max_bytes,
+                        written && folder->max_bytes != UINT64_MAX);
+  stg_json_out_count_if(json, "max_entries", folder->max_entries,
+                        written && folder->max_entries != UINT64_MAX);
   json_advice(json, folder);
   stg_json_out_close(json, '}');
 }
@@ -96,6 +90,7 @@ void stg_doctor_cache_json(struct stg_json_out *json, const struct stg_doctor_ca
   stg_json_out_count(json, "entries", cache->entries);
   stg_json_out_count(json, "checked", cache->checked);
   stg_json_out_count(json, "bad", cache->bad);
+  stg_json_out_count(json, "unreadable", cache->unreadable);
   stg_doctor_json_problem(json, &cache->found);
   stg_json_out_open(json, "passed_over", '[');
   for (size_t i = 0; i < cache->n_packs; i++) {
@@ -199,7 +194,11 @@ static void add_whole(struct stg_table *table, const struct stg_doctor_cache *ca
     if (cache->checked < cache->entries) {
       stg_strbuf_printf(&text, ", checked %zu of them", cache->checked);
     }
-    if (cache->bad > 0) {
+    if (cache->unreadable > 0) {
+      stg_strbuf_str(&text, ", some for their owner alone: have them as a pack, 'steergraph cache "
+                            "export'");
+    }
+    if (cache->bad > cache->unreadable) {
       stg_strbuf_str(&text, ", some damaged: 'steergraph cache verify --repair'");
     }
     if (cache->mode != STG_CACHE_DEFAULT) {

@@ -9,7 +9,6 @@
 
 #include "runtime/base/dtype.h"
 #include "tools/differences.h"
-#include "tools/json_out.h"
 #include "tools/notes.h"
 #include "tools/report.h"
 #include "tools/table.h"
@@ -40,6 +39,7 @@ static void add_miss(struct stg_json_out *json, const struct stg_miss *miss) {
   stg_json_out_bool(json, "hit", miss->hit);
   stg_json_out_text(json, "nearest", miss->path);
   stg_json_out_text(json, "nearest_key", miss->path != NULL ? miss->key : NULL);
+  stg_miss_bad_json(json, miss);
   stg_differences_json(json, "factors", miss->factors, miss->n_factors);
   stg_json_out_close(json, '}');
 }
@@ -87,16 +87,37 @@ void stg_explain_report_json(const struct stg_explain_result *result, struct stg
   *out = json.text;
 }
 
+void stg_miss_bad_json(struct stg_json_out *json, const struct stg_miss *miss) {
+  stg_json_out_text(json, "bad", miss->bad_path);
+  stg_json_out_text(json, "problem", miss->bad_problem);
+}
+
+void stg_miss_bad_text(const struct stg_miss *miss, struct stg_strbuf *out) {
+  if (miss->bad_path != NULL) {
+    stg_strbuf_str(out, "its entry serves nobody and is made again: ");
+    stg_report_clean(out, miss->bad_path);
+    stg_strbuf_str(out, ": ");
+    stg_report_clean(out, miss->bad_problem);
+    stg_strbuf_char(out, '\n');
+  }
+}
+
 static void append_miss(const struct stg_miss *miss, struct stg_strbuf *out) {
   if (miss->hit) {
-    stg_strbuf_printf(out, "\ncached: %s\n", miss->path);
+    stg_strbuf_str(out, "\ncached: ");
+    stg_report_clean(out, miss->path);
+    stg_strbuf_char(out, '\n');
     return;
   }
   if (miss->path == NULL) {
     stg_strbuf_str(out, "\nnot cached: the cache holds no entry to compare with\n");
+    stg_miss_bad_text(miss, out);
     return;
   }
-  stg_strbuf_printf(out, "\nnot cached; the nearest entry is %s\n", miss->path);
+  stg_strbuf_str(out, "\nnot cached; the nearest entry is ");
+  stg_report_clean(out, miss->path);
+  stg_strbuf_char(out, '\n');
+  stg_miss_bad_text(miss, out);
   stg_differences_text(miss->factors, miss->n_factors, out);
 }
 

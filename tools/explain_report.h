@@ -4,6 +4,7 @@
 #ifndef STG_TOOLS_EXPLAIN_REPORT_H
 #define STG_TOOLS_EXPLAIN_REPORT_H
 
+#include "tools/json_out.h"
 #include "tools/why_miss.h"
 #include "tools/workload_job.h"
 
@@ -32,6 +33,11 @@ struct stg_explain_result {
 
 void stg_explain_report_json(const struct stg_explain_result *result, struct stg_strbuf *out);
 void stg_explain_report_text(const struct stg_explain_result *result, struct stg_strbuf *out);
+
+/** The members of the entry that should serve the kernel and is bad: null where there is none. */
+void stg_miss_bad_json(struct stg_json_out *json, const struct stg_miss *miss);
+/** The line of the same; none where there is none. */
+void stg_miss_bad_text(const struct stg_miss *miss, struct stg_strbuf *out);
 
 /** "decode" or "prefill". */
 const char *stg_tile_name(enum stg_tile tile);

@@ -91,3 +91,12 @@ void stg_json_out_bool(struct stg_json_out *out, const char *key, bool value) {
 void stg_json_out_null(struct stg_json_out *out, const char *key) {
   stg_json_out_text(out, key, NULL);
 }
+
+void stg_json_out_count_if(struct stg_json_out *out, const char *key, uint64_t value,
+                           bool is_known) {
+  if (is_known) {
+    stg_json_out_count(out, key, value);
+  } else {
+    stg_json_out_null(out, key);
+  }
+}

@@ -23,6 +23,9 @@ void stg_json_out_close(struct stg_json_out *out, char bracket);
 void stg_json_out_text(struct stg_json_out *out, const char *key, const char *value);
 void stg_json_out_int(struct stg_json_out *out, const char *key, int64_t value);
 void stg_json_out_count(struct stg_json_out *out, const char *key, uint64_t value);
+/** null where it is not known, or where there is no such number. */
+void stg_json_out_count_if(struct stg_json_out *out, const char *key, uint64_t value,
+                           bool is_known);
 /** JSON has no infinity and no NaN: they become the strings "inf", "-inf" and "nan". */
 void stg_json_out_number(struct stg_json_out *out, const char *key, double value);
 /** The same with the digits of a float. */

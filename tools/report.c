@@ -2,7 +2,9 @@
  * report.c: stdout and stderr of the command.
  *
  * The only file of the tools that writes to either. Names from files may hold anything, so no
- * control character of theirs reaches a terminal.
+ * control character of theirs reaches a terminal, nor bytes that are no UTF-8: what begins 0x9b is
+ * an escape sequence to some. Reports clean the names that they print, for a newline is one of a
+ * name or of the report; what goes out is cleaned once more, but for that.
  */
 #include "tools/report.h"
 
@@ -11,6 +13,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "tools/command.h"
@@ -37,19 +40,30 @@ void stg_report_setup(void) {
   sigaction(SIGPIPE, &ignore, NULL);
 }
 
-void stg_report_clean(struct stg_strbuf *out, const char *text) {
-  for (const char *c = text; *c != '\0'; c++) {
-    unsigned char byte = (unsigned char)*c;
-    const unsigned char next = (unsigned char)c[1];
-    if (byte < 0x20 || byte == 0x7f) {
-      stg_strbuf_printf(out, "\\x%02x", byte);
-    } else if (byte == 0xc2 && next >= 0x80 && next <= 0x9f) { /* CSI and the like, in UTF-8 */
-      stg_strbuf_printf(out, "\\u00%02x", next);
-      c++;
+/*
+ * Append what of `text` a terminal shows, and the rest as what it is: bytes as \x1b, and U+0080 to
+ * U+009f as \u009b, which JSON reads as the same character. `kept` are control characters that
+ * stay.
+ */
+static void append_clean(struct stg_strbuf *out, const char *text, size_t len, const char *kept) {
+  size_t at = 0;
+  while (at < len) {
+    const unsigned char *s = (const unsigned char *)text + at;
+    const size_t bytes = stg_utf8_sequence(s);
+    const bool is_control = bytes == 1 && (s[0] < 0x20 || s[0] == 0x7f);
+    if (bytes == 0 || (is_control && (s[0] == '\0' || strchr(kept, s[0]) == NULL))) {
+      stg_strbuf_printf(out, "\\x%02x", s[0]);
+    } else if (bytes == 2 && s[0] == 0xc2 && s[1] < 0xa0) {
+      stg_strbuf_printf(out, "\\u%04x", s[1]);
     } else {
-      stg_strbuf_char(out, *c);
+      stg_strbuf_mem(out, s, bytes);
     }
+    at += bytes > 0 ? bytes : 1;
   }
+}
+
+void stg_report_clean(struct stg_strbuf *out, const char *text) {
+  append_clean(out, text, strlen(text), "");
 }
 
 /* Columns of a terminal, but for the last, in which some begin a new line. */
@@ -100,15 +114,17 @@ static void say(const char *prefix, const char *message, const char *suffix) {
 
 int stg_report_print(const struct stg_strbuf *text) {
   stg_error err = STG_ERROR_INIT;
-  if (stg_strbuf_status(text, &err) != STG_OK) {
-    return stg_report_fail(&err);
-  }
+  struct stg_strbuf clean = {0};
+  append_clean(&clean, stg_strbuf_text(text), text->len, "\n\t");
+  stg_status status = stg_strbuf_status(text, &err);
+  status = status == STG_OK ? stg_strbuf_status(&clean, &err) : status;
   errno = 0;
-  if (fwrite(stg_strbuf_text(text), 1, text->len, stdout) != text->len || fflush(stdout) != 0) {
-    stg_error_io(&err, errno, "write to", "stdout");
-    return stg_report_fail(&err);
+  if (status == STG_OK &&
+      (fwrite(stg_strbuf_text(&clean), 1, clean.len, stdout) != clean.len || fflush(stdout) != 0)) {
+    status = stg_error_io(&err, errno, "write to", "stdout");
   }
-  return STG_EXIT_DONE;
+  stg_strbuf_finish(&clean);
+  return status == STG_OK ? STG_EXIT_DONE : stg_report_fail(&err);
 }
 
 int stg_report_fail(const stg_error *err) {

@@ -16,7 +16,10 @@
 /** Prepare the process: standard streams that are closed stay closed, SIGPIPE is an error code. */
 void stg_report_setup(void);
 
-/** Write `text` to stdout. Returns an exit status; a failure has been said on stderr. */
+/**
+ * Write `text` to stdout, made harmless for a terminal but for its newlines and tabs: names in it
+ * have been through stg_report_clean. Returns an exit status; a failure has been said on stderr.
+ */
 int stg_report_print(const struct stg_strbuf *text);
 
 /** Say "steergraph: MESSAGE" on stderr; returns STG_EXIT_FAILED. */
@@ -40,7 +43,7 @@ void stg_report_live_end(void);
 /** The log callback of engines that the command opens. */
 void stg_report_log(void *user, stg_log_level level, const char *message);
 
-/** Append `text` with control characters made harmless for a terminal. */
+/** Append `text` with control characters, and bytes that are no UTF-8, harmless for a terminal. */
 void stg_report_clean(struct stg_strbuf *out, const char *text);
 
 #endif

@@ -2,12 +2,17 @@
  * run_output.c: an output file must not replace what a command reads.
  *
  * Files are told apart by device and inode, so that another spelling of a path, a symbolic link or
- * a hard link is seen through. Must not know what the files hold.
+ * a hard link is seen through; what a cache folder has, by the place. Must not know what the files
+ * hold.
  */
 #include "tools/run_output.h"
 
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#include "runtime/base/strbuf.h"
 
 /* The output as it is before the run. */
 struct output {
@@ -81,4 +86,44 @@ stg_status stg_run_output_check_file(const char *input, const char *option, cons
   return status == STG_OK && stat(path, &output.file) == 0
              ? check_input(&output, input, "this file itself", reterr)
              : status;
+}
+
+/* Whether `path`, which is there, is below `folder`/v1, where entries are. */
+static bool is_inside(const char *path, const char *folder) {
+  char place[PATH_MAX];
+  char home[PATH_MAX];
+  if (realpath(path, place) == NULL || realpath(folder, home) == NULL) {
+    return false;
+  }
+  const size_t len = strlen(home);
+  return strncmp(place, home, len) == 0 && strncmp(place + len, "/v1/", 4) == 0;
+}
+
+static stg_status check_element(const char *element, const char *option, const char *path,
+                                stg_error *reterr) {
+  stg_status status = stg_run_output_check_file(element, option, path, reterr);
+  if (status == STG_OK && is_inside(path, element)) {
+    status = stg_error_set(reterr, STG_E_INVALID,
+                           "%s: %s '%s' would replace a file of this cache folder; name another "
+                           "file",
+                           element, option, path);
+  }
+  return status;
+}
+
+stg_status stg_run_output_check_cache(const char *path_list, const char *option, const char *path,
+                                      stg_error *reterr) {
+  stg_status status = STG_OK;
+  for (const char *rest = path_list; status == STG_OK && *rest != '\0';) {
+    struct stg_strbuf element = {0};
+    const size_t len = strcspn(rest, ":");
+    stg_strbuf_mem(&element, rest, len);
+    status = stg_strbuf_status(&element, reterr);
+    if (status == STG_OK && len > 0) {
+      status = check_element(stg_strbuf_text(&element), option, path, reterr);
+    }
+    stg_strbuf_finish(&element);
+    rest += len + (rest[len] == ':');
+  }
+  return status;
 }

@@ -16,5 +16,9 @@ STG_NODISCARD stg_status stg_run_output_check(const struct stg_workload *workloa
 /** The same for a command that reads one file, `input`, which need not be there. */
 STG_NODISCARD stg_status stg_run_output_check_file(const char *input, const char *option,
                                                    const char *path, stg_error *reterr);
+/** The same for one that reads a cache: no pack of the list, and nothing that a folder of it has.
+ */
+STG_NODISCARD stg_status stg_run_output_check_cache(const char *path_list, const char *option,
+                                                    const char *path, stg_error *reterr);
 
 #endif

@@ -30,6 +30,14 @@ void stg_table_printf(struct stg_table *table, const char *fmt, ...) {
   stg_strbuf_finish(&text);
 }
 
+void stg_table_bytes(struct stg_table *table, uint64_t bytes) {
+  struct stg_strbuf text = {0};
+  stg_strbuf_bytes(&text, bytes);
+  table->cells.failed = table->cells.failed || text.failed;
+  stg_table_cell(table, stg_strbuf_text(&text));
+  stg_strbuf_finish(&text);
+}
+
 static size_t text_width(const char *text) {
   size_t width = 0;
   for (const char *c = text; *c != '\0'; c++) {

@@ -27,6 +27,8 @@ struct stg_table {
 /** Add the next cell, row by row; control characters are made harmless. */
 void stg_table_cell(struct stg_table *table, const char *text);
 void stg_table_printf(struct stg_table *table, const char *fmt, ...) STG_PRINTF(2, 3);
+/** Add a size as people write it, "14.0 MiB". */
+void stg_table_bytes(struct stg_table *table, uint64_t bytes);
 /** Append a text that is wider than `width` columns without what stands in its middle. */
 void stg_table_fit(struct stg_strbuf *out, const char *text, size_t width);
 /** Append the rows to `out` and empty the table. A failure is sticky in `out`. */

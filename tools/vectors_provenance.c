@@ -11,6 +11,8 @@
 
 #include <steergraph/version.h>
 
+#include "runtime/base/file.h"
+
 #define OWN_KEYS 7 /* at most */
 #define GGUF_PREFIX "gguf."
 #define OTHER_PREFIX "source."
@@ -98,13 +100,12 @@ static void add_text(struct stg_vectors_output *output, const char *key, struct 
 
 static void add_source(const struct stg_vectors *vectors, struct stg_vectors_output *output) {
   const struct stg_tensor_file *file = &vectors->file;
-  const char *slash = strrchr(file->path, '/');
   char hex[STG_KEY_HEX_CHARS + 1];
   struct stg_strbuf size = {0};
   stg_key_hex(stg_tensor_file_key(file), hex);
   stg_strbuf_printf(&size, "%zu", file->size);
   add(output, "", "steergraph", STEERGRAPH_VERSION_STRING);
-  add(output, "", "source", slash != NULL ? slash + 1 : file->path);
+  add(output, "", "source", stg_path_name(file->path));
   add(output, "", "source_format", file->format_text);
   add_text(output, "source_bytes", &size);
   add(output, "", "source_xxh3", hex);

@@ -8,12 +8,38 @@
 
 #include <string.h>
 
+#include <steergraph/engine.h>
+
+#include "engine/offline.h"
+#include "runtime/base/error.h"
 #include "tools/cache_folder.h"
+
+/* A switch that keeps runs from what a folder has is the reason, whatever is in it. */
+static stg_status check_switch(stg_error *reterr) {
+  stg_options options;
+  stg_status status = stg_options_for_command(&options, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  const char *word = options.cache_mode == STG_CACHE_OFF       ? "off"
+                     : options.cache_mode == STG_CACHE_REFRESH ? "refresh"
+                     : options.cache_mode == STG_CACHE_MEMORY  ? "memory"
+                                                               : NULL;
+  return word == NULL ? STG_OK
+                      : stg_error_set(
+                            reterr, STG_E_INVALID,
+                            "STEERGRAPH_CACHE=%s: a run takes no kernel from a cache folder; unset "
+                            "it to ask what the folders have",
+                            word);
+}
 
 stg_status stg_why_miss_open(const struct stg_job_options *options, stg_cache **ret_cache,
                              stg_error *reterr) {
   const char *path = NULL;
-  stg_status status = stg_cache_folder_find(options->cache_path, &path, reterr);
+  stg_status status = check_switch(reterr);
+  if (status == STG_OK) {
+    status = stg_cache_folder_find(options->cache_path, &path, reterr);
+  }
   if (status != STG_OK) {
     return status;
   }
@@ -21,9 +47,18 @@ stg_status stg_why_miss_open(const struct stg_job_options *options, stg_cache **
   return stg_cache_open_as_engine(path, pack, options->cache_read_only, ret_cache, reterr);
 }
 
-/* The entry that serves the kernel, or else the one with the fewest differing factors. */
+/* By the name, since an entry that is bad has no key. */
+static bool is_of(const struct stg_explained *kernel, const stg_cache_entry *entry) {
+  const char *slash = strrchr(entry->path, '/');
+  const char *name = slash == NULL ? entry->path : slash + 1;
+  return strncmp(name, kernel->kernel_key, strlen(kernel->kernel_key)) == 0;
+}
+
+/* The entry that serves the kernel, or else the one with the fewest differing factors. What should
+ * serve it and is bad is noted in `miss`. */
 static stg_status find_nearest(const struct stg_explained *kernel, stg_cache *cache,
-                               size_t *ret_index, size_t *ret_distance, stg_error *reterr) {
+                               struct stg_miss *miss, size_t *ret_index, size_t *ret_distance,
+                               stg_error *reterr) {
   size_t nearest = SIZE_MAX;
   size_t distance = SIZE_MAX;
   for (size_t i = 0; i < stg_cache_count(cache) && distance > 0; i++) {
@@ -39,6 +74,10 @@ static stg_status find_nearest(const struct stg_explained *kernel, stg_cache *ca
       nearest = i;
       distance = found;
     }
+    if (!entry.ok && is_of(kernel, &entry)) {
+      miss->bad_path = entry.path; /* outlives the entry, as its problem does */
+      miss->bad_problem = entry.problem;
+    }
     stg_cache_forget(cache, i);
   }
   *ret_index = nearest;
@@ -50,11 +89,15 @@ stg_status stg_why_miss(const struct stg_explained *kernel, stg_cache *cache,
                         struct stg_miss *ret_miss, stg_error *reterr) {
   size_t index = 0;
   size_t distance = 0;
-  stg_status status = find_nearest(kernel, cache, &index, &distance, reterr);
+  struct stg_miss miss = {.hit = false};
+  stg_status status = find_nearest(kernel, cache, &miss, &index, &distance, reterr);
   if (status != STG_OK) {
     return status;
   }
-  struct stg_miss miss = {.hit = distance == 0};
+  miss.hit = distance == 0;
+  if (miss.hit) {
+    miss.bad_path = miss.bad_problem = NULL;
+  }
   if (index != SIZE_MAX) {
     stg_cache_entry entry;
     const stg_cache_entry wanted = {.material = kernel->material,

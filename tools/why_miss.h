@@ -16,6 +16,9 @@ struct stg_miss {
   char key[33];     /* of the same */
   const stg_cache_difference *factors;
   size_t n_factors;
+  const char
+      *bad_path; /* what has the kernel's key for its name and is bad; NULL: none, or a hit */
+  const char *bad_problem; /* of the same */
 };
 
 /** Open what a run with these options would look into; the caller closes it. */

@@ -377,6 +377,11 @@ char *stg_path_folder(const char *path) {
   return stg_strbuf_take(&folder);
 }
 
+const char *stg_path_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash == NULL ? path : slash + 1;
+}
+
 bool stg_path_stays_inside(const char *name) {
   if (name[0] == '/') {
     return false;

@@ -49,10 +49,9 @@ void stg_file_unmap(struct stg_file_map *map);
 
 /**
  * Write parts, one behind the other, to a temporary file in `path`'s own folder, fsync, rename over
- * `path`. On failure `path` is
- * as it was and the temporary file is gone. Refuses a path that is a device, a FIFO, a folder, or a
- * link to an open file such as /dev/stdout; any other symbolic link is itself replaced.
- * `mode` is subject to the umask.
+ * `path`. On failure `path` is as it was and the temporary file is gone. Refuses a path that is a
+ * device, a FIFO, a folder, or a link to an open file such as /dev/stdout; any other symbolic link
+ * is itself replaced. `mode` is subject to the umask.
  */
 struct stg_file_part {
   const void *data;
@@ -72,6 +71,8 @@ STG_NODISCARD stg_status stg_mkdir_all(const char *path, unsigned mode, stg_erro
 char *stg_path_join(const char *folder, const char *name);
 /** The folder part of a path ("." when there is none); stg_free. */
 char *stg_path_folder(const char *path);
+/** What stands behind its last slash, all of it when there is none; borrowed from `path`. */
+const char *stg_path_name(const char *path);
 /** True when a relative `name` has no ".." component and is not absolute. */
 bool stg_path_stays_inside(const char *name);
 

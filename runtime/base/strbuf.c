@@ -83,8 +83,7 @@ void stg_strbuf_printf(struct stg_strbuf *sb, const char *fmt, ...) {
   va_end(args);
 }
 
-/* Bytes of the valid UTF-8 sequence at `s` (NUL-terminated), or 0: RFC 3629, no surrogates. */
-static size_t utf8_sequence(const unsigned char *s) {
+size_t stg_utf8_sequence(const unsigned char *s) {
   if (s[0] < 0x80) {
     return 1;
   }
@@ -123,7 +122,7 @@ void stg_strbuf_json(struct stg_strbuf *sb, const char *text) {
   const unsigned char *s = (const unsigned char *)text;
   stg_strbuf_char(sb, '"');
   while (*s != '\0') {
-    size_t len = utf8_sequence(s);
+    size_t len = stg_utf8_sequence(s);
     if (len == 0) {
       stg_strbuf_str(sb, "\xef\xbf\xbd");
       len = 1;

@@ -71,6 +71,7 @@ class Case(unittest.TestCase):
         }
         self.environment["HOME"] = str(self.folder / "home")
         (self.folder / "home").mkdir()
+        self.use_own_libraries()
 
     def remove_folder(self):
         for path in [self.folder, *self.folder.rglob("*")]:
@@ -125,6 +126,12 @@ class Case(unittest.TestCase):
         if path not in self.compilers:
             self.compilers[path] = self.run_command("doctor", "--json").json()["compiler"]["ok"]
         return self.compilers[path]
+
+    def use_own_libraries(self):
+        """Those of the machine and its tester. meson puts the folders of a test's stubs before them."""
+        folders = filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
+        own = [folder for folder in folders if STUBS is None or not pathlib.Path(folder).is_relative_to(STUBS)]
+        self.environment["LD_LIBRARY_PATH"] = ":".join(own)
 
     def use_stub_compiler(self):
         """Entries whose kernels are not under test come from the stub of NVRTC 13, at no cost."""

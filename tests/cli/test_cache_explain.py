@@ -77,7 +77,7 @@ class Explains(Built):
 
     def test_an_entry_is_itself(self):
         entry = self.entries()[0]
-        report = self.explain(entry["key"], f"{entry['key']}-{entry['compiler']}")
+        report = self.explain(entry["key"], f"{entry['key'][:8]}-{entry['compiler']}")
         self.assertEqual((report["same_kernel"], report["differences"], report["consequence"]),
                          (True, [], "the same entry"))  # fmt: skip
 
@@ -86,6 +86,16 @@ class Explains(Built):
         self.damage(first["path"], self.flip(0.5))
         words = ("cache", "explain", second["key"], first["key"], "--cache", self.cache)
         self.assertIn(first["path"], self.refuse(FAILED, *words))
+
+    def test_a_bad_entry_of_a_workload_is_named(self):
+        words = ("cache", "explain", self.spec, "--arch", "sm_90", "--cache", self.cache)
+        path = self.explain(self.spec, "--arch", "sm_90")["kernels"][0]["nearest"]
+        self.damage(path, self.flip(0.5))
+        bad, good = self.explain(self.spec, "--arch", "sm_90")["kernels"]
+        self.assertEqual((bad["hit"], bad["bad"], bad["problem"]), (False, path, "checksum does not match its bytes"))
+        self.assertEqual((good["hit"], good["bad"], good["problem"]), (True, None, None))
+        line = f"its entry serves nobody and is made again: {path}: checksum does not match its bytes\n"
+        self.assertEqual(self.succeed(*words).out.count(line), 1)
 
     def test_options_of_the_environment_are_named(self):
         self.environment["NVRTC_APPEND_FLAGS"] = "--maxrregcount=64"

@@ -78,7 +78,7 @@ class Heads(Case):
             (("--match", "ops=add"), everything - {other_family}),
             (("--older-than", "2d"), {old}),
             (("--older-than", "4d"), set()),
-            (("--older-than", "0s"), everything - {ahead}),
+            (("--older-than", "0s"), everything),  # one that is ahead too, which gc would take
             (("--arch", "sm_90", "--compiler", "nvrtc-13", "--match", "tile=decode", "--older-than", "1h"), {old}),
         ):
             with self.subTest(words=words):
@@ -134,6 +134,16 @@ class Heads(Case):
         self.assertEqual(self.report("--arch", "sm_90")["count"], 0)
         self.assertEqual(self.report("--older-than", "1d")["count"], 1)
         self.assertIn("bad: ", self.succeed("cache", "ls", "--cache", "kernels").out)
+
+    def test_a_name_does_nothing_to_the_terminal(self):
+        self.add(1)
+        path = next((self.folder / "kernels").rglob("*.sgc"))
+        path.with_name(path.name[:33] + "\x1b[31mred.sgc").write_bytes(b"no entry")
+        for command in (["ls"], ["verify"], ["verify", "--repair", "--dry-run"]):
+            outcome = self.run_command("cache", *command, "--cache", "kernels")
+            self.assertIn("bad: ", outcome.out)
+            self.assertIn(r"\x1b[31mred.sgc: ", outcome.out)
+            self.assertNotIn("\x1b", outcome.out)
 
     def on_a_terminal(self, columns, *words, **environment):
         """What a terminal so wide gets to see."""

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """`steergraph cache show`: one entry by the first digits of its key, its source, its machine code and its cubin."""
+import pathlib
 import sys
 
 import tap
@@ -25,6 +26,34 @@ class Shows(Built):
                 for name in ("signature", "source", "prelude", "arch"):
                     self.assertIn(name, names)
                 self.assertNotIn("source", shown)
+
+    def test_what_is_read_is_not_written_over(self):
+        """Neither by `show` nor by `run`: a pack that is gone is not made again by the next miss."""
+        self.succeed("cache", "export", "k.sgp", "--cache", self.cache)
+        paths = [entry["path"] for entry in self.entries()]
+        (self.folder / "link").symlink_to(paths[1])
+        key = self.entries()[0]["key"]
+        before = {path: pathlib.Path(path).read_bytes() for path in (*paths, self.folder / "k.sgp")}
+        for words in (("cache", "show", key, "--cubin"), ("run", "--backend", "cpu", self.spec, "--output"),
+                      ("run", "--backend", "cpu", self.spec, "--save-traffic")):  # fmt: skip
+            for path in (paths[0], paths[1], "link", "k.sgp"):
+                with self.subTest(words=words, path=path):
+                    line = self.refuse(FAILED, *words, path, "--cache", f"k.sgp:{self.cache}")
+                    self.assertIn(f"{words[-1]} '{path}' would replace a file ", line)
+        self.assertEqual(before, {path: pathlib.Path(path).read_bytes() for path in before})
+        self.succeed("cache", "show", key, "--cubin", "a.cubin", "--cache", f"k.sgp:{self.cache}")
+        self.succeed("cache", "show", key, "--cubin", "a.cubin", "--cache", f"k.sgp:{self.cache}")
+
+    def test_show_takes_the_compiler_behind_a_key(self):
+        entry = self.entries()[0]
+        key, compiler = entry["key"], entry["compiler"]
+        for word in (f"{key}-{compiler}", f"{key[:9]}-{compiler}", f"{key[:9]}-nvrtc"):
+            with self.subTest(word=word):
+                shown = self.succeed("cache", "show", word, "--json", "--cache", self.cache).json()
+                self.assertEqual((shown["key"], shown["compiler"]), (key, compiler))
+                self.assertIn(key, self.succeed("cache", "dot", word, "--cache", self.cache).out)
+        line = self.refuse(FAILED, "cache", "show", f"{key[:9]}-nvrtc-99", "--cache", self.cache)
+        self.assertIn(f"'{key[:9]}-nvrtc-99'", line)
 
     def test_show_says_how_a_kernel_is_launched(self):
         for entry in self.entries():

@@ -197,6 +197,26 @@ class Folders(Case):
 
 
 class Builds(Built):
+    def test_what_another_user_made_is_not_called_damaged(self):
+        self.environment["STEERGRAPH_CACHE_DIR"] = str(self.cache)
+        as_other = {}
+        if os.geteuid() == 0:
+            for path in (self.folder, self.cache, *self.cache.rglob("*")):
+                path.chmod(0o755 if path.is_dir() else 0o600)
+            as_other = {"user": 65534, "group": 65534, "extra_groups": []}
+        else:
+            for path in self.cache.glob("v1/??/*"):
+                path.chmod(0)
+        try:
+            report = self.run_command("doctor", "--json", **as_other).json()["cache"]
+        except PermissionError:
+            self.skipTest("the build folder is not open to other users")
+        self.assertEqual((report["entries"], report["bad"], report["unreadable"]), (4, 4, 4))
+        said = self.run_command("doctor", **as_other).out
+        self.assertRegex(said, r"\n  cache +bad .*, 4 entries, some for their owner alone: have them as a pack, "
+                               r"'steergraph cache export'\n")  # fmt: skip
+        self.assertNotIn("damaged", said)
+
     def test_what_a_folder_was_used_for_is_said(self):
         self.environment["STEERGRAPH_CACHE_DIR"] = str(self.cache)
         self.succeed("build", "--arch", "sm_80,sm_90", self.spec)

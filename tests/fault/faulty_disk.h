@@ -26,6 +26,7 @@ enum step {
   SYNC,
   RENAME,
   LAST_STEP = RENAME, /* of storing */
+  CLOSE,              /* of what is not flushed */
   OPEN_LOCK,
   TRY_LOCK
 };
@@ -40,7 +41,8 @@ struct faulty {
   int errnum;
   unsigned times;
   bool vanish;      /* what is renamed into place is gone at once */
-  unsigned kill_at; /* number of the step, locks not counted, in which the process dies; 0: never */
+  unsigned kill_at; /* number of the step, CLOSE and locks not counted, in which the process dies;
+                       0: never */
   unsigned calls;
 };
 
@@ -94,6 +96,13 @@ static inline int faulty_sync_and_close(void *user, int fd) {
   return errnum != 0 ? errnum : closed;
 }
 
+static inline int faulty_close(void *user, int fd) {
+  struct faulty *faulty = user;
+  int errnum = faulty_says(faulty, CLOSE);
+  int closed = faulty->real.close(NULL, fd);
+  return errnum != 0 ? errnum : closed;
+}
+
 static inline int faulty_rename(void *user, const char *from, const char *to) {
   struct faulty *faulty = user;
   int errnum = faulty_step(faulty, RENAME);
@@ -134,6 +143,7 @@ static inline struct stg_disk_cache *open_faulty(const char *path_list, struct f
   io.create = faulty_create;
   io.write = faulty_write_half;
   io.sync_and_close = faulty_sync_and_close;
+  io.close = faulty_close;
   io.rename = faulty_rename;
   io.open_lock = faulty_open_lock;
   io.try_lock = faulty_try_lock;

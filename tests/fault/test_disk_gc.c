@@ -28,17 +28,12 @@
 #define SHARE 16 /* of the limit: how many a process may store between two looks */
 
 /* Flushing ten thousand times is the disk's test, not ours. */
-static int close_only(void *user, int fd) {
-  (void)user;
-  return close(fd) == 0 ? 0 : errno;
-}
-
 static struct stg_disk_cache *open_bounded(const char *folder, uint64_t bytes, uint64_t entries,
                                            struct stg_disk_io io, struct log_lines *lines) {
   struct stg_disk_options options = {
       .path_list = folder, .max_bytes = bytes, .max_entries = entries};
   struct stg_disk_cache *cache = NULL;
-  io.sync_and_close = close_only;
+  io.sync_and_close = io.close;
   if (lines != NULL) {
     options.log = log_lines_to(lines, STG_LOG_INFO);
   }

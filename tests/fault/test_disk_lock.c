@@ -123,7 +123,8 @@ static void a_stopped_holder_is_waited_for_no_longer_than_the_limit(void **state
   uint64_t waited_ms = ms_since(start_ns);
   assert_true(waited_ms >= SHORT_MS && waited_ms < LONG_MS / 4);
   assert_int_equal(lines.count, 1);
-  assert_non_null(strstr(lines.text[0], "/v1/lock/ab' is held by another process since 300 ms"));
+  assert_non_null(
+      strstr(lines.text[0], "/v1/lock/ab' is held by another process, after 300 ms of waiting"));
   stg_disk_lock_give(&lock); /* not held: nothing */
   end_holder(holder);
   stg_disk_cache_close(cache);

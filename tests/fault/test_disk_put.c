@@ -129,6 +129,22 @@ static void refuses_what_would_leave_the_folder(void **state) {
   finish_entries(hits);
 }
 
+/* It was right when the cache was opened. */
+static void makes_nothing_in_a_folder_that_others_can_write_by_now(void **state) {
+  struct stg_disk_hit hits[ENTRIES] = {0};
+  size_t n_put = 0;
+  stg_error err = STG_ERROR_INIT;
+  read_entries(temp_path(state, "elsewhere"), hits);
+  assert_int_equal(mkdir(temp_path(state, "c"), 0700), 0);
+  struct stg_disk_cache *cache = disk_open(temp_path(state, "c"), STG_DISK_READ_WRITE, NULL);
+  assert_int_equal(chmod(temp_path(state, "c"), 0777), 0);
+  assert_int_equal(put_all(cache, hits, &n_put, &err), STG_E_INVALID);
+  assert_non_null(strstr(err.message, "has mode 0777"));
+  assert_int_equal(count_files(temp_path(state, "c")), 0);
+  stg_disk_cache_close(cache);
+  finish_entries(hits);
+}
+
 /* In a child that dies in the `nth` step; true when it had not that many. */
 static bool outlives(const char *folder, const struct stg_disk_hit *hits, unsigned nth) {
   int status = 0;
@@ -216,6 +232,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       IN_FOLDER(fails_when_any_step_does_and_leaves_nothing),
       IN_FOLDER(refuses_what_would_leave_the_folder),
+      IN_FOLDER(makes_nothing_in_a_folder_that_others_can_write_by_now),
       IN_FOLDER(is_whole_after_a_kill_in_any_step),
       IN_FOLDER(many_processes_may_keep_the_same_at_once),
   };

@@ -132,7 +132,7 @@ static void misses_a_bad_entry_that_cannot_be_moved(void **state) {
   stg_disk_cache_close(cache);
 }
 
-static void says_nothing_of_a_bad_entry_that_another_process_moved_first(void **state) {
+static void a_bad_entry_that_another_process_moved_first_is_no_failure(void **state) {
   struct log_lines lines = {0};
   struct faulty faulty = {0};
   struct stg_disk_cache *cache = open_faulty(temp_path(state, "c"), &faulty, &lines);
@@ -254,7 +254,7 @@ int main(void) {
       IN_FOLDER(takes_a_published_file_that_vanished_for_a_miss),
       IN_FOLDER(takes_a_file_that_vanished_since_it_was_listed_for_a_miss),
       IN_FOLDER(misses_a_bad_entry_that_cannot_be_moved),
-      IN_FOLDER(says_nothing_of_a_bad_entry_that_another_process_moved_first),
+      IN_FOLDER(a_bad_entry_that_another_process_moved_first_is_no_failure),
       IN_FOLDER(leaves_a_bad_entry_of_a_read_only_layer_where_it_is),
       IN_FOLDER(stores_again_after_the_folder_was_removed),
       IN_FOLDER(refuses_a_folder_that_became_writable_for_others_after_open),

@@ -122,7 +122,7 @@ static void who_holds_the_lock_for_long_is_not_waited_for(void **state) {
 }
 
 static void a_disk_that_refuses_costs_the_sums_and_one_debug_line(void **state) {
-  static const enum step steps[] = {MAKE_FOLDER, CREATE, WRITE, RENAME, OPEN_LOCK, TRY_LOCK};
+  static const enum step steps[] = {MAKE_FOLDER, CREATE, WRITE, CLOSE, RENAME, OPEN_LOCK, TRY_LOCK};
   static const int errnums[] = {ENOSPC, EROFS, EACCES, EEXIST, ENOENT, EIO, ENOLCK, EMFILE};
   const char *folder = *state;
   struct stg_kernel_request request = fixture_request();

@@ -358,7 +358,7 @@ static void finds_by_the_beginning_of_a_key(void **state) {
   assert_int_equal(stg_cache_find(cache, prefix, &same, NULL), STG_OK);
   assert_string_equal(same.key, entry.key);
   assert_string_equal(same.compiler, "nvrtc-12.10.3");
-  snprintf(prefix, sizeof prefix, "%s-nvrtc-12.9", entry.key);
+  snprintf(prefix, sizeof prefix, "%.9s-nvrtc-12.9", entry.key);
   assert_int_equal(stg_cache_find(cache, prefix, &same, NULL), STG_OK);
   assert_string_equal(same.compiler, "nvrtc-12.9.86");
   stg_cache_close(cache);

@@ -179,7 +179,10 @@ static void other_files_are_told_apart(void **state) {
   assert_int_equal(stg_mkdir_all(temp_path(state, "v1/graphs"), 0700, NULL), STG_OK);
   make_file(temp_path(state, "v1/tmp/a.tmp"), 5, 7200);
   make_file(temp_path(state, "v1/tmp/b.tmp"), 7, 60);
-  make_file(temp_path(state, "v1/graphs/0123456789abcdef0123456789abcdef.sgr"), 9, 5000);
+  make_file(
+      temp_path(state,
+                "v1/graphs/0123456789abcdef0123456789abcdef-0123456789abcdef0123456789abcdef.sgr"),
+      9, 5000);
   const stg_cache_gc_result *result = collect(state, &limits);
   assert_int_equal(result->removed_entries, 2); /* the graph too */
   assert_int_equal(result->removed_files, 1);

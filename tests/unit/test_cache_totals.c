@@ -50,7 +50,8 @@ static void a_folder_is_counted_by_names(void **state) {
   put(state, "v1/01/0123456789abcdef0123456789abcdef-nvrtc-13.0.88.sgc", 1000, 500);
   put(state, "v1/01/0123456789abcdef0123456789abcdef-nvrtc-12.4.127.sgc", 500, 900);
   put(state, "v1/01/notes", 7000, 9000);
-  put(state, "v1/graphs/0123456789abcdef0123456789abcdef.sgr", 200, 9000);
+  put(state, "v1/graphs/0123456789abcdef0123456789abcdef-0123456789abcdef0123456789abcdef.sgr", 200,
+      9000);
   put(state, "v1/tmp/x.tmp", 30, 9000);
   put(state, "v1/quarantine/bad", 4, 9000);
   put(state, "v1/stats", 144, 9000);

@@ -24,7 +24,8 @@
 #define NS_PER_S INT64_C(1000000000)
 #define NOW_S INT64_C(1000000000)
 #define ENTRY "v1/01/0123456789abcdef0123456789abcdef-nvrtc-13.0.88.sgc"
-#define RECIPE "v1/graphs/0123456789abcdef0123456789abcdef.sgr"
+#define RECIPE "v1/graphs/0123456789abcdef0123456789abcdef-fedcba9876543210fedcba9876543210.sgr"
+#define NO_RECIPE "v1/graphs/0123456789abcdef0123456789abcdef.sgr"
 #define NO_ENTRY "v1/01/0123456789abcdef0123456789abcdef.sgc"
 
 static const struct stg_disk_limits no_limits = {
@@ -202,6 +203,36 @@ static void the_quarantine_is_bounded_by_itself(void **state) {
   stg_disk_content_finish(&content);
 }
 
+/* A sparse file under an entry's name would otherwise empty the folder. */
+static void what_no_reader_takes_goes_before_good_ones(void **state) {
+  (void)state;
+  struct stg_disk_content content = three_entries();
+  struct stg_disk_limits limits = no_limits;
+  limits.bytes = UINT64_C(2) << 30;
+  add(&content, "huge", STG_DISK_ENTRY, UINT64_C(100) << 30, 1);
+  add(&content, "wide", STG_DISK_RECIPE, (UINT64_C(1) << 20) + 1, 0);
+  choose(&content, limits);
+  expect(&content, "c:- a:- b:- huge:size wide:-");
+  limits.bytes = 30;
+  choose(&content, limits);
+  expect(&content, "c:- a:- b:- huge:size wide:size");
+  stg_disk_content_finish(&content);
+  content = (struct stg_disk_content){0};
+  add(&content, "largest", STG_DISK_ENTRY, UINT64_C(256) << 20, 2);
+  add(&content, "small", STG_DISK_ENTRY, 1, 1);
+  limits.bytes = 10;
+  choose(&content, limits);
+  expect(&content, "largest:size small:-");
+  limits = no_limits;
+  limits.older_than_s = 0;
+  add(&content, "huge", STG_DISK_ENTRY, UINT64_C(100) << 30, 1);
+  choose(&content, limits);
+  for (size_t i = 0; i < content.count; i++) {
+    assert_string_equal(content.items[i].why, "age");
+  }
+  stg_disk_content_finish(&content);
+}
+
 static void bad_files_go_before_good_ones(void **state) {
   (void)state;
   struct stg_disk_content content = {0};
@@ -278,8 +309,9 @@ static void a_scan_sees_files_of_ours_and_nothing_else(void **state) {
   static const enum stg_disk_kind kinds[] = {STG_DISK_ENTRY, STG_DISK_TEMPORARY, STG_DISK_RECIPE,
                                              STG_DISK_TEMPORARY, STG_DISK_QUARANTINED};
   static const char *const others[] = {
-      "CACHEDIR.TAG",  "v1/stats",      "v1/lock/ab",     "v1/lock/gc",   "v1/01/notes", NO_ENTRY,
-      "v1/graphs/a.c", "v1/tmp/README", "v1/other/x.tmp", "v1/012/x.tmp", "v1/AB/x.tmp", "x.tmp"};
+      "CACHEDIR.TAG", "v1/stats",    "v1/lock/ab",    "v1/lock/gc",    "v1/01/notes",
+      NO_ENTRY,       NO_RECIPE,     "v1/graphs/a.c", "v1/tmp/README", "v1/other/x.tmp",
+      "v1/012/x.tmp", "v1/AB/x.tmp", "x.tmp"};
   struct stg_disk_content content = {0};
   for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
     write_file(state, ours[i], i + 1);
@@ -403,6 +435,7 @@ int main(void) {
       cmocka_unit_test(recipes_go_as_entries_do),
       cmocka_unit_test(what_a_dead_writer_left_goes_after_an_hour),
       cmocka_unit_test(the_quarantine_is_bounded_by_itself),
+      cmocka_unit_test(what_no_reader_takes_goes_before_good_ones),
       cmocka_unit_test(bad_files_go_before_good_ones),
       cmocka_unit_test(nothing_is_a_folder_too),
       IN_FOLDER(a_scan_sees_files_of_ours_and_nothing_else),

@@ -303,6 +303,10 @@ static void finds_the_folder_of_a_path(void **state) {
   assert_text(stg_path_folder(""), ".");
   assert_text(stg_path_folder("/a"), "/");
   assert_text(stg_path_folder("/"), "/");
+  assert_string_equal(stg_path_name("a/b/c.d"), "c.d");
+  assert_string_equal(stg_path_name("/a"), "a");
+  assert_string_equal(stg_path_name("a"), "a");
+  assert_string_equal(stg_path_name("a/"), "");
 }
 
 static void knows_which_names_stay_inside(void **state) {

@@ -234,10 +234,55 @@ static void what_would_be_refused_is_not_written(void **state) {
   assert_int_equal(stg_recipe_encode(&recipe, &bytes, &err), STG_E_INVALID);
   assert_string_equal(err.message, "a graph of batch 32, seq 64, rows 0");
   recipe = fixture_recipe();
+  recipe.signature = "steer v1 | sm_90 | batch<=32 seq<=64 rows<=9007199254740993"; /* 2^53 + 1 */
+  recipe.rows = 9007199254740993;
+  assert_int_equal(stg_recipe_encode(&recipe, &bytes, &err), STG_E_INVALID);
+  assert_string_equal(err.message, "a graph of batch 32, seq 64, rows 9007199254740993");
+  recipe = fixture_recipe();
+  recipe.created_unix = -5;
+  assert_int_equal(stg_recipe_encode(&recipe, &bytes, &err), STG_E_INVALID);
+  assert_string_equal(err.message, "a graph made -5 s after 1970");
+  recipe = fixture_recipe();
   recipe.n_nodes = 0;
   assert_int_equal(stg_recipe_encode(&recipe, &bytes, &err), STG_E_INVALID);
   assert_int_equal(bytes.len, 0);
   stg_strbuf_finish(&bytes);
+}
+
+/* As many nodes as there may be, each with a name of so many characters. */
+static stg_status encode_many(size_t name_chars, struct stg_strbuf *bytes, stg_error *err) {
+  static struct stg_recipe_node nodes[STG_RECIPE_MAX_NODES];
+  char name[512];
+  struct stg_recipe recipe = fixture_recipe();
+  assert_true(name_chars < sizeof name);
+  memset(name, 'k', name_chars);
+  name[name_chars] = '\0';
+  for (size_t i = 0; i < STG_RECIPE_MAX_NODES; i++) {
+    nodes[i] = fixture_recipe_nodes[1];
+    nodes[i].kernel = name;
+  }
+  recipe.nodes = nodes;
+  recipe.n_nodes = STG_RECIPE_MAX_NODES;
+  recipe.n_slots = 0;
+  return stg_recipe_encode(&recipe, bytes, err);
+}
+
+static void what_is_written_is_as_large_as_what_is_read(void **state) {
+  (void)state;
+  struct stg_strbuf bytes = {0};
+  struct stg_arena arena = {0};
+  struct stg_recipe recipe;
+  stg_error err = STG_ERROR_INIT;
+  assert_int_equal(encode_many(80, &bytes, &err), STG_OK);
+  assert_in_range(bytes.len, 3 * STG_RECIPE_MAX_BYTES / 4, STG_RECIPE_MAX_BYTES);
+  assert_int_equal(stg_recipe_decode(bytes.data, bytes.len, &arena, &recipe, NULL), STG_OK);
+  assert_int_equal(recipe.n_nodes, STG_RECIPE_MAX_NODES);
+  stg_strbuf_finish(&bytes);
+  assert_int_equal(encode_many(160, &bytes, &err), STG_E_INVALID);
+  assert_non_null(strstr(err.message, " bytes, at most 1048352"));
+  assert_int_equal(bytes.len, 0);
+  stg_strbuf_finish(&bytes);
+  stg_arena_finish(&arena);
 }
 
 int main(void) {
@@ -251,6 +296,7 @@ int main(void) {
       CASE(tells_another_format_from_damage),
       CASE(members_that_contradict_each_other_are_refused),
       CASE(what_would_be_refused_is_not_written),
+      CASE(what_is_written_is_as_large_as_what_is_read),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

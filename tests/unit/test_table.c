@@ -55,6 +55,19 @@ static void leaves_columns_out_in_their_order_when_too_little_is_left(void **sta
                     "abcd  steer v1 | hi" ELLIPSIS "4096 | sm_90\n");
 }
 
+static void has_sizes_as_people_write_them(void **state) {
+  (void)state;
+  struct stg_table table = {.columns = "rl"};
+  struct stg_strbuf text = {0};
+  stg_table_bytes(&table, 14 << 20);
+  stg_table_cell(&table, "a");
+  stg_table_bytes(&table, 9);
+  stg_table_cell(&table, "b");
+  stg_table_print(&table, &text);
+  assert_string_equal(stg_strbuf_text(&text), "14.0 MiB  a\n     9 B  b\n");
+  stg_strbuf_finish(&text);
+}
+
 static void survives_any_width(void **state) {
   (void)state;
   assert_prints(12, "key   sig" ELLIPSIS "re\n"
@@ -92,6 +105,7 @@ int main(void) {
       cmocka_unit_test(is_as_wide_as_its_cells_where_nothing_limits_it),
       cmocka_unit_test(shortens_a_column_in_its_middle_first),
       cmocka_unit_test(leaves_columns_out_in_their_order_when_too_little_is_left),
+      cmocka_unit_test(has_sizes_as_people_write_them),
       cmocka_unit_test(survives_any_width),
       cmocka_unit_test(counts_and_cuts_by_code_points),
       cmocka_unit_test(does_not_cut_what_nothing_may_give_way_in),

@@ -389,7 +389,7 @@ static void refuses_what_this_version_does_not_support(void **state) {
        "w.json: family: 'rope' is not supported by this version; use 'steer'"},
       {"\"values\": [1, 0, 0, 0]", "\"file\": \"v.ckpt\"",
        "w.json: vectors.axis.file: 'v.ckpt' is a PyTorch file, a pickle, which is never read; "
-       "convert it to safetensors"},
+       "convert it with tools/pt_to_safetensors.py"},
       {"\"values\": [1, 0, 0, 0]", "\"file\": \"v.pkl\"",
        "w.json: vectors.axis.file: 'v.pkl' is a pickle, which is never read; convert it to "
        "safetensors"},

@@ -30,11 +30,6 @@
 
 extern char **environ;
 
-static const char *name_of(const struct stg_peer_call *call) {
-  const char *slash = strrchr(call->script, '/');
-  return slash != NULL ? slash + 1 : call->script;
-}
-
 /* argv is not written, whatever its type says. */
 static char *word(const char *text) {
   return (char *)(uintptr_t)text;
@@ -89,7 +84,7 @@ static stg_status start(const struct stg_peer_call *call, const char *log, pid_t
   int failed = spawn_to(log, argv, ret_pid);
   return failed == 0 ? STG_OK
                      : stg_error_set(reterr, STG_E_IO, "peer '%s': cannot start " PYTHON ": %s",
-                                     name_of(call), strerror(failed));
+                                     stg_path_name(call->script), strerror(failed));
 }
 
 /* Waits until the process has ended or its time is over; then it is killed. */
@@ -103,7 +98,7 @@ static stg_status wait_for(const struct stg_peer_call *call, pid_t pid, int *ret
       return STG_OK;
     }
     if (ended < 0 && errno != EINTR) {
-      return stg_error_io(reterr, errno, "wait for", name_of(call));
+      return stg_error_io(reterr, errno, "wait for", stg_path_name(call->script));
     }
     if ((double)(stg_clock_ns() - begin) > call->limit_s * 1e9) {
       kill(pid, SIGKILL);
@@ -113,7 +108,7 @@ static stg_status wait_for(const struct stg_peer_call *call, pid_t pid, int *ret
           reterr, STG_E_IO,
           "peer '%s': was not done after %.0f s; a first start of PyTorch is slow, "
           "try again",
-          name_of(call), call->limit_s);
+          stg_path_name(call->script), call->limit_s);
     }
     nanosleep(&pause, NULL);
   }
@@ -146,13 +141,13 @@ static stg_status judge(const struct stg_peer_call *call, const char *log, int o
   stg_status status;
   last_line(log, &said);
   if (WIFSIGNALED(outcome)) {
-    status = stg_error_set(reterr, STG_E_IO, "peer '%s': was ended by signal %d%s%s", name_of(call),
-                           WTERMSIG(outcome), said.len > 0 ? " after saying: " : "",
-                           stg_strbuf_text(&said));
+    status = stg_error_set(reterr, STG_E_IO, "peer '%s': was ended by signal %d%s%s",
+                           stg_path_name(call->script), WTERMSIG(outcome),
+                           said.len > 0 ? " after saying: " : "", stg_strbuf_text(&said));
   } else {
-    status = stg_error_set(reterr, STG_E_IO, "peer '%s': %s (exit status %d)", name_of(call),
-                           said.len > 0 ? stg_strbuf_text(&said) : "failed and said nothing",
-                           WEXITSTATUS(outcome));
+    status = stg_error_set(
+        reterr, STG_E_IO, "peer '%s': %s (exit status %d)", stg_path_name(call->script),
+        said.len > 0 ? stg_strbuf_text(&said) : "failed and said nothing", WEXITSTATUS(outcome));
   }
   stg_strbuf_finish(&said);
   return status;
@@ -180,7 +175,7 @@ stg_status stg_peer_run(const struct stg_peer_call *call, struct stg_bench_repor
   if (status == STG_OK) {
     status = stg_peer_rows_read(call->out, call->cases, call->n_cases, report, reterr);
     if (status != STG_OK) {
-      stg_error_prefix(reterr, "peer '%s': ", name_of(call));
+      stg_error_prefix(reterr, "peer '%s': ", stg_path_name(call->script));
     }
   }
   stg_strbuf_finish(&log);

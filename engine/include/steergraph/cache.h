@@ -74,8 +74,8 @@ STG_API STG_NODISCARD stg_status stg_cache_peek(stg_cache *cache, size_t index,
  */
 STG_API void stg_cache_forget(stg_cache *cache, size_t index);
 /**
- * Find by the first characters of its file name, at least 4 hex digits of the key. Of several
- * entries with one key the newest compiler's is taken; add "-nvrtc-13.0.88" for a certain one.
+ * Find by the first digits of its key, at least 4. Of several entries with one key the newest
+ * compiler's is taken; add "-nvrtc-13.0.88", or the beginning of that, for a certain one.
  * @return STG_E_NOT_FOUND, or STG_E_INVALID when it is too short or several keys begin so.
  */
 STG_API STG_NODISCARD stg_status stg_cache_find(stg_cache *cache, const char *key_prefix,
@@ -237,8 +237,8 @@ typedef struct stg_cache_layer {
   uint64_t entries, graphs, temporary, quarantined; /* files; of a pack its entries alone */
   uint64_t entry_bytes;                             /* of the entries; of a pack, its file's */
   uint64_t bytes; /* of all that limits count; of a pack, its file's */
-  int64_t
-      oldest_unix; /* when the entry that was unused longest was used last; 0: no entry, a pack */
+  /* when the entry that was unused longest was used last; 0: no entry, a pack */
+  int64_t oldest_unix;
 } stg_cache_layer;
 
 STG_API size_t stg_cache_layer_count(const stg_cache *cache);
@@ -246,8 +246,8 @@ STG_API size_t stg_cache_layer_count(const stg_cache *cache);
 STG_API STG_NODISCARD stg_status stg_cache_layer_get(stg_cache *cache, size_t index,
                                                      stg_cache_layer *ret_layer, stg_error *reterr);
 
-/* What was done with a folder by all processes together. A process adds to it when it
- * closes its engine, and while it stores, once a minute; one that is killed adds no more. */
+/* What was done with a folder by all processes together. A process adds to it when it closes its
+ * engine, and while it stores, once a minute; one that is killed adds no more. */
 typedef struct stg_cache_totals {
   size_t struct_size;   /* in: sizeof(stg_cache_totals) */
   int64_t since_unix;   /* when it was begun */
@@ -259,8 +259,9 @@ typedef struct stg_cache_totals {
   uint64_t compiles, compile_us;
   uint64_t load_us; /* in the driver, of kernels that were found or compiled */
   uint64_t stores, store_failures;
-  uint64_t evictions, evicted_bytes; /* entries that made room; bytes of all that went */
-  uint64_t quarantined;              /* bad entries that were set aside when they were asked for */
+  /* entries and recipes that made room; bytes of all that went */
+  uint64_t evictions, evicted_bytes;
+  uint64_t quarantined; /* bad entries that were set aside when they were asked for, and recipes */
 } stg_cache_totals;
 
 /**

@@ -91,8 +91,7 @@ struct stub_stream {
 };
 /** The stream behind a handle, or NULL: the legacy one. False: a misuse by `call`. */
 bool stub_stream_of(const char *call, CUstream handle, struct stub_stream **ret);
-/** Whether work may go to it now; a legacy stream, or one that captures, may not take any but
- * launches. */
+/** Whether work may go to it now: one that captures may not take any but launches. */
 CUresult stub_stream_takes_work(const char *call, CUstream handle);
 CUstreamCaptureMode *stub_thread_mode(void);
 
