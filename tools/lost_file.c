@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/base/strbuf.h"
 #include "tools/command.h"
 
 #define LINE_BYTES 4600 /* a path of PATH_MAX and what stands before it */
@@ -60,14 +61,25 @@ static bool read_line(int fd, char *line) {
   return got == 1;
 }
 
-/* The list writes a line's end in a name as \012; other control characters become '?'. */
+/* The list has a line's end in a name as \012; what else a terminal does not show becomes '?'. */
+static void clean(char *path) {
+  unsigned char *c = (unsigned char *)path;
+  while (*c != '\0') {
+    const size_t bytes = stg_utf8_sequence(c);
+    if (bytes == 0 || *c < 0x20 || *c == 0x7f || (*c == 0xc2 && c[1] < 0xa0)) {
+      *c = '?'; /* and what was to follow it is then none, too */
+      c++;
+    } else {
+      c += bytes;
+    }
+  }
+}
+
 static void say(char *path) {
   static const char head[] = "steergraph: '";
   static const char tail[] =
       "' became shorter, or unreadable, while it was read; try again when nothing writes to it\n";
-  for (char *c = path; *c != '\0'; c++) {
-    *c = (unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c;
-  }
+  clean(path);
   ssize_t written = write(STDERR_FILENO, head, sizeof head - 1);
   written += write(STDERR_FILENO, path, strlen(path));
   written += write(STDERR_FILENO, tail, sizeof tail - 1);
