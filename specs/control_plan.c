@@ -13,6 +13,7 @@
 #include "specs/tensor_layers.h"
 
 #define NAME_CHARS 64
+#define SHIFTED_CHARS 64
 #define MAX_RANGES 8 /* that a note lists */
 
 /* Where the parts of the plan are worked out. */
@@ -166,11 +167,16 @@ static stg_status choose_range(struct planner *planner, stg_error *reterr) {
         reterr, STG_E_FORMAT, "'%s': no block from %d to %d; geometry.layers is %d", use->name,
         (int)planner->plan.first_block, (int)planner->plan.last_block, (int)use->layers);
   }
-  if (map->present > 0 && map->last + use->layer_shift >= use->layers && use->last_block < 0) {
+  const int32_t beyond = map->last + use->layer_shift;
+  if (map->present > 0 && beyond >= use->layers && use->last_block < 0) {
+    char shifted[SHIFTED_CHARS] = "";
+    if (use->layer_shift != 0) {
+      snprintf(shifted, sizeof shifted, ", which layer_shift puts at block %d", (int)beyond);
+    }
     return stg_error_set(reterr, STG_E_FORMAT,
-                         "'%s' has %s, but the last block is %d; is it of a larger model? A "
+                         "'%s' has %s%s, but the last block is %d; is it of a larger model? A "
                          "last_layer leaves it out",
-                         use->name, name_of(planner, map->last, name, sizeof name),
+                         use->name, name_of(planner, map->last, name, sizeof name), shifted,
                          (int)(use->layers - 1));
   }
   return STG_OK;
@@ -252,16 +258,24 @@ static stg_status note_blocks(struct planner *planner, stg_error *reterr) {
   struct stg_strbuf list = {0};
   if (list_blocks(planner, first, last, is_absent, &list) > 0) {
     struct stg_strbuf text = {0};
+    const int32_t begin = map->first + use->layer_shift;
     stg_strbuf_printf(&text, "%s has %d to %d: blocks %s are not steered", use->name,
-                      (int)(map->first + use->layer_shift), (int)(map->last + use->layer_shift),
+                      (int)(begin < 0 ? 0 : begin), (int)(map->last + use->layer_shift),
                       stg_strbuf_text(&list));
     status = note(planner, &text, reterr);
   }
   stg_strbuf_finish(&list);
   if (status == STG_OK && list_blocks(planner, map->first, map->last, is_outside, &list) > 0) {
     struct stg_strbuf text = {0};
-    stg_strbuf_printf(&text, "%s: directions %s are outside first_layer %d to last_layer %d",
-                      use->name, stg_strbuf_text(&list), (int)first, (int)last);
+    stg_strbuf_printf(&text, "%s: directions %s", use->name, stg_strbuf_text(&list));
+    if (use->layer_shift != 0) {
+      stg_strbuf_printf(&text, ", moved by layer_shift %d,", (int)use->layer_shift);
+    }
+    stg_strbuf_printf(&text,
+                      use->first_block < 0 && use->last_block < 0
+                          ? " are outside blocks %d to %d"
+                          : " are outside first_layer %d to last_layer %d",
+                      (int)first, (int)last);
     status = note(planner, &text, reterr);
   }
   stg_strbuf_finish(&list);

@@ -20,12 +20,16 @@ size_t stg_utf8_length(const char *p, const char *end) {
   return overlong || beyond ? 0 : n;
 }
 
-/* Well-formed, of characters from U+`least` on; DEL is a control character. */
-static bool is_from(const char *text, size_t len, unsigned char least, bool with_del) {
+/* Well-formed, of characters from U+`least` on; DEL and U+0080 to U+009F are control characters. */
+static bool is_from(const char *text, size_t len, unsigned char least, bool with_controls) {
   for (size_t at = 0; at < len;) {
     unsigned char c = (unsigned char)text[at];
     size_t n = stg_utf8_length(text + at, text + len);
-    if (n == 0 || c < least || (c == 0x7f && !with_del)) {
+    if (n == 0 || c < least) {
+      return false;
+    }
+    const bool control = c == 0x7f || (c == 0xc2 && (unsigned char)text[at + 1] < 0xa0);
+    if (control && !with_controls) {
       return false;
     }
     at += n;

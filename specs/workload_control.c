@@ -273,7 +273,8 @@ static stg_status check_sums(const struct control *control, size_t first_vector)
     }
     if (zero) {
       return stg_error_set(control->reader->err, STG_E_FORMAT,
-                           "%s: %s: the sum is 0 in float32: the entries cancel each other",
+                           "%s: %s: the sum is 0 in float32: the entries cancel each other, or "
+                           "their scales are too small",
                            workload->file, workload->vectors[i].where);
     }
   }

@@ -5,6 +5,8 @@
  */
 #include "tools/job_slots.h"
 
+#include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "engine/offline.h"
@@ -220,6 +222,30 @@ static stg_status map_oracle(struct stg_job *job, struct stg_job_slots *slots, s
   return STG_OK;
 }
 
+/* What rounding to the bank's type makes of finite values is said as such. */
+static stg_status check_stored(const struct stg_workload *w, const float *values,
+                               const void *stored, stg_error *reterr) {
+  const char *type = stg_dtype_name(w->bank_dtype);
+  bool given = false, zero = true;
+  for (int64_t i = 0; i < w->hidden_size; i++) {
+    const float bank = stg_load_f32(w->bank_dtype, stored, (size_t)i);
+    if (isfinite(values[i]) && !isfinite(bank)) {
+      return stg_error_set(reterr, STG_E_NON_FINITE,
+                           "element %" PRId64
+                           " is %g, beyond the range of %s; scale it down, or give "
+                           "geometry.bank_dtype f32",
+                           i, (double)values[i], type);
+    }
+    given = given || values[i] != 0.0f;
+    zero = zero && bank == 0.0f;
+  }
+  return given && zero ? stg_error_set(reterr, STG_E_INVALID,
+                                       "all elements are 0 in %s; scale it up, or give "
+                                       "geometry.bank_dtype f32",
+                                       type)
+                       : STG_OK;
+}
+
 /*
  * One vector from its source to the bank: normalised as float32, rounded once to the bank's type,
  * and widened again for the oracle, which judges what the bank holds.
@@ -243,6 +269,9 @@ static stg_status intern_ref(struct stg_job *job, struct stg_job_ref ref, float 
   float *stored = scratch + width; /* room for the widest type */
   if (status == STG_OK) {
     stg_convert(w->bank_dtype, stored, STG_F32, scratch, width);
+    status = check_stored(w, scratch, stored, reterr);
+  }
+  if (status == STG_OK) {
     status = stg_vector_intern(job->engine, w->bank_dtype, stored, width, ret_id, reterr);
   }
   if (status != STG_OK) {

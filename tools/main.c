@@ -8,6 +8,7 @@
 #include <steergraph/version.h>
 
 #include "tools/command.h"
+#include "tools/lost_file.h"
 #include "tools/report.h"
 #include "tools/subcommands.h"
 
@@ -26,6 +27,7 @@ int main(int argc, char **argv) {
 #undef COMMAND_ROW
   };
   stg_report_setup();
+  stg_lost_file_setup();
   if (argc == 2 && strcmp(argv[1], "--version") == 0) {
     return print_version();
   }

@@ -11,6 +11,7 @@
 
 #include "runtime/base/dtype.h"
 #include "runtime/base/intmath.h"
+#include "specs/utf8.h"
 #include "tools/vectors_provenance.h"
 
 #define MAX_NAME_BYTES 512
@@ -186,6 +187,11 @@ static stg_status take_row(struct work *work, size_t row, stg_error *reterr) {
 /* A new name fits what is chosen: one tensor, or layers. */
 static stg_status check_name(const struct work *work, bool by_layer, stg_error *reterr) {
   const char *name = work->options->name;
+  if (name != NULL && !stg_utf8_is_name(name, strlen(name))) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "--name '%.96s': not a name; it is UTF-8, without control characters",
+                         name);
+  }
   if (name == NULL || by_layer) {
     return STG_OK;
   }

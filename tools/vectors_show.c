@@ -216,6 +216,24 @@ static void text_rows(const struct show *show, const struct stg_tensor_info *ten
   }
 }
 
+/* Tensors that are left out of the table, and what they are. */
+static void note_unread(const struct show *show, struct stg_strbuf *out) {
+  const struct stg_tensor_info *first = NULL;
+  size_t n = 0;
+  for (size_t i = 0; i < show->side.n_tensors; i++) {
+    const struct stg_tensor_info *tensor = &show->side.tensors[i];
+    if (tensor->elem == STG_ELEM_NONE) {
+      first = n++ == 0 ? tensor : first;
+    }
+  }
+  if (n > 0) {
+    stg_strbuf_printf(out, "%zu tensor%s not shown, whose elements are not read: '", n,
+                      n == 1 ? "" : "s");
+    stg_report_clean(out, first->name);
+    stg_strbuf_printf(out, n == 1 ? "' (%s)\n" : "' (%s), ...\n", first->dtype_name);
+  }
+}
+
 static void report_text(const struct show *show, size_t max_width, struct stg_strbuf *out) {
   static const char *const header[] = {"tensor", "row", "norm", "max |x|", "non-finite", "cosine"};
   struct stg_table table = {.columns = show->has_cosine ? "lrrrrr" : "lrrrr",
@@ -230,6 +248,7 @@ static void report_text(const struct show *show, size_t max_width, struct stg_st
     }
   }
   stg_table_print(&table, out);
+  note_unread(show, out);
   if (show->n_bars > 0) {
     stg_vectors_histogram(show->bars_of, show->bars, show->n_bars, max_width, out);
   }

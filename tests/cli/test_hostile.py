@@ -12,6 +12,43 @@ import tap
 from cli import DONE, FAILED, QUICK, SPECS, Case, safetensors_bytes, small_workload
 
 
+PAGES_READ = 20000  # of maps of files, which the program's own do not reach
+
+
+class LostFiles(Case):
+    """A file that somebody cuts off while it is read."""
+
+    def cut_while_read(self, *words):
+        """The file is sparse and large: it is cut once some of it was looked at, and most was not."""
+        path = self.folder / "v\x1b.f32"
+        with open(path, "wb") as file:
+            file.truncate((1 << 30) - (1 << 20))
+        process = self.start(*words)
+        while int(pathlib.Path(f"/proc/{process.pid}/statm").read_text().split()[2]) < PAGES_READ:
+            self.assertIsNone(process.poll(), "it ended before it read the file")
+        os.truncate(path, 4096)
+        out, err = process.communicate(timeout=60)
+        return process.returncode, out.decode(), err.decode()
+
+    def test_a_file_that_becomes_shorter_ends_in_one_line(self):
+        out = self.folder / "o.safetensors"
+        for words in (("vectors", "show", "--width", "1024"), ("vectors", "convert", "--width", "1024", "-o", out)):
+            with self.subTest(words=words[1]):
+                code, stdout, line = self.cut_while_read(*words, "v\x1b.f32")
+                self.assertEqual((code, stdout), (FAILED, ""), line)
+                self.assertRegex(line, r"^steergraph: '/[^']*v\?\.f32' became shorter, or unreadable, while [^\n]*\n$")
+                self.assertFalse(out.exists())
+
+
+class Names(Case):
+    def test_no_control_character_of_unicode_reaches_the_terminal(self):
+        header = {"a\x9b31m": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}
+        text = json.dumps(header, ensure_ascii=False).encode()
+        self.write("v.st", struct.pack("<Q", len(text)) + text + bytes(4))
+        self.assertIn("a\\u009b31m", self.succeed("vectors", "ls", "v.st").out)
+        self.assertIn("a\\u009b31m", self.succeed("vectors", "show", "v.st").out)
+
+
 class SpecFiles(Case):
     def run_spec(self, path):
         return self.refuse(FAILED, "run", "--backend", "cpu", "--no-timing", path)

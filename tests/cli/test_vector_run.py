@@ -168,6 +168,21 @@ class Control(Case):
         rows, _ = self.rows(workload)
         self.assertEqual(rows[0], writers.f32([2 * x for x in VALUES[4]]))
 
+    def test_what_rounding_to_the_type_of_the_bank_does_is_said_as_such(self):
+        place = "slots.up.control_vector block 1: "
+        for value, fault in (
+            (1e5, "element 0 is 100000, beyond the range of f16; scale it down"),
+            (1e-30, "all elements are 0 in f16; scale it up"),
+        ):
+            self.write("c.gguf", writers.control_vector({1: [value] * WIDTH}))
+            workload = self.workload([{"file": "c.gguf"}])
+            workload["geometry"]["dtype"] = "f16"
+            spec = self.write("w.json", workload)
+            line = self.refuse(FAILED, "run", "--backend", "cpu", "--no-timing", spec)
+            self.assertIn(place + fault + ", or give geometry.bank_dtype f32", line)
+            workload["geometry"]["bank_dtype"] = "f32"
+            self.succeed("run", "--backend", "cpu", "--no-timing", self.write("w.json", workload))
+
     def test_notes_are_in_both_reports_of_run_and_explain(self):
         layers = {1: [0.0] * WIDTH, 2: VALUES[2], 3: VALUES[3]}
         self.write("c.gguf", writers.control_vector(layers, "mistral"))

@@ -197,6 +197,8 @@ class Names(Convert):
             (("h.gguf", "--name", "l.{}.{}"), "a name takes one {}"),
             (("m.st", "--name", "l.{}"), "the name of tensor 'a' tells no layer"),
             (("h.gguf", "--name", "x" * 600 + "{}"), "at most 511 bytes"),
+            (("h.gguf", "--name", "l\udcff.{}"), "not a name; it is UTF-8"),
+            (("h.gguf", "--name", "l\n.{}"), "not a name; it is UTF-8"),
             (("m.st", "a", "--name", "__metadata__"), "cannot be named '__metadata__'"),
             (("m.st", "a", "a"), "tensor 'a' is given twice"),
             (("m.st", "c"), "has no tensor 'c'"),

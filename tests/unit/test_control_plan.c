@@ -345,6 +345,26 @@ static void a_pattern_takes_other_files_from_block_0(void **state) {
   free_bed(bed);
 }
 
+static void what_a_shift_moves_is_said_in_blocks(void **state) {
+  struct bed *bed = make_bed();
+  (void)state;
+  set_names(bed, 0, 6); /* 0 are the embeddings */
+  bed->use.pattern = "direction.{}";
+  bed->use.layer_shift = -1;
+  assert_planned(bed);
+  assert_steered(bed, 0, 5);
+  assert_notes(bed, (const char *const[]){"h.gguf has 0 to 5: blocks 6 to 7 are not steered",
+                                          "h.gguf: directions 0, moved by layer_shift -1, are "
+                                          "outside blocks 0 to 7",
+                                          NULL});
+  bed = make_bed();
+  bed->use.pattern = "direction.{}";
+  bed->use.layer_shift = 1;
+  assert_refused(bed, STG_E_FORMAT,
+                 "'h.gguf' has direction.7, which layer_shift puts at block 8, but the last block "
+                 "is 7; is it of a larger model? A last_layer leaves it out");
+}
+
 static void rows_of_a_matrix_are_blocks(void **state) {
   static const float values[] = {1, 2, 0, 0, 5, 6, 7, 8};
   const struct stg_tensor_hint hint = {.width_elems = 2};
@@ -429,6 +449,7 @@ int main(void) {
       cmocka_unit_test(refuses_ranges_that_the_file_does_not_have),
       cmocka_unit_test(an_end_that_is_not_given_is_the_files),
       cmocka_unit_test(a_pattern_takes_other_files_from_block_0),
+      cmocka_unit_test(what_a_shift_moves_is_said_in_blocks),
       cmocka_unit_test(rows_of_a_matrix_are_blocks),
       cmocka_unit_test(cuts_a_long_list),
       cmocka_unit_test(gives_no_memory_when_any_allocation_fails),
