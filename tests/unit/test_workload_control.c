@@ -35,8 +35,10 @@ static stg_status try_parse(void **state, const char *slot, struct stg_workload 
       "\"slots\": {\"s\": {%s}}, \"batch\": {\"requests\": []}, \"input\": {\"hidden\": "
       "{\"random\": {\"seed\": 1}}}}",
       WIDTH, LAYERS, slot);
-  stg_status status =
-      stg_workload_parse(temp_path(state, "w.json"), text.data, text.len, NULL, ret, err);
+  stg_status status = stg_strbuf_status(&text, err);
+  if (status == STG_OK) {
+    status = stg_workload_parse(temp_path(state, "w.json"), text.data, text.len, NULL, ret, err);
+  }
   stg_strbuf_finish(&text);
   return status;
 }
@@ -367,7 +369,7 @@ static void reports_every_failed_allocation(void **state) {
                        "\"op\": \"projection_cap\", \"max\": 1}]",
                        &w, &err);
     stg_alloc_fail_at(0);
-    assert_true(status == STG_OK || status == STG_E_NO_MEMORY || nth < 4);
+    assert_true(status == STG_OK || status == STG_E_NO_MEMORY);
     stg_workload_finish(&w);
     assert_true(nth < 400);
   }
