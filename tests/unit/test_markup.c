@@ -43,9 +43,9 @@ static void shows_control_characters_and_keeps_lines(void **state) {
       {"\x01\x1b\r\x7f", "\xe2\x90\x81\xe2\x90\x9b\xe2\x90\x8d\xe2\x90\xa1"},
       {"\xc2\x85", "\xef\xbf\xbd"}, /* next line, U+0085 */
       {"a\xe2\x80\xae"
-       "b\xe2\x81\xa6",
+       "b\xe2\x81\xa6\xe2\x81\xa9\xe2\x80\xac",
        "a\xef\xbf\xbd"
-       "b\xef\xbf\xbd"}, /* U+202E, U+2066 */
+       "b\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"}, /* U+202E, U+2066 and their ends */
   };
   check(examples, sizeof examples / sizeof examples[0]);
   struct stg_strbuf out = {0};
