@@ -71,7 +71,6 @@ class Case(unittest.TestCase):
         }
         self.environment["HOME"] = str(self.folder / "home")
         (self.folder / "home").mkdir()
-        self.use_own_libraries()
 
     def remove_folder(self):
         for path in [self.folder, *self.folder.rglob("*")]:
@@ -128,10 +127,8 @@ class Case(unittest.TestCase):
         return self.compilers[path]
 
     def use_own_libraries(self):
-        """Those of the machine and its tester. meson puts the folders of a test's stubs before them."""
-        folders = filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
-        own = [folder for folder in folders if STUBS is None or not pathlib.Path(folder).is_relative_to(STUBS)]
-        self.environment["LD_LIBRARY_PATH"] = ":".join(own)
+        """Those of the machine and its tester again, after use_stub_compiler."""
+        self.environment["LD_LIBRARY_PATH"] = os.environ.get("LD_LIBRARY_PATH", "")
 
     def use_stub_compiler(self):
         """Entries whose kernels are not under test come from the stub of NVRTC 13, at no cost."""
