@@ -14,6 +14,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
+#include "runtime/base/interrupt.h"
 #include "runtime/disk_layer.h"
 
 #define ATTEMPTS 8
@@ -113,9 +114,12 @@ static struct failure make_folders(const struct target *t, const struct stg_disk
   return failure;
 }
 
-/* So that a reader never sees half of it. */
+/* So that a reader never sees half of it. A signal that ends the process waits, or the temporary
+ * file would stay. */
 static struct failure write_beside(const struct target *t, const struct stg_disk_io *io,
                                    const void *data, size_t size) {
+  struct stg_interrupt_hold hold;
+  stg_interrupt_hold(&hold);
   struct failure failure = {write_file(io, t->temporary, data, size, t->unflushed), "write",
                             t->temporary};
   if (failure.errnum == 0) {
@@ -125,13 +129,17 @@ static struct failure write_beside(const struct target *t, const struct stg_disk
       (void)io->remove(io->user, t->temporary);
     }
   }
+  stg_interrupt_release(&hold);
   return failure;
 }
 
 static struct failure write_and_rename(const struct target *t, const struct stg_disk_io *io,
                                        const void *data, size_t size) {
   if (access(t->tag, F_OK) != 0) {
+    struct stg_interrupt_hold hold; /* one that was cut short would never be written again */
+    stg_interrupt_hold(&hold);
     (void)write_file(io, t->tag, cachedir_tag, sizeof cachedir_tag - 1, false); /* nice to have */
+    stg_interrupt_release(&hold);
   }
   return write_beside(t, io, data, size);
 }

@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 
 #include "runtime/base/alloc.h"
-#include "runtime/base/interrupt.h"
 #include "runtime/disk_cache_private.h"
 
 /* Where the entry's file is, or would be; stg_free. */
@@ -42,11 +41,8 @@ static stg_status look(const struct stg_disk_cache *cache, const char *path, boo
 
 static stg_status publish(struct stg_disk_cache *cache, const struct stg_disk_layer *layer,
                           const struct stg_disk_hit *hit, stg_error *reterr) {
-  struct stg_interrupt_hold hold;
-  stg_interrupt_hold(&hold);
   stg_status status = stg_disk_layer_publish(
       layer, &cache->io, hit->entry.key, hit->entry.meta.compiler, hit->bytes, hit->size, reterr);
-  stg_interrupt_release(&hold);
   if (status == STG_OK) {
     atomic_fetch_add(&cache->stores, 1u);
     stg_disk_room_stored(cache, hit->size);
