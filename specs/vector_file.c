@@ -14,6 +14,10 @@
 #define NEAREST_CHARS 96     /* of a name that are compared */
 #define NEAREST_TENSORS 4096 /* that are looked at */
 
+#define PICKLE_PROTOCOL 0x80 /* the first byte of a pickle, the protocol's number is the second */
+#define PICKLE_FIRST 2
+#define PICKLE_LAST 5
+
 /* Not any file whose ninth byte is '{': a GGUF file of 123 tensors has that byte too, but its first
  * word, read as a size, is beyond any file. */
 static bool is_safetensors(const unsigned char *bytes, size_t size) {
@@ -40,23 +44,31 @@ static const struct format {
 
 #define N_FORMATS (sizeof formats / sizeof formats[0])
 
-/* Formats that people will try: the bytes they begin with, and what to do about them. */
+static bool is_zip(const unsigned char *bytes, size_t size) {
+  return size >= 4 && memcmp(bytes, "PK\003\004", 4) == 0;
+}
+
+/* PyTorch wrote protocol 2; Python itself writes 4 or 5. */
+static bool is_pickle(const unsigned char *bytes, size_t size) {
+  return size >= 2 && bytes[0] == PICKLE_PROTOCOL && bytes[1] >= PICKLE_FIRST &&
+         bytes[1] <= PICKLE_LAST;
+}
+
+/* Formats that people will try, and what to do about them. */
 static const struct {
-  const char *magic;
-  size_t len;
+  bool (*is)(const unsigned char *bytes, size_t size);
   const char *name;
   const char *remedy;
 } other_formats[] = {
-    {"PK\003\004", 4, "a zip archive (.pt, .pth or .npz)",
+    {is_zip, "a zip archive (.pt, .pth or .npz)",
      "convert a file of PyTorch with tools/pt_to_safetensors.py, save an array with numpy.save"},
-    {"\x80\x02", 2, "a Python pickle, which is never read",
+    {is_pickle, "a Python pickle, which is never read",
      "convert a file of PyTorch with tools/pt_to_safetensors.py"},
 };
 
 static stg_status refuse_other_formats(const struct stg_tensor_file *file, stg_error *reterr) {
   for (size_t i = 0; i < sizeof other_formats / sizeof other_formats[0]; i++) {
-    size_t len = other_formats[i].len;
-    if (file->size >= len && memcmp(file->bytes, other_formats[i].magic, len) == 0) {
+    if (other_formats[i].is(file->bytes, file->size)) {
       return stg_error_set(reterr, STG_E_UNSUPPORTED, "'%s' is %s; %s", file->path,
                            other_formats[i].name, other_formats[i].remedy);
     }
@@ -64,15 +76,9 @@ static stg_status refuse_other_formats(const struct stg_tensor_file *file, stg_e
   return STG_OK;
 }
 
-/* The suffix of a file's name with its dot, or "". */
-static const char *suffix_of(const char *path) {
-  const char *dot = strrchr(path, '.');
-  return dot != NULL && strchr(dot, '/') == NULL ? dot : "";
-}
-
 static const struct format *format_of_suffix(const struct stg_tensor_file *file) {
   for (size_t i = 0; i < N_FORMATS; i++) {
-    if (strcmp(formats[i].suffix, suffix_of(file->path)) == 0) {
+    if (strcmp(formats[i].suffix, stg_path_suffix(file->path)) == 0) {
       return &formats[i];
     }
   }
