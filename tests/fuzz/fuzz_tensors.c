@@ -18,7 +18,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size); /* NOLINT: libFuzzer's name */
 
 #define FREE_BYTES 65536   /* that any file may cost */
-#define HINT_BYTES 4       /* in front of a raw file: kind, offset, count, width */
+#define HINT_BYTES 4       /* in front of a raw file: offset, count, width, and one more */
 #define PIECE_ELEMS 100    /* no divisor of what tensor_elems.c takes at a time */
 #define LAYERS 48          /* of the model that a control vector is tried on */
 #define NEAR 1e-9          /* between a norm and the naive one */
