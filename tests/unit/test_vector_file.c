@@ -119,7 +119,10 @@ static void refuses_raw_files_that_do_not_fit_the_hint(void **state) {
     struct stg_tensor_hint hint;
     const char *message;
   } cases[] = {
-      {15, {.count_elems = 3}, "v.f32: 15 bytes are no whole number of float32 elements"},
+      {15,
+       {.count_elems = 3},
+       "v.f32: 15 bytes are no whole number of float32 elements; it is cut short, or of another "
+       "type"},
       {16, {.count_elems = 5}, "v.f32: elements 0 to 4 were asked for, it has 4"},
       {16,
        {.offset_elems = 2, .count_elems = 3},
@@ -130,10 +133,14 @@ static void refuses_raw_files_that_do_not_fit_the_hint(void **state) {
       {16,
        {.offset_elems = 5, .width_elems = 1},
        "v.f32: elements from 5 on were asked for, it has 4"},
-      {16, {.width_elems = 3}, "v.f32: 4 float32 elements are no whole number of rows of 3"},
+      {16,
+       {.width_elems = 3},
+       "v.f32: 4 float32 elements are no whole number of rows of 3; give the width that it was "
+       "written with"},
       {16,
        {.offset_elems = 1, .width_elems = 2},
-       "v.f32: 3 float32 elements are no whole number of rows of 2"},
+       "v.f32: 3 float32 elements are no whole number of rows of 2; give the width that it was "
+       "written with"},
       {0, {.count_elems = 1}, "v.f32: elements 0 to 0 were asked for, it has 0"},
   };
   (void)state;
