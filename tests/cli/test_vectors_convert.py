@@ -162,6 +162,12 @@ class Provenance(Convert):
         report = self.succeed("vectors", "ls", "--json", "out.st").json()
         self.assertEqual((report["control_vector"], report["model_hint"], report["mode"]), (True, "mistral", "add"))
         self.assertEqual(report["layers"]["missing"], [3])
+        self.write("d.json", writers.directions(LAYERS, model_hint="mistral"))
+        for source in ("d.json", "once.st"):  # once more behind "source." each time
+            self.assertEqual(self.succeed("vectors", "ls", "--json", source).json()["model_hint"], "mistral")
+            self.convert(source)
+            (self.folder / "out.st").rename(self.folder / "once.st")
+        self.assertEqual(self.succeed("vectors", "ls", "--json", "once.st").json()["model_hint"], "mistral")
 
 
 class Names(Convert):
