@@ -35,8 +35,8 @@ static stg_status try_parse(void **state, const char *slot, struct stg_workload 
       "\"slots\": {\"s\": {%s}}, \"batch\": {\"requests\": []}, \"input\": {\"hidden\": "
       "{\"random\": {\"seed\": 1}}}}",
       WIDTH, LAYERS, slot);
-  stg_status status =
-      stg_workload_parse(temp_path(state, "w.json"), text.data, text.len, NULL, ret, err);
+  stg_status status = stg_workload_parse(temp_path(state, "w.json"), stg_strbuf_text(&text),
+                                         text.len, NULL, ret, err);
   stg_strbuf_finish(&text);
   return status;
 }
