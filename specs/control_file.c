@@ -4,7 +4,7 @@
  * General tools write `general.architecture`, `controlvector.model_hint` and
  * `controlvector.layer_count`; projections write `glp.mode` and others. A key counts by its last
  * segment, so that a mode is not missed because a tool has another name. Files that we converted
- * carry the same keys behind "gguf.".
+ * carry the same keys behind "gguf." or "source.", once for each time.
  */
 #include "specs/control_file.h"
 
@@ -15,7 +15,19 @@
 
 #include "specs/utf8.h"
 
-#define CONVERTED "gguf."
+/* What `vectors convert` puts before the keys of GGUF, and of any other format. */
+static const char *const converted[] = {"gguf.", "source."};
+
+/* The key as the file had it that was converted first. */
+static const char *first_key(const char *key) {
+  for (size_t i = 0; i < sizeof converted / sizeof converted[0];) {
+    const size_t len = strlen(converted[i]);
+    const bool found = strncmp(key, converted[i], len) == 0;
+    key += found ? len : 0;
+    i = found ? 0 : i + 1;
+  }
+  return key;
+}
 
 /* Whether this is a key of the model or its vocabulary, not of how a vector is applied. */
 static bool is_of_model(const char *key) {
@@ -72,8 +84,7 @@ static void read_segment(const char *key, const char *value, struct stg_control_
 
 static stg_status read_pair(const char *path, const char *full_key, const char *value,
                             struct stg_control_facts *facts, stg_error *reterr) {
-  const bool converted = strncmp(full_key, CONVERTED, strlen(CONVERTED)) == 0;
-  const char *key = converted ? full_key + strlen(CONVERTED) : full_key;
+  const char *key = first_key(full_key);
   if (strcmp(key, "general.architecture") == 0) {
     facts->architecture = value;
     facts->declared = strcmp(value, "controlvector") == 0;

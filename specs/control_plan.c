@@ -58,19 +58,15 @@ static stg_status check_tensor(const struct planner *planner, const struct stg_t
                                stg_error *reterr) {
   const struct stg_control_use *use = planner->use;
   const struct stg_tensor_info *readable = NULL;
-  struct stg_strbuf shape = {0};
+  char shape[STG_TENSOR_SHAPE_BYTES];
   const uint32_t n_dims = use->rows != NULL ? 2 : 1;
   if (tensor->n_dims == n_dims && tensor->shape[n_dims - 1] == use->hidden_size) {
     return stg_tensor_find(planner->file, tensor->name, &readable, reterr);
   }
-  for (uint32_t i = 0; i < tensor->n_dims; i++) {
-    stg_strbuf_printf(&shape, "%s%" PRId64, i > 0 ? ", " : "", tensor->shape[i]);
-  }
-  stg_error_set(reterr, STG_E_FORMAT, "'%s': tensor '%.*s' has shape [%s]; needed: [%s%" PRId64 "]",
-                use->name, NAME_CHARS, tensor->name, stg_strbuf_text(&shape),
-                use->rows != NULL ? "layers, " : "", use->hidden_size);
-  stg_strbuf_finish(&shape);
-  return STG_E_FORMAT;
+  stg_tensor_print_shape(tensor, shape);
+  return stg_error_set(
+      reterr, STG_E_FORMAT, "'%s': tensor '%.*s' has shape %s; needed: [%s%" PRId64 "]", use->name,
+      NAME_CHARS, tensor->name, shape, use->rows != NULL ? "layers, " : "", use->hidden_size);
 }
 
 /* The direction with a number of the file; no tensor where it has none. */
@@ -256,32 +252,38 @@ static stg_status note_blocks(struct planner *planner, stg_error *reterr) {
   const int32_t last = planner->plan.last_block;
   stg_status status = STG_OK;
   struct stg_strbuf list = {0};
-  if (list_blocks(planner, first, last, is_absent, &list) > 0) {
+  size_t n = list_blocks(planner, first, last, is_absent, &list);
+  if (n > 0) {
     struct stg_strbuf text = {0};
     const int32_t begin = map->first + use->layer_shift;
-    stg_strbuf_printf(&text, "%s has %d to %d: blocks %s are not steered", use->name,
+    stg_strbuf_printf(&text, "%s has %d to %d: block%s %s %s not steered", use->name,
                       (int)(begin < 0 ? 0 : begin), (int)(map->last + use->layer_shift),
-                      stg_strbuf_text(&list));
+                      n == 1 ? "" : "s", stg_strbuf_text(&list), n == 1 ? "is" : "are");
     status = note(planner, &text, reterr);
   }
   stg_strbuf_finish(&list);
-  if (status == STG_OK && list_blocks(planner, map->first, map->last, is_outside, &list) > 0) {
+  n = list_blocks(planner, map->first, map->last, is_outside, &list);
+  if (status == STG_OK && n > 0) {
     struct stg_strbuf text = {0};
-    stg_strbuf_printf(&text, "%s: directions %s", use->name, stg_strbuf_text(&list));
+    stg_strbuf_printf(&text, "%s: direction%s %s", use->name, n == 1 ? "" : "s",
+                      stg_strbuf_text(&list));
     if (use->layer_shift != 0) {
       stg_strbuf_printf(&text, ", moved by layer_shift %d,", (int)use->layer_shift);
     }
     stg_strbuf_printf(&text,
                       use->first_block < 0 && use->last_block < 0
-                          ? " are outside blocks %d to %d"
-                          : " are outside first_layer %d to last_layer %d",
-                      (int)first, (int)last);
+                          ? " %s outside blocks %d to %d"
+                          : " %s outside first_layer %d to last_layer %d",
+                      n == 1 ? "is" : "are", (int)first, (int)last);
     status = note(planner, &text, reterr);
   }
   stg_strbuf_finish(&list);
-  if (status == STG_OK && list_blocks(planner, first, last, is_zero, &list) > 0) {
+  n = list_blocks(planner, first, last, is_zero, &list);
+  if (status == STG_OK && n > 0) {
     struct stg_strbuf text = {0};
-    stg_strbuf_printf(&text, "%s: directions at blocks %s are zero: those blocks are not steered",
+    stg_strbuf_printf(&text,
+                      n == 1 ? "%s: the direction at block %s is zero: that block is not steered"
+                             : "%s: directions at blocks %s are zero: those blocks are not steered",
                       use->name, stg_strbuf_text(&list));
     status = note(planner, &text, reterr);
   }

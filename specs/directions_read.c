@@ -75,8 +75,9 @@ static stg_status read_layers(struct stg_tensor_file *file, const struct stg_jso
     struct stg_tensor_info *tensor = &tensors[list.index];
     status = read_layer(file, &list, tensor, reterr);
     if (status == STG_OK && tensor->n_elems != tensors[0].n_elems) {
-      status = stg_json_error(reterr, STG_E_FORMAT, &list, "%zu numbers, but directions.%s has %zu",
-                              tensor->n_elems, tensors[0].name, tensors[0].n_elems);
+      status = stg_json_error(reterr, STG_E_FORMAT, &list,
+                              "%zu number%s, but directions.%s has %zu", tensor->n_elems,
+                              tensor->n_elems == 1 ? "" : "s", tensors[0].name, tensors[0].n_elems);
     }
   }
   file->tensors = tensors;
@@ -133,8 +134,8 @@ stg_status stg_directions_read(struct stg_tensor_file *file, stg_error *reterr) 
   struct stg_json_doc doc = {0};
   if (file->size > STG_JSON_MAX_BYTES) {
     return stg_error_set(reterr, STG_E_FORMAT,
-                         "%s: %zu bytes, at most %" PRIu64 "; convert it to safetensors",
-                         file->path, file->size, STG_JSON_MAX_BYTES);
+                         "%s: %zu bytes, at most %" PRIu64 "; write it as safetensors", file->path,
+                         file->size, STG_JSON_MAX_BYTES);
   }
   stg_status status = stg_json_parse(file->path, file->size > 0 ? (const char *)file->bytes : "",
                                      file->size, &doc, reterr);

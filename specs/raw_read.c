@@ -30,9 +30,11 @@ static stg_status check_range(const struct stg_tensor_file *file,
 stg_status stg_raw_read(struct stg_tensor_file *file, const struct stg_tensor_hint *hint,
                         stg_error *reterr) {
   if (file->size % sizeof(float) != 0) {
-    return stg_error_set(reterr, STG_E_FORMAT,
-                         "%s: %zu bytes are no whole number of float32 elements", file->path,
-                         file->size);
+    return stg_error_set(
+        reterr, STG_E_FORMAT,
+        "%s: %zu bytes are no whole number of float32 elements; it is cut short, or "
+        "of another type",
+        file->path, file->size);
   }
   uint64_t n_elems = file->size / sizeof(float);
   stg_status status = check_range(file, hint, n_elems, reterr);
@@ -42,7 +44,8 @@ stg_status stg_raw_read(struct stg_tensor_file *file, const struct stg_tensor_hi
   uint64_t left = n_elems - (uint64_t)hint->offset_elems;
   if (hint->count_elems == 0 && left % (uint64_t)hint->width_elems != 0) {
     return stg_error_set(reterr, STG_E_FORMAT,
-                         "%s: %" PRIu64 " float32 elements are no whole number of rows of %" PRId64,
+                         "%s: %" PRIu64 " float32 elements are no whole number of rows of %" PRId64
+                         "; give the width that it was written with",
                          file->path, left, hint->width_elems);
   }
   struct stg_tensor_info *tensor = stg_arena_alloc(&file->arena, 1, sizeof *tensor);

@@ -66,7 +66,8 @@ static stg_status check_unique(const char **names, size_t n, const char *what, s
   qsort(names, n, sizeof *names, compare_names);
   for (size_t i = 1; i < n; i++) {
     if (strcmp(names[i - 1], names[i]) == 0) {
-      return stg_error_set(reterr, STG_E_INVALID, "%s '%s' is given twice", what, names[i]);
+      return stg_error_set(reterr, STG_E_INVALID, "%s '%s' is given twice; keep one", what,
+                           names[i]);
     }
   }
   return STG_OK;
@@ -77,7 +78,9 @@ static stg_status check_tensor_names(const struct stg_tensor_out *tensors, size_
   for (size_t i = 0; i < n; i++) {
     names[i] = tensors[i].name;
     if (names[i][0] == '\0' || strcmp(names[i], STG_SAFETENSORS_METADATA) == 0) {
-      return stg_error_set(reterr, STG_E_INVALID, "a tensor cannot be named '%s'", names[i]);
+      return stg_error_set(reterr, STG_E_INVALID,
+                           "a tensor cannot be named '%s' in safetensors; give it another name",
+                           names[i]);
     }
   }
   return check_unique(names, n, "tensor", reterr);
@@ -186,6 +189,9 @@ stg_status stg_safetensors_write(const char *path, const struct stg_tensor_out *
   stg_status status = check_names(tensors, n_tensors, metadata, n_metadata, reterr);
   if (status == STG_OK) {
     status = write_header(tensors, n_tensors, metadata, n_metadata, &header, reterr);
+  }
+  if (status != STG_OK) {
+    stg_error_prefix(reterr, "'%s': ", path);
   }
   if (status == STG_OK) {
     status = assemble(&header, tensors, n_tensors, &file, reterr);

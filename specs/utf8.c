@@ -1,23 +1,19 @@
 /*
- * utf8.c: which bytes are text.
+ * utf8.c: which bytes are text. The grammar of one character is stg_utf8_sequence's.
  */
 #include "specs/utf8.h"
 
+#include <string.h>
+
+#include "runtime/base/strbuf.h"
+
+#define MAX_SEQUENCE_BYTES 4
+
 size_t stg_utf8_length(const char *p, const char *end) {
-  unsigned char lead = (unsigned char)p[0];
-  size_t n = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-  if ((lead >= 0x80 && lead < 0xc2) || lead > 0xf4 || (size_t)(end - p) < n) {
-    return 0;
-  }
-  for (size_t i = 1; i < n; i++) {
-    if (((unsigned char)p[i] & 0xc0u) != 0x80u) {
-      return 0;
-    }
-  }
-  unsigned char second = n > 1 ? (unsigned char)p[1] : 0;
-  bool overlong = (lead == 0xe0 && second < 0xa0) || (lead == 0xf0 && second < 0x90);
-  bool beyond = (lead == 0xed && second >= 0xa0) || (lead == 0xf4 && second >= 0x90);
-  return overlong || beyond ? 0 : n;
+  unsigned char sequence[MAX_SEQUENCE_BYTES + 1] = {0}; /* a NUL ends it, as the text may not */
+  const size_t left = (size_t)(end - p);
+  memcpy(sequence, p, left < MAX_SEQUENCE_BYTES ? left : MAX_SEQUENCE_BYTES);
+  return stg_utf8_sequence(sequence);
 }
 
 /* Well-formed, of characters from U+`least` on; DEL and U+0080 to U+009F are control characters. */

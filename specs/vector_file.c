@@ -1,18 +1,18 @@
 /*
- * vector_file.c: tell a tensor file's format by its content, open it, and find a tensor by name.
+ * vector_file.c: tell a tensor file's format by its content, and open it.
  *
- * The formats themselves are read elsewhere (tensor_readers.h). Must not know what a tensor is for.
+ * The formats themselves are read elsewhere (tensor_readers.h); tensors are found by tensor_find.c.
+ * Must not know what a tensor is for.
  */
 #include "specs/vector_file.h"
 
 #include <string.h>
 
-#include "runtime/base/strbuf.h"
 #include "specs/tensor_readers.h"
 
-#define NEAREST 3            /* names in a message */
-#define NEAREST_CHARS 96     /* of a name that are compared */
-#define NEAREST_TENSORS 4096 /* that are looked at */
+#define PICKLE_PROTOCOL 0x80 /* the first byte of a pickle, the protocol's number is the second */
+#define PICKLE_FIRST 2
+#define PICKLE_LAST 5
 
 /* Not any file whose ninth byte is '{': a GGUF file of 123 tensors has that byte too, but its first
  * word, read as a size, is beyond any file. */
@@ -40,23 +40,31 @@ static const struct format {
 
 #define N_FORMATS (sizeof formats / sizeof formats[0])
 
-/* Formats that people will try: the bytes they begin with, and what to do about them. */
+static bool is_zip(const unsigned char *bytes, size_t size) {
+  return size >= 4 && memcmp(bytes, "PK\003\004", 4) == 0;
+}
+
+/* PyTorch wrote protocol 2; Python itself writes 4 or 5. */
+static bool is_pickle(const unsigned char *bytes, size_t size) {
+  return size >= 2 && bytes[0] == PICKLE_PROTOCOL && bytes[1] >= PICKLE_FIRST &&
+         bytes[1] <= PICKLE_LAST;
+}
+
+/* Formats that people will try, and what to do about them. */
 static const struct {
-  const char *magic;
-  size_t len;
+  bool (*is)(const unsigned char *bytes, size_t size);
   const char *name;
   const char *remedy;
 } other_formats[] = {
-    {"PK\003\004", 4, "a zip archive (.pt, .pth or .npz)",
+    {is_zip, "a zip archive (.pt, .pth or .npz)",
      "convert a file of PyTorch with tools/pt_to_safetensors.py, save an array with numpy.save"},
-    {"\x80\x02", 2, "a Python pickle, which is never read",
+    {is_pickle, "a Python pickle, which is never read",
      "convert a file of PyTorch with tools/pt_to_safetensors.py"},
 };
 
 static stg_status refuse_other_formats(const struct stg_tensor_file *file, stg_error *reterr) {
   for (size_t i = 0; i < sizeof other_formats / sizeof other_formats[0]; i++) {
-    size_t len = other_formats[i].len;
-    if (file->size >= len && memcmp(file->bytes, other_formats[i].magic, len) == 0) {
+    if (other_formats[i].is(file->bytes, file->size)) {
       return stg_error_set(reterr, STG_E_UNSUPPORTED, "'%s' is %s; %s", file->path,
                            other_formats[i].name, other_formats[i].remedy);
     }
@@ -64,15 +72,9 @@ static stg_status refuse_other_formats(const struct stg_tensor_file *file, stg_e
   return STG_OK;
 }
 
-/* The suffix of a file's name with its dot, or "". */
-static const char *suffix_of(const char *path) {
-  const char *dot = strrchr(path, '.');
-  return dot != NULL && strchr(dot, '/') == NULL ? dot : "";
-}
-
 static const struct format *format_of_suffix(const struct stg_tensor_file *file) {
   for (size_t i = 0; i < N_FORMATS; i++) {
-    if (strcmp(formats[i].suffix, suffix_of(file->path)) == 0) {
+    if (strcmp(formats[i].suffix, stg_path_suffix(file->path)) == 0) {
       return &formats[i];
     }
   }
@@ -156,104 +158,4 @@ void stg_tensor_file_close(struct stg_tensor_file *file) {
 
 struct stg_key stg_tensor_file_key(const struct stg_tensor_file *file) {
   return stg_key_of(file->bytes, file->size);
-}
-
-static size_t least(size_t a, size_t b) {
-  return a < b ? a : b;
-}
-
-/* Edit distance over the first NEAREST_CHARS bytes of two names. */
-static size_t distance(const char *a, const char *b) {
-  size_t row[NEAREST_CHARS + 1];
-  size_t n_a = least(strlen(a), NEAREST_CHARS);
-  size_t n_b = least(strlen(b), NEAREST_CHARS);
-  for (size_t j = 0; j <= n_b; j++) {
-    row[j] = j;
-  }
-  for (size_t i = 1; i <= n_a; i++) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= n_b; j++) {
-      size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = least(replaced, 1 + least(row[j], row[j - 1]));
-    }
-  }
-  return row[n_b];
-}
-
-struct nearest {
-  const struct stg_tensor_info *tensor[NEAREST];
-  size_t distance[NEAREST];
-  size_t count;
-};
-
-static void offer(struct nearest *best, const struct stg_tensor_info *tensor, size_t far) {
-  size_t at = best->count;
-  while (at > 0 && best->distance[at - 1] > far) {
-    at--;
-  }
-  if (at == NEAREST) {
-    return;
-  }
-  size_t last = least(best->count, NEAREST - 1);
-  for (size_t i = last; i > at; i--) {
-    best->tensor[i] = best->tensor[i - 1];
-    best->distance[i] = best->distance[i - 1];
-  }
-  best->tensor[at] = tensor;
-  best->distance[at] = far;
-  best->count = last + 1;
-}
-
-static stg_status not_found(const struct stg_tensor_file *file, const char *name,
-                            stg_error *reterr) {
-  if (file->n_tensors == 0) {
-    return stg_error_set(reterr, STG_E_NOT_FOUND, "'%s' holds no tensors", file->path);
-  }
-  struct nearest best = {0};
-  for (size_t i = 0; i < file->n_tensors && i < NEAREST_TENSORS; i++) {
-    offer(&best, &file->tensors[i], distance(name, file->tensors[i].name));
-  }
-  struct stg_strbuf names = {0};
-  for (size_t i = 0; i < best.count; i++) {
-    stg_strbuf_printf(&names, "%s'%.*s'", i == 0 ? "" : ", ", NEAREST_CHARS, best.tensor[i]->name);
-  }
-  stg_error_set(reterr, STG_E_NOT_FOUND, "'%s' has no tensor '%.*s'; nearest of %zu: %s",
-                file->path, NEAREST_CHARS, name, file->n_tensors, stg_strbuf_text(&names));
-  stg_strbuf_finish(&names);
-  return STG_E_NOT_FOUND;
-}
-
-static stg_status find_only(const struct stg_tensor_file *file,
-                            const struct stg_tensor_info **ret_tensor, stg_error *reterr) {
-  if (file->format != STG_FILE_NPY && file->format != STG_FILE_RAW) {
-    return stg_error_set(reterr, STG_E_FORMAT,
-                         "'%s' is %s, which holds tensors by name; name one of its %zu, see "
-                         "'steergraph vectors ls'",
-                         file->path, file->format_text, file->n_tensors);
-  }
-  *ret_tensor = &file->tensors[0];
-  return STG_OK;
-}
-
-stg_status stg_tensor_find(const struct stg_tensor_file *file, const char *name,
-                           const struct stg_tensor_info **ret_tensor, stg_error *reterr) {
-  if (name == NULL) {
-    return find_only(file, ret_tensor, reterr);
-  }
-  for (size_t i = 0; i < file->n_tensors; i++) {
-    const struct stg_tensor_info *tensor = &file->tensors[i];
-    if (strcmp(tensor->name, name) != 0) {
-      continue;
-    }
-    if (tensor->elem == STG_ELEM_NONE) {
-      return stg_error_set(reterr, STG_E_UNSUPPORTED,
-                           "'%s': tensor '%.*s' has dtype %.16s; convert it to F32, F16 or BF16",
-                           file->path, NEAREST_CHARS, name, tensor->dtype_name);
-    }
-    *ret_tensor = tensor;
-    return STG_OK;
-  }
-  return not_found(file, name, reterr);
 }

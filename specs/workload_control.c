@@ -196,12 +196,14 @@ static stg_status add_file(struct control *control, const struct stg_spec_contro
 static stg_status add_note(struct control *control, const char *note) {
   struct stg_workload_reader *reader = control->reader;
   struct stg_workload *workload = reader->workload;
-  char text[WHERE_BYTES];
-  snprintf(text, sizeof text, "slots.%s: %s", control->slot->name, note);
+  struct stg_strbuf text = {0};
+  stg_strbuf_printf(&text, "slots.%s: %s", control->slot->name, note);
   reader->notes = grow(&workload->arena, reader->notes, workload->n_notes, &reader->notes_capacity,
                        sizeof(const char *));
-  const char *copy = stg_arena_strdup(&workload->arena, text);
-  stg_status status = stg_arena_status(&workload->arena, reader->err);
+  const char *copy = stg_arena_strdup(&workload->arena, stg_strbuf_text(&text));
+  stg_status status = stg_strbuf_status(&text, reader->err);
+  stg_strbuf_finish(&text);
+  status = status == STG_OK ? stg_arena_status(&workload->arena, reader->err) : status;
   if (status == STG_OK) {
     reader->notes[workload->n_notes++] = copy;
     workload->notes = reader->notes;

@@ -93,9 +93,18 @@ static stg_status read_scale(struct stg_workload_reader *reader, const struct st
     return status;
   }
   status = stg_json_float(&member, &entry->scale, reader->err);
+  double given = 0;
+  if (status == STG_OK) {
+    status = stg_json_double(&member, &given, reader->err);
+  }
   if (status == STG_OK && entry->scale == 0.0f) {
-    return stg_json_error(reader->err, STG_E_FORMAT, &member,
-                          "0 leaves the file out; remove the entry");
+    return given == 0
+               ? stg_json_error(reader->err, STG_E_FORMAT, &member,
+                                "0 leaves the file out; remove the entry")
+               : stg_json_error(reader->err, STG_E_FORMAT, &member,
+                                "%.6g is 0 in float32, which leaves the file out; give a larger "
+                                "one, or remove the entry",
+                                given);
   }
   return status;
 }

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "runtime/base/file.h"
 #include "specs/tensor_layers.h"
 #include "specs/workload_reader.h"
 
@@ -21,12 +22,6 @@ enum kind {
   KIND_PICKLE,
   KIND_ARCHIVE
 };
-
-/* The suffix of a file's name with its dot, or "". */
-static const char *suffix_of(const char *name) {
-  const char *dot = strrchr(name, '.');
-  return dot != NULL && strchr(dot, '/') == NULL ? dot : "";
-}
 
 static enum kind kind_of(const char *suffix) {
   static const struct {
@@ -155,7 +150,7 @@ static stg_status read_tensor(struct stg_workload_reader *reader, const struct s
   struct stg_json member;
   const char *tensor = NULL;
   if (!stg_json_find(source, "tensor", &member)) {
-    return !needs_name(kind, layers, suffix_of(name))
+    return !needs_name(kind, layers, stg_path_suffix(name))
                ? STG_OK
                : stg_json_error(reader->err, STG_E_FORMAT, source,
                                 "'tensor' is missing; '%s' holds tensors by name, see "
@@ -188,7 +183,7 @@ stg_status stg_spec_read_file_source(struct stg_workload_reader *reader,
   if (status != STG_OK) {
     return status;
   }
-  enum kind kind = kind_of(suffix_of(name));
+  enum kind kind = kind_of(stg_path_suffix(name));
   status = refuse_kind(file, kind, name, reader->err);
   if (status == STG_OK) {
     status = stg_spec_read_path(reader, file, &ret_source->path);

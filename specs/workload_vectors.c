@@ -1,7 +1,7 @@
 /*
  * workload_vectors.c: the member "vectors": named directions and what is to be done with them.
  *
- * Knows nothing of ops; who uses a vector is noted by workload_slots.c.
+ * Knows nothing of ops; who uses a vector is noted by workload_calls.c.
  */
 #include <inttypes.h>
 

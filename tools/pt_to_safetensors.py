@@ -32,6 +32,7 @@ from dataclasses import dataclass
 import vector_writers
 
 MAX_LAYER = 1023
+FLOAT32_END = 2.0**128 - 2.0**103  # from here on a number is rounded to infinity
 NESTED = ("vectors", "directions")
 # How numpy and torch spell a type: what safetensors calls it, the bytes of an element.
 DTYPES = {"float64": ("F64", 8), "float32": ("F32", 4), "float16": ("F16", 2), "bfloat16": ("BF16", 2)}
@@ -95,7 +96,7 @@ def narrowed(name: str, array: Array) -> Array:
     try:
         content = vector_writers.f32(list(values))
     except OverflowError:
-        first = next(i for i, x in enumerate(values) if math.isfinite(x) and abs(x) > 3.4028235677973366e38)
+        first = next(i for i, x in enumerate(values) if math.isfinite(x) and abs(x) >= FLOAT32_END)
         raise Refusal(f"'{name}': element {first} is {values[first]:g}, beyond float32; scale it first") from None
     return Array("F32", array.shape, content)
 
@@ -127,6 +128,20 @@ def plain(value):
     raise Refusal(f"experiments hold a {type(value).__name__}; needed: plain values")
 
 
+def tensor_name(text: str) -> str:
+    """What safetensors takes for one."""
+    if text in ("", "__metadata__"):
+        raise Refusal(f"{text!r} is no name of a tensor")
+    return text
+
+
+def list_of(value, where: str) -> list:
+    """A member that is a list, or is left out."""
+    if value is not None and not isinstance(value, (list, tuple)):
+        raise Refusal(f"{where}: {type(value).__name__}, where a list is needed")
+    return list(value or [])
+
+
 def plan_capping(loaded: dict) -> Plan:
     plan = Plan({}, {}, {}, [])
     for name, entry in loaded["vectors"].items():
@@ -135,10 +150,13 @@ def plan_capping(loaded: dict) -> Plan:
         layer = entry.get("layer")
         if not isinstance(layer, int) or isinstance(layer, bool) or not 0 <= layer <= MAX_LAYER:
             raise Refusal(f"vectors['{name}'] has layer {layer!r}; needed: a number, 0 to {MAX_LAYER}")
-        plan.arrays[str(name)] = array_of(str(name), entry["vector"])
-        plan.layers[str(name)] = layer
-        plan.metadata[f"layer:{name}"] = str(layer)
-    plan.experiments = list(loaded.get("experiments") or [])
+        text = tensor_name(str(name))
+        if text in plan.arrays:
+            raise Refusal(f"two tensors would be named '{text}'")
+        plan.arrays[text] = array_of(text, entry["vector"])
+        plan.layers[text] = layer
+        plan.metadata[f"layer:{text}"] = str(layer)
+    plan.experiments = list_of(loaded.get("experiments"), "experiments")
     plan.metadata["experiments"] = json.dumps(plain(plan.experiments), ensure_ascii=False, allow_nan=False)
     return plan
 
@@ -148,8 +166,8 @@ def name_of(key) -> str:
         if not 0 <= key <= MAX_LAYER:
             raise Refusal(f"layer {key}: needed: 0 to {MAX_LAYER}")
         return f"layer.{key}"
-    if isinstance(key, str) and key not in ("", "__metadata__"):
-        return key
+    if isinstance(key, str):
+        return tensor_name(key)
     raise Refusal(f"{key!r} is no name of a tensor")
 
 
@@ -209,8 +227,11 @@ def workload_of(plan: Plan, wanted: str, file: str) -> dict:
     vectors: dict[str, dict] = {}
     layers: dict[int, list] = {}
     experiment = find_experiment(plan, wanted)
-    for number, intervention in enumerate(experiment.get("interventions") or []):
+    interventions = list_of(experiment.get("interventions"), f"interventions of experiment '{wanted}'")
+    for number, intervention in enumerate(interventions):
         where = f"experiment '{wanted}', intervention {number}"
+        if not isinstance(intervention, dict):
+            raise Refusal(f"{where} is a {type(intervention).__name__}; needed: a vector's name and its cap")
         name = str(intervention.get("vector"))
         if intervention.get("cap") is None:
             continue

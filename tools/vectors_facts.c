@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "specs/control_plan.h"
 #include "tools/command.h"
 #include "tools/report.h"
 
@@ -101,6 +102,15 @@ void stg_vectors_print_layers(const struct stg_vectors *vectors, struct stg_strb
   }
   stg_strbuf_printf(out, "'%s'", layers->pattern);
   print_missing(layers, out);
+}
+
+const char *stg_vectors_block_rule(const struct stg_vectors *vectors, int32_t first) {
+  if (!vectors->control.declared) {
+    return "";
+  }
+  return first < STG_CONTROL_FIRST_BLOCK
+             ? "; N acts at block N, but block 0 is never steered by a control vector"
+             : "; N acts at block N";
 }
 
 void stg_vectors_json_head(const struct stg_vectors *vectors, struct stg_json_out *json) {

@@ -44,6 +44,10 @@ int32_t stg_vectors_layer_of(const struct stg_vectors *vectors,
 /** "0 to 31 by 'layer.{}'", with what is missing; nothing where there are no layers. */
 void stg_vectors_print_layers(const struct stg_vectors *vectors, struct stg_strbuf *out);
 
+/** What a control vector's numbers mean, behind its layers of which `first` is the first; "" of
+ * another file. */
+const char *stg_vectors_block_rule(const struct stg_vectors *vectors, int32_t first);
+
 /** The members that all reports share: file, format, size_bytes. */
 void stg_vectors_json_head(const struct stg_vectors *vectors, struct stg_json_out *json);
 /** The member `shape` of a tensor. */

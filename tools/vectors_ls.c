@@ -11,6 +11,8 @@
 #include "tools/vectors_command.h"
 #include "tools/vectors_facts.h"
 
+#define MAX_VALUE_COLUMNS 64 /* of a value of the metadata; --json has all of it */
+
 /* The file's name gives way to a narrow terminal, what is in the file does not. */
 static void text_head(const struct stg_vectors *vectors, size_t max_width, struct stg_strbuf *out) {
   const struct stg_control_facts *facts = &vectors->control;
@@ -21,7 +23,9 @@ static void text_head(const struct stg_vectors *vectors, size_t max_width, struc
   if (facts->declared) {
     stg_strbuf_str(&rest, " control vector");
   } else if (facts->architecture != NULL) {
-    stg_strbuf_printf(&rest, " of a model (%s)", facts->architecture);
+    stg_strbuf_str(&rest, " of a model (");
+    stg_table_fit(&rest, facts->architecture, MAX_VALUE_COLUMNS);
+    stg_strbuf_char(&rest, ')');
   }
   stg_strbuf_printf(&rest, ", %zu tensor%s, ", vectors->file.n_tensors,
                     vectors->file.n_tensors == 1 ? "" : "s");
@@ -35,13 +39,22 @@ static void text_head(const struct stg_vectors *vectors, size_t max_width, struc
   stg_strbuf_finish(&rest);
 }
 
-/* One line that gives the value of a key; none where the file has no such key. */
+/* One line that gives the value of a key; none where the file has no such key. Values and keys are
+ * of any length in the file. */
 static void text_key(struct stg_table *table, const char *name, const char *value,
                      const char *key) {
-  if (value != NULL) {
-    stg_table_cell(table, name);
-    stg_table_printf(table, "%s (%s)", value, key);
+  struct stg_strbuf text = {0};
+  if (value == NULL) {
+    return;
   }
+  stg_table_fit(&text, value, MAX_VALUE_COLUMNS);
+  stg_strbuf_str(&text, " (");
+  stg_table_fit(&text, key, MAX_VALUE_COLUMNS);
+  stg_strbuf_char(&text, ')');
+  table->cells.failed = table->cells.failed || text.failed;
+  stg_table_cell(table, name);
+  stg_table_cell(table, stg_strbuf_text(&text));
+  stg_strbuf_finish(&text);
 }
 
 static void text_facts(const struct stg_vectors *vectors, size_t max_width,
@@ -62,7 +75,7 @@ static void text_facts(const struct stg_vectors *vectors, size_t max_width,
     stg_vectors_print_layers(vectors, &layers);
     stg_table_cell(&table, "layers");
     stg_table_printf(&table, "%s%s", stg_strbuf_text(&layers),
-                     facts->declared ? "; N acts at block N" : "");
+                     stg_vectors_block_rule(vectors, vectors->layers.first));
     stg_strbuf_finish(&layers);
   }
   if (vectors->not_said.code != STG_OK) {

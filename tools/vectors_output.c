@@ -139,6 +139,21 @@ static const char *name_layer(struct work *work, int32_t layer, stg_error *reter
   return stg_arena_strdup(&work->output.arena, name);
 }
 
+/* Neither the tensor's name nor its rows give a number for {}. */
+static stg_status refuse_layer(const struct work *work, const struct stg_tensor_info *tensor,
+                               stg_error *reterr) {
+  const size_t rows = stg_tensor_rows(tensor);
+  if (work->n_chosen == 1 && tensor->n_dims == 2 && rows > STG_LAYER_MAX + 1) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "'%s': --name '%.96s': tensor '%.96s' has %zu rows, at most %d are "
+                         "layers; leave {} out",
+                         path_of(work), work->options->name, tensor->name, rows, STG_LAYER_MAX + 1);
+  }
+  return stg_error_set(reterr, STG_E_INVALID,
+                       "'%s': --name '%.96s': the name of tensor '%.96s' tells no layer",
+                       path_of(work), work->options->name, tensor->name);
+}
+
 /* Every chosen tensor is one of the output. */
 static stg_status take_tensor(struct work *work, size_t index, bool by_layer, stg_error *reterr) {
   const struct stg_tensor_info *tensor = work->chosen[index];
@@ -148,9 +163,7 @@ static stg_status take_tensor(struct work *work, size_t index, bool by_layer, st
       .name = tensor->name, .dtype = dtype_of(work, tensor), .n_dims = tensor->n_dims};
   memcpy(out->shape, tensor->shape, sizeof out->shape);
   if (by_layer && layer < 0) {
-    return stg_error_set(reterr, STG_E_INVALID,
-                         "'%s': --name '%.96s': the name of tensor '%.96s' tells no layer",
-                         path_of(work), work->options->name, tensor->name);
+    return refuse_layer(work, tensor, reterr);
   }
   if (by_layer) {
     out->name = name_layer(work, layer, reterr);

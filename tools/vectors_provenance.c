@@ -76,7 +76,7 @@ static void print_layers(const struct stg_vectors *vectors,
   if (provenance->n_layers < span) {
     stg_strbuf_printf(out, ", %zu missing", span - provenance->n_layers);
   }
-  stg_strbuf_str(out, vectors->control.declared ? "; N acts at block N" : "");
+  stg_strbuf_str(out, stg_vectors_block_rule(vectors, provenance->first));
 }
 
 /* Add a pair, of texts that are copied. */

@@ -156,9 +156,9 @@ static stg_status longest_chain(const struct stg_workload *w, size_t *ret_length
     for (size_t k = 0; k < w->slots[i].n_chains; k++) {
       const struct stg_spec_chain *chain = &w->slots[i].chains[k];
       if (chain->n_ops > STG_ORACLE_MAX_OPS) {
-        return stg_error_set(reterr, STG_E_CAPACITY,
-                             "%s: slots.%s.layers.%u: %zu ops in one chain, at most %d", w->file,
-                             w->slots[i].name, chain->layer, chain->n_ops, STG_ORACLE_MAX_OPS);
+        return stg_error_set(
+            reterr, STG_E_CAPACITY, "%s: %s: %zu ops in the chain of layer %u, at most %d", w->file,
+            chain->ops[STG_ORACLE_MAX_OPS].where, chain->n_ops, chain->layer, STG_ORACLE_MAX_OPS);
       }
       longest = chain->n_ops > longest ? chain->n_ops : longest;
     }

@@ -382,6 +382,11 @@ const char *stg_path_name(const char *path) {
   return slash == NULL ? path : slash + 1;
 }
 
+const char *stg_path_suffix(const char *path) {
+  const char *dot = strrchr(stg_path_name(path), '.');
+  return dot != NULL ? dot : "";
+}
+
 bool stg_path_stays_inside(const char *name) {
   if (name[0] == '/') {
     return false;

@@ -73,6 +73,8 @@ char *stg_path_join(const char *folder, const char *name);
 char *stg_path_folder(const char *path);
 /** What stands behind its last slash, all of it when there is none; borrowed from `path`. */
 const char *stg_path_name(const char *path);
+/** What its name has from the last dot on, "" where there is none; borrowed from `path`. */
+const char *stg_path_suffix(const char *path);
 /** True when a relative `name` has no ".." component and is not absolute. */
 bool stg_path_stays_inside(const char *name);
 

@@ -1,8 +1,9 @@
 /*
- * suggest.c: edit distance over short words.
+ * suggest.c: edit distance over words and names.
  *
- * Words longer than the table are never suggested: a subcommand, an option or an op is short, and
- * whoever typed a long word did not mistype a short one. Knows no option, no subcommand and no op.
+ * Words longer than WORD_MAX_CHARS are never suggested: a subcommand, an option or an op is short,
+ * and whoever typed a long word did not mistype a short one. Knows no option, no subcommand and no
+ * op.
  */
 #include "runtime/base/suggest.h"
 
@@ -14,10 +15,12 @@ static size_t smaller(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
+_Static_assert(WORD_MAX_CHARS <= STG_SUGGEST_DISTANCE_BYTES, "a word fits the table");
+
 /* Optimal string alignment: insert, delete, replace, swap neighbours. Both lengths fit the table.
  */
 static size_t edit_distance(const char *a, size_t a_len, const char *b, size_t b_len) {
-  size_t rows[3][WORD_MAX_CHARS + 1];
+  size_t rows[3][STG_SUGGEST_DISTANCE_BYTES + 1];
   size_t *before = rows[0];
   size_t *above = rows[1];
   size_t *row = rows[2];
@@ -40,6 +43,11 @@ static size_t edit_distance(const char *a, size_t a_len, const char *b, size_t b
     row = oldest;
   }
   return above[b_len];
+}
+
+size_t stg_suggest_distance(const char *a, const char *b) {
+  return edit_distance(a, smaller(strlen(a), STG_SUGGEST_DISTANCE_BYTES), b,
+                       smaller(strlen(b), STG_SUGGEST_DISTANCE_BYTES));
 }
 
 const char *stg_suggest_find(const char *text, const char *(*get)(const void *user, size_t index),

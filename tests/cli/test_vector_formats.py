@@ -101,7 +101,6 @@ class Run(Case):
         line = self.refuse(FAILED, "run", "--backend", "cpu", "--output", "v.npy", spec)
         self.assertIn("would replace a file that is read (vectors.v)", line)
 
-
     def test_a_tensor_of_gguf_in_both_versions_and_every_type(self):
         for version in (2, 3):
             for dtype in ("F16", "BF16", "F32", "F64"):

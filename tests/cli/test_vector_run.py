@@ -190,7 +190,7 @@ class Control(Case):
         notes = [
             "slots.up: c.gguf is for model 'mistral' by its own word; geometry.model is not given",
             "slots.up: c.gguf has 1 to 3: blocks 4 to 5 are not steered",
-            "slots.up: c.gguf: directions at blocks 1 are zero: those blocks are not steered",
+            "slots.up: c.gguf: the direction at block 1 is zero: that block is not steered",
         ]
         for command in (["run", "--backend", "cpu", "--no-timing"], ["explain", "--arch", "sm_90"]):
             with self.subTest(command=command):
@@ -202,7 +202,7 @@ class Control(Case):
         workload["geometry"]["model"] = "Mistral"
         spec = self.write("w.json", workload)
         report = self.succeed("explain", "--arch", "sm_90", "--json", spec).json()
-        self.assertEqual(report["notes"], ["slots.up: c.gguf: directions 1 are outside first_layer 2 to last_layer 3"])
+        self.assertEqual(report["notes"], ["slots.up: c.gguf: direction 1 is outside first_layer 2 to last_layer 3"])
         self.assertNotIn("  note ", self.succeed("explain", "--arch", "sm_90", self.write("n.json", small_workload())).out)
 
     def test_a_control_vector_is_not_replaced(self):

@@ -162,6 +162,12 @@ class Provenance(Convert):
         report = self.succeed("vectors", "ls", "--json", "out.st").json()
         self.assertEqual((report["control_vector"], report["model_hint"], report["mode"]), (True, "mistral", "add"))
         self.assertEqual(report["layers"]["missing"], [3])
+        self.write("d.json", writers.directions(LAYERS, model_hint="mistral"))
+        for source in ("d.json", "once.st"):  # once more behind "source." each time
+            self.assertEqual(self.succeed("vectors", "ls", "--json", source).json()["model_hint"], "mistral")
+            self.convert(source)
+            (self.folder / "out.st").rename(self.folder / "once.st")
+        self.assertEqual(self.succeed("vectors", "ls", "--json", "once.st").json()["model_hint"], "mistral")
 
 
 class Names(Convert):
@@ -192,15 +198,19 @@ class Names(Convert):
     def test_names_that_do_not_fit(self):
         self.write("h.gguf", writers.control_vector(LAYERS))
         self.write("m.st", writers.safetensors([(n, "F32", [1], writers.f32([1])) for n in ("a", "b")], {}))
+        self.write("e.st", writers.safetensors([("", "F32", [1], writers.f32([1]))], {}))
+        self.write("many.npy", writers.npy("F32", [1025, 1], bytes(4 * 1025)))
         for words, said in (
+            (("many.npy", "--name", "l.{}"), "tensor 'array' has 1025 rows, at most 1024 are layers; leave {} out"),
             (("h.gguf", "--name", "axis"), "3 tensors cannot have one name; put {} where"),
             (("h.gguf", "--name", "l.{}.{}"), "a name takes one {}"),
             (("m.st", "--name", "l.{}"), "the name of tensor 'a' tells no layer"),
             (("h.gguf", "--name", "x" * 600 + "{}"), "at most 511 bytes"),
             (("h.gguf", "--name", "l\udcff.{}"), "not a name; it is UTF-8"),
             (("h.gguf", "--name", "l\n.{}"), "not a name; it is UTF-8"),
-            (("m.st", "a", "--name", "__metadata__"), "cannot be named '__metadata__'"),
-            (("m.st", "a", "a"), "tensor 'a' is given twice"),
+            (("m.st", "a", "--name", "__metadata__"), "'out.st': a tensor cannot be named '__metadata__' in safetensors"),
+            (("e.st",), "'out.st': a tensor cannot be named '' in safetensors; give it another name"),
+            (("m.st", "a", "a"), "'out.st': tensor 'a' is given twice; keep one"),
             (("m.st", "c"), "has no tensor 'c'"),
         ):
             with self.subTest(words=words):

@@ -88,6 +88,23 @@ class Ls(Case):
         self.assertNotIn("(no key says otherwise)", "\n".join(lines))
         self.assertEqual(self.ls(data)["mode"], "project")
 
+    def test_long_values_are_cut_in_text_and_whole_in_json(self):
+        hint, key = "a" + "h" * 5000 + "z", "k" * 300 + ".mode"
+        metadata = [("general.architecture", "string", "controlvector"), ("controlvector.model_hint", "string", hint),
+                    (key, "string", "project")]  # fmt: skip
+        data = writers.gguf(named(["direction.1"]), metadata)
+        lines = self.lines(data)
+        self.assertEqual(lines[1], f"  model   a{'h' * 31}\N{HORIZONTAL ELLIPSIS}{'h' * 30}z (controlvector.model_hint)")
+        self.assertLess(max(map(len, lines)), 160)
+        self.assertEqual(self.ls(data)["model_hint"], hint)
+        data = writers.gguf(named(["a"]), [("general.architecture", "string", hint)])
+        self.assertLess(len(self.lines(data)[0]), 160)
+
+    def test_block_0_is_not_said_to_be_steered(self):
+        data = writers.control_vector({0: [1, 2], 1: [3, 4]})
+        line = "  layers  0 to 1 by 'direction.{}', none missing; N acts at block N, but block 0 is never steered by a control vector"
+        self.assertIn(line, self.lines(data))
+
     def test_a_model_is_called_one(self):
         data = writers.gguf(named(["token_embd.weight", "output.weight"], shape=(2, 4)),
                             [("general.architecture", "string", "llama")])  # fmt: skip

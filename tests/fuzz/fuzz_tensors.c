@@ -18,7 +18,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size); /* NOLINT: libFuzzer's name */
 
 #define FREE_BYTES 65536   /* that any file may cost */
-#define HINT_BYTES 4       /* in front of a raw file: kind, offset, count, width */
+#define HINT_BYTES 4       /* in front of a raw file: offset, count, width, and one more */
 #define PIECE_ELEMS 100    /* no divisor of what tensor_elems.c takes at a time */
 #define LAYERS 48          /* of the model that a control vector is tried on */
 #define NEAR 1e-9          /* between a norm and the naive one */
@@ -176,22 +176,46 @@ static void check_layers(const struct stg_tensor_file *file, struct stg_arena *a
   check(n == map.present);
 }
 
-static void check_control(const struct stg_tensor_file *file, struct stg_arena *arena) {
-  const int64_t width = (int64_t)stg_tensor_width(&file->tensors[0]);
-  const struct stg_control_use use = {.name = "v",
-                                      .hidden_size = width,
-                                      .layers = LAYERS,
-                                      .op_named = width % 2 == 0,
-                                      .scale_named = width % 3 == 0,
-                                      .first_block = -1,
-                                      .last_block = width % 5 == 0 ? LAYERS - 1 : -1};
+/* What acts at a block can be read and is of the width that was asked for. */
+static void check_plan(const struct stg_tensor_file *file, const struct stg_control_use *use,
+                       struct stg_arena *arena) {
   struct stg_control_plan plan;
   stg_error err = STG_ERROR_INIT;
-  stg_status status = stg_control_plan(file, &use, arena, &plan, &err);
+  stg_status status = stg_control_plan(file, use, arena, &plan, &err);
   check_error(status, &err);
   for (size_t i = 0; status == STG_OK && i < plan.n_notes; i++) {
     check(strpbrk(plan.notes[i], "\r\n") == NULL);
   }
+  for (int32_t block = 0; status == STG_OK && block < use->layers; block++) {
+    const struct stg_control_direction *at = &plan.at[block];
+    check(at->tensor == NULL ||
+          (at->tensor->elem != STG_ELEM_NONE && at->row < stg_tensor_rows(at->tensor) &&
+           stg_tensor_width(at->tensor) == (size_t)use->hidden_size && block >= plan.first_block &&
+           block <= plan.last_block));
+  }
+}
+
+/* As GGUF has control vectors, by the pattern of the names, and by the rows of the first tensor. */
+static void check_control(const struct stg_tensor_file *file, struct stg_arena *arena) {
+  const int64_t width = (int64_t)stg_tensor_width(&file->tensors[0]);
+  struct stg_layer_map map;
+  struct stg_control_use use = {.name = "v",
+                                .hidden_size = width,
+                                .layers = LAYERS,
+                                .op_named = width % 2 == 0,
+                                .scale_named = width % 3 == 0,
+                                .first_block = -1,
+                                .last_block = width % 5 == 0 ? LAYERS - 1 : -1};
+  check_plan(file, &use, arena);
+  check(stg_layers_find(file, arena, &map, NULL) == STG_OK);
+  use.layer_shift = (int32_t)(file->n_tensors % 3) - 1;
+  use.pattern = map.pattern;
+  if (map.pattern != NULL) {
+    check_plan(file, &use, arena);
+  }
+  use.pattern = NULL;
+  use.rows = &file->tensors[0];
+  check_plan(file, &use, arena);
 }
 
 static void check_file(const struct stg_tensor_file *file) {

@@ -65,7 +65,7 @@ fuzz_stats)
   ;;
 fuzz_directions)
   smoke=8
-  files="specs/data/*.json specs/bad/data/*.json"
+  files="specs/data/*.json specs/bad/data/*.json tests/fuzz/vectors/*.json"
   ;;
 fuzz_gguf)
   smoke=8

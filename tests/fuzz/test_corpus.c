@@ -102,6 +102,8 @@ static void specs_are_read_safely(void **state) {
 static void vector_files_are_read_safely(void **state) {
   (void)state;
   feed_all(fuzz_directions, "specs/data/*.json");
+  feed_all(fuzz_directions, "specs/bad/data/*.json");
+  feed_all(fuzz_directions, "tests/fuzz/vectors/*.json");
   feed_all(fuzz_gguf, "tests/data/vectors/*.gguf");
   feed_all(fuzz_gguf, "tests/fuzz/vectors/*.gguf");
   feed_all(fuzz_npy, "tests/fuzz/vectors/*.npy");

@@ -46,6 +46,8 @@ def capping():
             {"id": "both", "interventions": [{"vector": names[0], "cap": np.float64(-1)}, {"vector": names[0], "cap": 0}]},
             {"id": "wrong", "interventions": [{"vector": "nobody", "cap": 1}]},
             {"id": "endless", "interventions": [{"vector": names[0], "cap": float("inf")}]},
+            {"id": "flat", "interventions": [names[0]]},
+            {"id": "lone", "interventions": names[0]},
         ],
     }
 
@@ -93,6 +95,11 @@ class Shapes(Base):
         self.assertEqual(metadata["conversion"], "F64 to F32, rounded to nearest even")
         with self.assertRaisesRegex(pt.Refusal, "'b': element 1 is 1e[+]39, beyond float32"):
             pt.bytes_of(pt.plan_of({"b": np.array([np.inf, 1e39])}), {})
+        # half way between the largest float32 and the next power of two, and below it
+        end = 2.0**128 - 2.0**103
+        with self.assertRaisesRegex(pt.Refusal, "'b': element 1 is -3.40282e[+]38, beyond float32"):
+            pt.bytes_of(pt.plan_of({"b": np.array([1, -end])}), {})
+        self.assertEqual(self.written(np.array([np.nextafter(end, 0)]))[3], 0)
 
     def test_elements_that_are_not_finite_are_counted(self):
         for dtype in (np.float32, np.float16, np.float64):
@@ -136,7 +143,8 @@ class Capping(Base):
         self.assertEqual([metadata[f"layer:{name}"] for name in names], ["46", "47"])
         experiments = strict_json(metadata["experiments"])
         self.assertEqual(experiments[1]["interventions"][0], {"vector": names[1], "cap": -16.9})
-        self.assertEqual(experiments[-1]["interventions"][0]["cap"], "inf")
+        self.assertEqual(experiments[-3]["interventions"][0]["cap"], "inf")
+        self.assertIn("experiments: int, where a list is needed", self.refused({**capping(), "experiments": 5}))
         self.assertIn("experiments hold a set", self.refused({**capping(), "experiments": [{1}]}))
 
     def test_an_experiment_is_a_workload_that_the_command_explains(self):
@@ -174,10 +182,12 @@ class Capping(Base):
 
     def test_experiments_that_cannot_be(self):
         for wanted, said in (
-            ("other", "no experiment 'other'; there are: baseline, layers_46:47-p0.25, both, wrong, endless"),
+            ("other", "no experiment 'other'; there are: baseline, layers_46:47-p0.25, both, wrong, endless, flat, lone"),
             ("baseline", "experiment 'baseline' caps nothing"),
             ("wrong", "experiment 'wrong', intervention 0: no vector 'nobody'"),
             ("endless", "cap inf is no finite number"),
+            ("flat", "experiment 'flat', intervention 0 is a str; needed: a vector's name and its cap"),
+            ("lone", "interventions of experiment 'lone': str, where a list is needed"),
         ):
             with self.subTest(wanted=wanted), self.assertRaises(pt.Refusal) as caught:
                 pt.workload_of(pt.plan_of({**capping()}), wanted, "c.safetensors")
@@ -194,6 +204,12 @@ class Capping(Base):
             loaded["vectors"]["x"] = {"vector": V, "layer": 1, **change}
             with self.subTest(change=change):
                 self.assertIn(said, self.refused(loaded))
+        for name, said in (("", "'' is no name"), ("__metadata__", "'__metadata__' is no name")):
+            loaded = capping()
+            loaded["vectors"][name] = {"vector": V, "layer": 1}
+            self.assertIn(said, self.refused(loaded))
+        loaded["vectors"] = {1: {"vector": V, "layer": 1}, "1": {"vector": V, "layer": 1}}
+        self.assertIn("two tensors would be named '1'", self.refused(loaded))
         loaded = capping()
         name = list(loaded["vectors"])[0]
         loaded["vectors"][name]["vector"] = V[:3]

@@ -73,6 +73,28 @@ static void reads_the_keys_of_projections_and_of_converted_files(void **state) {
   assert_int_equal(facts.layer_count, -1);
 }
 
+/* Other formats than GGUF have their keys behind "source.", and twice where they went twice. */
+static void reads_what_was_converted_from_other_formats(void **state) {
+  static const char *const pairs[] = {"source.controlvector.model_hint",
+                                      "mistral",
+                                      "source.source.controlvector.layer_count",
+                                      "3",
+                                      "source.general.mode",
+                                      "chat",
+                                      "source.glp.hook_point",
+                                      "mlp",
+                                      "source",
+                                      "d.json",
+                                      NULL};
+  struct stg_control_facts facts;
+  (void)state;
+  assert_int_equal(read_pairs(pairs, &facts, NULL), STG_OK);
+  assert_string_equal(facts.model_hint, "mistral");
+  assert_int_equal(facts.layer_count, 3);
+  assert_null(facts.mode); /* of the model, not of the vector */
+  assert_string_equal(facts.hook_point_key, "glp.hook_point");
+}
+
 static void says_nothing_of_a_file_that_says_nothing(void **state) {
   static const char *const pairs[] = {NULL};
   struct stg_control_facts facts;
@@ -147,6 +169,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reads_what_general_tools_write),
       cmocka_unit_test(reads_the_keys_of_projections_and_of_converted_files),
+      cmocka_unit_test(reads_what_was_converted_from_other_formats),
       cmocka_unit_test(says_nothing_of_a_file_that_says_nothing),
       cmocka_unit_test(takes_no_mode_but_addition_for_one),
       cmocka_unit_test(refuses_what_is_no_line_and_no_count),

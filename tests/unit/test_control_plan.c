@@ -148,6 +148,23 @@ static void says_what_a_default_range_leaves_out(void **state) {
                (const char *const[]){"h.gguf has 2 to 5: blocks 1, 6 to 7 are not steered", NULL});
 }
 
+static void speaks_of_one_block_as_of_one(void **state) {
+  struct bed *bed = make_bed();
+  (void)state;
+  set_names(bed, 1, 6);
+  bed->control.zero_names = 1;
+  assert_planned(bed);
+  assert_notes(bed, (const char *const[]){"h.gguf has 1 to 6: block 7 is not steered",
+                                          "h.gguf: the direction at block 1 is zero: that block is "
+                                          "not steered",
+                                          NULL});
+  bed = make_bed();
+  bed->use.first_block = 2;
+  assert_planned(bed);
+  assert_notes(bed, (const char *const[]){
+                        "h.gguf: direction 1 is outside first_layer 2 to last_layer 7", NULL});
+}
+
 static void a_last_block_leaves_out_what_a_larger_model_has(void **state) {
   struct bed *bed = make_bed();
   (void)state;
@@ -354,7 +371,7 @@ static void what_a_shift_moves_is_said_in_blocks(void **state) {
   assert_planned(bed);
   assert_steered(bed, 0, 5);
   assert_notes(bed, (const char *const[]){"h.gguf has 0 to 5: blocks 6 to 7 are not steered",
-                                          "h.gguf: directions 0, moved by layer_shift -1, are "
+                                          "h.gguf: direction 0, moved by layer_shift -1, is "
                                           "outside blocks 0 to 7",
                                           NULL});
   bed = make_bed();
@@ -440,6 +457,7 @@ int main(void) {
       cmocka_unit_test(direction_n_acts_at_block_n),
       cmocka_unit_test(a_range_is_inclusive_at_both_ends),
       cmocka_unit_test(says_what_a_default_range_leaves_out),
+      cmocka_unit_test(speaks_of_one_block_as_of_one),
       cmocka_unit_test(a_last_block_leaves_out_what_a_larger_model_has),
       cmocka_unit_test(passes_over_zero_directions_and_says_so),
       cmocka_unit_test(says_what_a_file_says_and_nobody_checked),

@@ -96,11 +96,12 @@ static void refuses_what_is_no_file_of_directions(void **state) {
        "directions.1: expected an array, found an object"},
       {"{\"directions\": {\"1\": []}}", "directions.1: no numbers; a direction has hidden_size"},
       {"{\"directions\": {\"12\": [1, 2], \"13\": [1]}}",
-       "directions.13: 1 numbers, but directions.12 has 2"},
+       "directions.13: 1 number, but directions.12 has 2"},
       {"{\"directions\": {\"1\": [1, \"2\"]}}", "directions.1[1]: expected a number, found \"2\""},
       {"{\"directions\": {\"1\": [1, 4e38]}}",
        "directions.1[1]: expected a number that fits float32 (at most 3.4e38), found 4e+38"},
-      {"{\"directions\": {\"1\": [1], \"1\": [1]}}", "directions.1: is there twice"},
+      {"{\"directions\": {\"1\": [1], \"1\": [1]}}",
+       "directions.1: this member is given twice; keep one"},
   };
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -109,9 +110,7 @@ static void refuses_what_is_no_file_of_directions(void **state) {
     char message[256];
     snprintf(message, sizeof message, "v.json: %s", cases[i].message);
     assert_int_equal(parse(cases[i].text, strlen(cases[i].text), &file, &err), STG_E_FORMAT);
-    if (i + 1 < sizeof cases / sizeof cases[0]) { /* the last message is json.c's */
-      assert_string_equal(err.message, message);
-    }
+    assert_string_equal(err.message, message);
     assert_null(file.path);
   }
 }

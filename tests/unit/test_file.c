@@ -307,6 +307,10 @@ static void finds_the_folder_of_a_path(void **state) {
   assert_string_equal(stg_path_name("/a"), "a");
   assert_string_equal(stg_path_name("a"), "a");
   assert_string_equal(stg_path_name("a/"), "");
+  assert_string_equal(stg_path_suffix("a/b.c/d.e.npy"), ".npy");
+  assert_string_equal(stg_path_suffix(".npy"), ".npy");
+  assert_string_equal(stg_path_suffix("a.npy/b"), "");
+  assert_string_equal(stg_path_suffix("a"), "");
 }
 
 static void knows_which_names_stay_inside(void **state) {

@@ -391,15 +391,24 @@ static void reads_back_what_it_wrote(void **state) {
   stg_tensor_file_close(&file);
 }
 
+/* The message names the file that was to be written. */
+static void assert_of_file(const char *path, const char *message, const stg_error *err) {
+  char whole[sizeof err->message];
+  snprintf(whole, sizeof whole, "'%s': %s", path, message);
+  assert_string_equal(err->message, whole);
+}
+
 static void refuses_to_write_what_no_reader_would_take(void **state) {
   static const struct {
     struct stg_tensor_out tensors[2];
     const char *message;
   } cases[] = {
-      {{{"", STG_F32, 0, {0}, ""}, {"b", STG_F32, 1, {0}, ""}}, "a tensor cannot be named ''"},
+      {{{"", STG_F32, 0, {0}, ""}, {"b", STG_F32, 1, {0}, ""}},
+       "a tensor cannot be named '' in safetensors; give it another name"},
       {{{"__metadata__", STG_F32, 0, {0}, ""}, {"b", STG_F32, 1, {0}, ""}},
-       "a tensor cannot be named '__metadata__'"},
-      {{{"a", STG_F32, 1, {0}, ""}, {"a", STG_F32, 1, {0}, ""}}, "tensor 'a' is given twice"},
+       "a tensor cannot be named '__metadata__' in safetensors; give it another name"},
+      {{{"a", STG_F32, 1, {0}, ""}, {"a", STG_F32, 1, {0}, ""}},
+       "tensor 'a' is given twice; keep one"},
       {{{"a", STG_F32, 1, {-1}, ""}, {"b", STG_F32, 1, {0}, ""}}, "tensor 'a': shape[0] = -1"},
       {{{"a", STG_F32, 2, {INT64_MAX, 4}, ""}, {"b", STG_F32, 1, {0}, ""}},
        "tensor 'a': shape[0] = 9223372036854775807"},
@@ -413,12 +422,12 @@ static void refuses_to_write_what_no_reader_would_take(void **state) {
     stg_error err = STG_ERROR_INIT;
     assert_int_equal(stg_safetensors_write(path, cases[i].tensors, 2, NULL, 0, &err),
                      STG_E_INVALID);
-    assert_string_equal(err.message, cases[i].message);
+    assert_of_file(path, cases[i].message, &err);
   }
   static const char *const twice[] = {"k", "1", "k", "2"};
   stg_error err = STG_ERROR_INIT;
   assert_int_equal(stg_safetensors_write(path, NULL, 0, twice, 2, &err), STG_E_INVALID);
-  assert_string_equal(err.message, "metadata key 'k' is given twice");
+  assert_of_file(path, "metadata key 'k' is given twice; keep one", &err);
   assert_refused(path, STG_E_NOT_FOUND, "cannot read");
 }
 
@@ -428,7 +437,7 @@ static void refuses_metadata_that_repeat_or_are_too_long(void **state) {
   static const char *const apart[] = {"k", "1", "a", "2", "z", "3", "k", "4"};
   stg_error err = STG_ERROR_INIT;
   assert_int_equal(stg_safetensors_write(path, NULL, 0, apart, 4, &err), STG_E_INVALID);
-  assert_string_equal(err.message, "metadata key 'k' is given twice");
+  assert_of_file(path, "metadata key 'k' is given twice; keep one", &err);
   const size_t bytes = (size_t)64 << 20;
   char *text = malloc(bytes + 1);
   assert_non_null(text);
@@ -436,8 +445,8 @@ static void refuses_metadata_that_repeat_or_are_too_long(void **state) {
   text[bytes] = '\0';
   const char *const longer[] = {"k", text};
   assert_int_equal(stg_safetensors_write(path, NULL, 0, longer, 1, &err), STG_E_INVALID);
-  assert_string_equal(
-      err.message, "names and metadata take 67108896 bytes, and more than 67108864 are not read");
+  assert_of_file(
+      path, "names and metadata take 67108896 bytes, and more than 67108864 are not read", &err);
   free(text);
 }
 

@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -51,12 +52,32 @@ static void the_first_of_equally_near_words_is_found(void **state) {
   assert_string_equal("car", stg_suggest_find("car", word_at, twins, 3));
 }
 
+/* Of long names the first bytes count. */
+static void names_of_any_length_have_a_distance(void **state) {
+  char a[300];
+  char b[300];
+  (void)state;
+  assert_int_equal(stg_suggest_distance("direction.12", "direction.21"), 1);
+  assert_int_equal(stg_suggest_distance("", "layer"), 5);
+  assert_int_equal(stg_suggest_distance("layer.3", "layer.3"), 0);
+  memset(a, 'x', sizeof a);
+  memset(b, 'x', sizeof b);
+  a[sizeof a - 1] = '\0';
+  b[sizeof b - 2] = '\0';
+  b[STG_SUGGEST_DISTANCE_BYTES] = 'y';
+  assert_int_equal(stg_suggest_distance(a, b), 0);
+  b[STG_SUGGEST_DISTANCE_BYTES - 1] = 'y';
+  assert_int_equal(stg_suggest_distance(a, b), 1);
+  assert_int_equal(stg_suggest_distance(a, ""), STG_SUGGEST_DISTANCE_BYTES);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_letter_more_less_or_other_is_found),
       cmocka_unit_test(two_letters_that_changed_places_are_one_edit),
       cmocka_unit_test(other_words_are_not_meant),
       cmocka_unit_test(the_first_of_equally_near_words_is_found),
+      cmocka_unit_test(names_of_any_length_have_a_distance),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -119,7 +119,10 @@ static void refuses_raw_files_that_do_not_fit_the_hint(void **state) {
     struct stg_tensor_hint hint;
     const char *message;
   } cases[] = {
-      {15, {.count_elems = 3}, "v.f32: 15 bytes are no whole number of float32 elements"},
+      {15,
+       {.count_elems = 3},
+       "v.f32: 15 bytes are no whole number of float32 elements; it is cut short, or of another "
+       "type"},
       {16, {.count_elems = 5}, "v.f32: elements 0 to 4 were asked for, it has 4"},
       {16,
        {.offset_elems = 2, .count_elems = 3},
@@ -130,10 +133,14 @@ static void refuses_raw_files_that_do_not_fit_the_hint(void **state) {
       {16,
        {.offset_elems = 5, .width_elems = 1},
        "v.f32: elements from 5 on were asked for, it has 4"},
-      {16, {.width_elems = 3}, "v.f32: 4 float32 elements are no whole number of rows of 3"},
+      {16,
+       {.width_elems = 3},
+       "v.f32: 4 float32 elements are no whole number of rows of 3; give the width that it was "
+       "written with"},
       {16,
        {.offset_elems = 1, .width_elems = 2},
-       "v.f32: 3 float32 elements are no whole number of rows of 2"},
+       "v.f32: 3 float32 elements are no whole number of rows of 2; give the width that it was "
+       "written with"},
       {0, {.count_elems = 1}, "v.f32: elements 0 to 0 were asked for, it has 0"},
   };
   (void)state;
@@ -185,6 +192,23 @@ static void lets_the_suffix_speak_where_the_content_is_none(void **state) {
   }
 }
 
+/* Whatever protocol a pickle has; two bytes that only begin like one are none. */
+static void tells_pickles_of_every_protocol(void **state) {
+  static const char remedy[] = "'v.bin' is a Python pickle, which is never read; convert a file of "
+                               "PyTorch with tools/pt_to_safetensors.py";
+  static const char *const pickles[] = {"\x80\x02}q", "\x80\x03}q", "\x80\x04\x95x",
+                                        "\x80\x05\x95x"};
+  static const char *const others[] = {"\x80\x01}q", "\x80\x06}q", "\x81\x04}q"};
+  (void)state;
+  for (size_t i = 0; i < sizeof pickles / sizeof pickles[0]; i++) {
+    assert_refused("v.bin", pickles[i], 4, NULL, STG_E_UNSUPPORTED, remedy);
+  }
+  for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+    struct stg_tensor_file file = {0};
+    assert_int_equal(stg_tensor_file_parse("v.bin", others[i], 4, NULL, &file, NULL), STG_E_FORMAT);
+  }
+}
+
 static void asks_for_a_name_where_tensors_have_names(void **state) {
   struct stg_tensor_file file = {0};
   const struct stg_tensor_info *tensor = NULL;
@@ -222,6 +246,7 @@ int main(void) {
       cmocka_unit_test(takes_the_hint_over_the_content),
       cmocka_unit_test(tells_gguf_from_safetensors_by_the_size_word),
       cmocka_unit_test(lets_the_suffix_speak_where_the_content_is_none),
+      cmocka_unit_test(tells_pickles_of_every_protocol),
       cmocka_unit_test(asks_for_a_name_where_tensors_have_names),
       cmocka_unit_test(asks_for_no_more_than_it_says),
   };

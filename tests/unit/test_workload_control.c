@@ -302,6 +302,47 @@ static void layers_of_other_formats_act_at_their_number_and_shift(void **state) 
   }
 }
 
+/* However long the name of the file is that it is about. */
+static void a_note_is_kept_whole(void **state) {
+  struct stg_strbuf slot = {0};
+  struct stg_strbuf note = {0};
+  write_gguf(state, "a.gguf", 5, 1, 2);
+  stg_strbuf_str(&slot, "\"control_vector\": [{\"file\": \"");
+  stg_strbuf_str(&note, "slots.s: ");
+  for (int i = 0; i < 300; i++) {
+    stg_strbuf_str(&slot, "./");
+    stg_strbuf_str(&note, "./");
+  }
+  stg_strbuf_str(&slot, "a.gguf\"}]");
+  stg_strbuf_str(&note, "a.gguf has 1 to 2: blocks 3 to 5 are not steered");
+  struct stg_workload w = parse(state, stg_strbuf_text(&slot));
+  assert_int_equal(w.n_notes, 1);
+  assert_string_equal(w.notes[0], stg_strbuf_text(&note));
+  stg_workload_finish(&w);
+  stg_strbuf_finish(&slot);
+  stg_strbuf_finish(&note);
+}
+
+static void a_scale_that_is_0_is_refused_by_what_was_written(void **state) {
+  static const struct {
+    const char *scale, *message;
+  } cases[] = {
+      {"-0.0", "scale: 0 leaves the file out; remove the entry"},
+      {"-1e-46", "scale: -1e-46 is 0 in float32, which leaves the file out; give a larger one, or "
+                 "remove the entry"},
+  };
+  write_gguf(state, "a.gguf", 5, 1, LAYERS - 1);
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    char slot[96];
+    struct stg_workload w = {0};
+    stg_error err = STG_ERROR_INIT;
+    snprintf(slot, sizeof slot, "\"control_vector\": [{\"file\": \"a.gguf\", \"scale\": %s}]",
+             cases[i].scale);
+    assert_int_equal(try_parse(state, slot, &w, &err), STG_E_FORMAT);
+    assert_non_null(strstr(err.message, cases[i].message));
+  }
+}
+
 /* A sum of a hundred slots moves the table of vectors; references must stay. */
 static void many_slots_keep_their_vectors(void **state) {
   struct stg_strbuf slot = {0};
@@ -384,6 +425,8 @@ int main(void) {
       TEST(ranges_cut_what_a_file_has),
       TEST(other_ops_are_calls_between_the_sums),
       TEST(layers_of_other_formats_act_at_their_number_and_shift),
+      TEST(a_note_is_kept_whole),
+      TEST(a_scale_that_is_0_is_refused_by_what_was_written),
       TEST(many_slots_keep_their_vectors),
       TEST(vectors_of_a_workload_are_bounded),
       TEST(reports_every_failed_allocation),
