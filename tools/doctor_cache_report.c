@@ -7,7 +7,7 @@
 #include <pwd.h>
 #include <string.h>
 
-#include "tools/cache_totals.h"
+#include "tools/cache/totals.h"
 #include "tools/utc_time.h"
 
 /* The words of STEERGRAPH_CACHE. */
