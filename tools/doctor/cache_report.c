@@ -1,8 +1,8 @@
 /*
- * doctor_cache_report.c: what was found of the cache, as JSON and as rows: the whole, then each
+ * doctor/cache_report.c: what was found of the cache, as JSON and as rows: the whole, then each
  * folder with what is wrong with it and what to do.
  */
-#include "tools/doctor.h"
+#include "tools/doctor/doctor.h"
 
 #include <pwd.h>
 #include <string.h>

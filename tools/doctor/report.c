@@ -1,8 +1,8 @@
 /*
- * doctor_report.c: a diagnosis as JSON and as text: what was found, and for what is missing the
+ * doctor/report.c: a diagnosis as JSON and as text: what was found, and for what is missing the
  * remedy.
  */
-#include "tools/doctor.h"
+#include "tools/doctor/doctor.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /*
- * doctor_folder.h: what `steergraph doctor` finds of one element of the cache's path list.
+ * doctor/folder.h: what `steergraph doctor` finds of one element of the cache's path list.
  */
 #ifndef STG_TOOLS_DOCTOR_FOLDER_H
 #define STG_TOOLS_DOCTOR_FOLDER_H
@@ -7,7 +7,7 @@
 #include <steergraph/cache.h>
 
 #include "runtime/base/strbuf.h"
-#include "tools/file_system.h"
+#include "tools/doctor/file_system.h"
 
 #define STG_DOCTOR_MAX_ADVICE 8
 

@@ -1,7 +1,7 @@
 /*
- * file_system.c: statfs(2) in words. Linux.
+ * doctor/file_system.c: statfs(2) in words. Linux.
  */
-#include "tools/file_system.h"
+#include "tools/doctor/file_system.h"
 
 #include <stddef.h>
 #include <stdio.h>

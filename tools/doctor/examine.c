@@ -1,10 +1,10 @@
 /*
- * doctor_examine.c: what there is on this machine.
+ * doctor/examine.c: what there is on this machine.
  *
  * Each part is tried, not guessed at: a backend by opening an engine, the compiler by compiling,
- * the cache by opening it (doctor_cache.c). Prints nothing.
+ * the cache by opening it (cache.c). Prints nothing.
  */
-#include "tools/doctor.h"
+#include "tools/doctor/doctor.h"
 
 #include <stdlib.h>
 #include <string.h>

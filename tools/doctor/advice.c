@@ -1,9 +1,9 @@
 /*
- * doctor_advice.c: from the facts of a cache folder to what is wrong with it and what to do.
+ * doctor/advice.c: from the facts of a cache folder to what is wrong with it and what to do.
  *
  * Must not look at the machine: the facts say all.
  */
-#include "tools/doctor_folder.h"
+#include "tools/doctor/folder.h"
 
 #include <assert.h>
 

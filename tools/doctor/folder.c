@@ -1,8 +1,8 @@
 /*
- * doctor_folder.c: the facts of one element of the cache's path list. Prints nothing, judges
+ * doctor/folder.c: the facts of one element of the cache's path list. Prints nothing, judges
  * nothing.
  */
-#include "tools/doctor_folder.h"
+#include "tools/doctor/folder.h"
 
 #include <string.h>
 #include <sys/stat.h>

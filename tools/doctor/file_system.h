@@ -1,8 +1,8 @@
 /*
- * file_system.h: which kind of file system a path is on, and how much is free there.
+ * doctor/file_system.h: which kind of file system a path is on, and how much is free there.
  */
-#ifndef STG_TOOLS_FILE_SYSTEM_H
-#define STG_TOOLS_FILE_SYSTEM_H
+#ifndef STG_TOOLS_DOCTOR_FILE_SYSTEM_H
+#define STG_TOOLS_DOCTOR_FILE_SYSTEM_H
 
 #include <stdbool.h>
 #include <stdint.h>

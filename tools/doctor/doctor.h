@@ -1,14 +1,14 @@
 /*
- * doctor.h: what `steergraph doctor` finds on a machine, and how it says so.
+ * doctor/doctor.h: what `steergraph doctor` finds on a machine, and how it says so.
  */
-#ifndef STG_TOOLS_DOCTOR_H
-#define STG_TOOLS_DOCTOR_H
+#ifndef STG_TOOLS_DOCTOR_DOCTOR_H
+#define STG_TOOLS_DOCTOR_DOCTOR_H
 
 #include <steergraph/cache.h>
 #include <steergraph/engine.h>
 
 #include "runtime/base/strbuf.h"
-#include "tools/doctor_folder.h"
+#include "tools/doctor/folder.h"
 #include "tools/json_out.h"
 #include "tools/table.h"
 #include "tools/trial_compile.h"

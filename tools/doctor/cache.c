@@ -1,8 +1,8 @@
 /*
- * doctor_cache.c: the cache as an engine would open it, a sample of its entries, and each element
+ * doctor/cache.c: the cache as an engine would open it, a sample of its entries, and each element
  * of its path list. Prints nothing.
  */
-#include "tools/doctor.h"
+#include "tools/doctor/doctor.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,11 +1,12 @@
 /*
- * cmd_doctor.c: `steergraph doctor`: what was found on this machine, what is missing, the remedy.
+ * doctor/cmd_doctor.c: `steergraph doctor`: what was found on this machine, what is missing, the
+ * remedy.
  *
  * A missing GPU or compiler is a finding, not a failure; a setting that keeps every command from
  * working is.
  */
 #include "tools/command.h"
-#include "tools/doctor.h"
+#include "tools/doctor/doctor.h"
 #include "tools/options.h"
 #include "tools/report.h"
 
