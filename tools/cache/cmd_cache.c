@@ -1,5 +1,5 @@
 /*
- * cache/cmd_cache.c: `steergraph cache`: look into a cache folder, offline.
+ * cmd_cache.c: `steergraph cache`: look into a cache folder, offline.
  *
  * Works where there is neither CUDA nor a GPU. Each subcommand is a file of its own.
  */

@@ -1,6 +1,5 @@
 /*
- * doctor/cmd_doctor.c: `steergraph doctor`: what was found on this machine, what is missing, the
- * remedy.
+ * cmd_doctor.c: `steergraph doctor`: what was found on this machine, what is missing, the remedy.
  *
  * A missing GPU or compiler is a finding, not a failure; a setting that keeps every command from
  * working is.

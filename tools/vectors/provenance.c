@@ -1,10 +1,10 @@
 /*
- * vectors_provenance.c: the keys of a converted file's metadata, in their order.
+ * vectors/provenance.c: the keys of a converted file's metadata, in their order.
  *
  * What the file said of itself stays, behind "gguf." or "source.": a control vector converted is
  * still known for one, with its model and mode.
  */
-#include "tools/vectors_provenance.h"
+#include "tools/vectors/provenance.h"
 
 #include <inttypes.h>
 #include <string.h>

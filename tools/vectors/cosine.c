@@ -1,7 +1,7 @@
 /*
- * vectors_cosine.c: find a row's counterpart in another file.
+ * vectors/cosine.c: find a row's counterpart in another file.
  */
-#include "tools/vectors_cosine.h"
+#include "tools/vectors/cosine.h"
 
 #include <inttypes.h>
 

@@ -1,12 +1,12 @@
 /*
- * vectors_provenance.h: the metadata of a converted file: what it was made of, and how.
+ * vectors/provenance.h: the metadata of a converted file: what it was made of, and how.
  *
  * No time, no folder and no machine are in it, so that the same file gives the same bytes.
  */
 #ifndef STG_TOOLS_VECTORS_PROVENANCE_H
 #define STG_TOOLS_VECTORS_PROVENANCE_H
 
-#include "tools/vectors_output.h"
+#include "tools/vectors/output.h"
 
 /* What was done, collected tensor by tensor. {0} at first. */
 struct stg_vectors_provenance {

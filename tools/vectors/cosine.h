@@ -1,12 +1,12 @@
 /*
- * vectors_cosine.h: which vector of another file a row is held against.
+ * vectors/cosine.h: which vector of another file a row is held against.
  *
  * That is one vector for all rows, or that of the same layer. Must not know how it is printed.
  */
 #ifndef STG_TOOLS_VECTORS_COSINE_H
 #define STG_TOOLS_VECTORS_COSINE_H
 
-#include "tools/vectors_facts.h"
+#include "tools/vectors/facts.h"
 
 /* The tensors that are held against others, borrowed. */
 struct stg_vectors_side {

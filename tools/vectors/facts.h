@@ -1,5 +1,5 @@
 /*
- * vectors_facts.h: a vector file as the subcommands of `steergraph vectors` see it: its tensors,
+ * vectors/facts.h: a vector file as the subcommands of `steergraph vectors` see it: its tensors,
  * the layers that their names tell, and what it says of itself.
  *
  * Must not know how any of them prints it.

@@ -1,5 +1,5 @@
 /*
- * vectors_convert.c: `steergraph vectors convert FILE -o OUT.safetensors`: vectors of any format
+ * vectors/convert.c: `steergraph vectors convert FILE -o OUT.safetensors`: vectors of any format
  * as safetensors, with where they come from in the metadata.
  *
  * The output is written as a whole or not at all, and never over the file that is read.
@@ -11,9 +11,9 @@
 #include "tools/options.h"
 #include "tools/report.h"
 #include "tools/run_output.h"
-#include "tools/vectors_command.h"
-#include "tools/vectors_facts.h"
-#include "tools/vectors_output.h"
+#include "tools/vectors/command.h"
+#include "tools/vectors/facts.h"
+#include "tools/vectors/output.h"
 
 #define MAX_TENSORS 4096
 

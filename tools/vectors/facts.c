@@ -1,7 +1,7 @@
 /*
- * vectors_facts.c: open a vector file and find out what it says, once for all subcommands.
+ * vectors/facts.c: open a vector file and find out what it says, once for all subcommands.
  */
-#include "tools/vectors_facts.h"
+#include "tools/vectors/facts.h"
 
 #include <stdlib.h>
 #include <string.h>

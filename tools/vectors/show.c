@@ -1,5 +1,5 @@
 /*
- * vectors_show.c: `steergraph vectors show FILE [TENSOR]`: how long the vectors of a file are, and
+ * vectors/show.c: `steergraph vectors show FILE [TENSOR]`: how long the vectors of a file are, and
  * how they lie to those of another.
  *
  * Norms matter because the library applies a vector exactly as stored. A row is the last dimension;
@@ -14,10 +14,10 @@
 #include "tools/report.h"
 #include "tools/table.h"
 #include "tools/terminal.h"
-#include "tools/vectors_command.h"
-#include "tools/vectors_cosine.h"
-#include "tools/vectors_facts.h"
-#include "tools/vectors_histogram.h"
+#include "tools/vectors/command.h"
+#include "tools/vectors/cosine.h"
+#include "tools/vectors/facts.h"
+#include "tools/vectors/histogram.h"
 
 #define NO_ROW (-1)
 

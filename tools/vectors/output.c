@@ -1,10 +1,10 @@
 /*
- * vectors_output.c: which tensors are written, under which names, and their elements.
+ * vectors/output.c: which tensors are written, under which names, and their elements.
  *
  * What is stored already as it is to be written is taken from the file's map. Where a file came
- * from is vectors_provenance.c's.
+ * from is provenance.c's.
  */
-#include "tools/vectors_output.h"
+#include "tools/vectors/output.h"
 
 #include <math.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/intmath.h"
 #include "specs/utf8.h"
-#include "tools/vectors_provenance.h"
+#include "tools/vectors/provenance.h"
 
 #define MAX_NAME_BYTES 512
 

@@ -1,5 +1,5 @@
 /*
- * vectors_output.h: the tensors of a vector file as they are written anew, and where they come
+ * vectors/output.h: the tensors of a vector file as they are written anew, and where they come
  * from.
  *
  * Must not know words of the command line, nor print.
@@ -7,7 +7,7 @@
 #ifndef STG_TOOLS_VECTORS_OUTPUT_H
 #define STG_TOOLS_VECTORS_OUTPUT_H
 
-#include "tools/vectors_facts.h"
+#include "tools/vectors/facts.h"
 
 #define STG_VECTORS_OUTPUT_MAX_BYTES                                                               \
   ((uint64_t)1 << 30) /* of tensors: they are put together in memory */

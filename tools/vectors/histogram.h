@@ -1,5 +1,5 @@
 /*
- * vectors_histogram.h: norms of layers as bars, so that one that stands out is seen.
+ * vectors/histogram.h: norms of layers as bars, so that one that stands out is seen.
  */
 #ifndef STG_TOOLS_VECTORS_HISTOGRAM_H
 #define STG_TOOLS_VECTORS_HISTOGRAM_H

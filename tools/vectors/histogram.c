@@ -1,9 +1,9 @@
 /*
- * vectors_histogram.c: bars of '#', rounded to the nearest column.
+ * vectors/histogram.c: bars of '#', rounded to the nearest column.
  *
  * Layers that are missing, not read or not finite keep their line, so that lines can be counted.
  */
-#include "tools/vectors_histogram.h"
+#include "tools/vectors/histogram.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /*
- * vectors_ls.c: `steergraph vectors ls FILE`: what is in a vector file, and what it says of itself.
+ * vectors/ls.c: `steergraph vectors ls FILE`: what is in a vector file, and what it says of itself.
  */
 #include <string.h>
 
@@ -8,8 +8,8 @@
 #include "tools/report.h"
 #include "tools/table.h"
 #include "tools/terminal.h"
-#include "tools/vectors_command.h"
-#include "tools/vectors_facts.h"
+#include "tools/vectors/command.h"
+#include "tools/vectors/facts.h"
 
 #define MAX_VALUE_COLUMNS 64 /* of a value of the metadata; --json has all of it */
 

@@ -1,5 +1,5 @@
 /*
- * vectors_command.h: the subcommands of `steergraph vectors`, one file each (vectors_NAME.c).
+ * vectors/command.h: the subcommands of `steergraph vectors`, one file each (NAME.c).
  */
 #ifndef STG_TOOLS_VECTORS_COMMAND_H
 #define STG_TOOLS_VECTORS_COMMAND_H

@@ -5,7 +5,7 @@
  */
 #include "tools/command.h"
 #include "tools/subcommands.h"
-#include "tools/vectors_command.h"
+#include "tools/vectors/command.h"
 
 int stg_cmd_vectors(int argc, char **argv) {
 #define SUBCOMMAND(name, summary) {#name, summary, stg_vectors_cmd_##name},
