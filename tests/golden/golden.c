@@ -17,6 +17,7 @@ static const struct {
                       stg_error *reterr);
 } kinds[] = {
     {"cuda", golden_cuda},
+    {"keys", golden_keys},
     {"program", golden_program},
 };
 

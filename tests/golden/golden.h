@@ -6,7 +6,7 @@
 #ifndef STG_TESTS_GOLDEN_GOLDEN_H
 #define STG_TESTS_GOLDEN_GOLDEN_H
 
-#include "codegen/op.h"
+#include "codegen/steer.h"
 
 /**
  * Split "add+swap" and compile each op: a built-in, or one of the user ops that golden_ops.c holds.
@@ -27,6 +27,18 @@ STG_NODISCARD stg_status golden_program(struct stg_arena *arena, const char *nam
  * "h4096-bf16-f32-pair-t2-add+swap"; STATE is `hidden` or `pair`.
  */
 STG_NODISCARD stg_status golden_cuda(struct stg_arena *arena, const char *name,
+                                     struct stg_strbuf *out, stg_error *reterr);
+
+/** The geometry that a name of kind `cuda` spells; its ops live in the arena. */
+STG_NODISCARD stg_status golden_geometry(struct stg_arena *arena, const char *name,
+                                         struct stg_steer_geometry *ret, stg_error *reterr);
+
+/**
+ * Kind `keys`: what a cache knows the kernels of a declaration by, in both tiles and for two
+ * architectures: signature, request key, launch rule; then the keys of three graphs and the recipe
+ * of one. NAME is as for `cuda`, its tile left out of account.
+ */
+STG_NODISCARD stg_status golden_keys(struct stg_arena *arena, const char *name,
                                      struct stg_strbuf *out, stg_error *reterr);
 
 #endif
