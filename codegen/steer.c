@@ -8,23 +8,23 @@
 
 #include <assert.h>
 
+#include "codegen/prelude.h"
 #include "codegen/steer_extents.h"
 #include "codegen/writer.h"
 #include "runtime/base/dtype.h"
-#include "runtime/base/embedded.h"
 #include "runtime/base/intmath.h"
-
-extern const struct stg_embedded_file stg_embedded_prelude[];
-extern const size_t stg_embedded_prelude_count;
 
 #define WARP_THREADS 32
 /* Layout of the text: where comments begin. */
 #define NOTE_COLUMN 48
 
 void stg_steer_prelude(struct stg_strbuf *out) {
-  for (size_t i = 0; i < stg_embedded_prelude_count; i++) {
-    stg_strbuf_mem(out, stg_embedded_prelude[i].text, stg_embedded_prelude[i].len);
-  }
+  /* in the order in which they read */
+  static const char *const stems[] = {
+      "math", "args", "chunk", "chain",  "record",   "vectors",
+      "row",  "dots", "tally", "update", "epilogue", "steer",
+  };
+  stg_prelude_append(stems, sizeof stems / sizeof stems[0], out);
 }
 
 static const char *device_type(stg_dtype dtype) {
