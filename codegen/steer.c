@@ -297,6 +297,19 @@ static stg_status check_geometry(const struct stg_steer_geometry *g, stg_error *
   return STG_OK;
 }
 
+static struct stg_launch_rule rule_of(const struct stg_steer_geometry *g) {
+  const struct stg_steer_extents e = stg_steer_extents_of(g);
+  return (struct stg_launch_rule){
+      .threads = e.threads,
+      .rows_per_block = 1,
+      .resident_blocks = e.resident_blocks,
+      .stage_bytes = (uint32_t)(e.weight_bytes + e.staged_vectors * e.vector_bytes),
+      .wide_stage_bytes = (uint32_t)(e.weight_bytes + e.wide_staged_vectors * e.vector_bytes),
+      .staged = (uint32_t)e.staged_vectors,
+      .wide_staged = (uint32_t)e.wide_staged_vectors,
+  };
+}
+
 stg_status stg_steer_generate(const struct stg_steer_geometry *geometry,
                               struct stg_strbuf *ret_source, struct stg_launch_rule *ret_rule,
                               stg_error *reterr) {
@@ -308,15 +321,7 @@ stg_status stg_steer_generate(const struct stg_steer_geometry *geometry,
   write_kernel(&w, geometry);
   status = stg_strbuf_status(ret_source, reterr);
   if (status == STG_OK) {
-    const struct stg_steer_extents extents = stg_steer_extents_of(geometry);
-    *ret_rule = (struct stg_launch_rule){
-        .threads = extents.threads,
-        .rows_per_block = 1,
-        .weight_bytes = (uint32_t)extents.weight_bytes,
-        .vector_bytes = (uint32_t)extents.vector_bytes,
-        .staged_vectors = (uint32_t)extents.staged_vectors,
-        .wide_staged_vectors = (uint32_t)extents.wide_staged_vectors,
-    };
+    *ret_rule = rule_of(geometry);
   }
   return status;
 }

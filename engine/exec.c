@@ -14,7 +14,7 @@ static struct stg_launch_dims dims_of(const struct stg_engine *engine,
   const struct stg_launch_rule *rule = &kernel->rule;
   const size_t blocks = stg_ceil_div((size_t)args->rows, rule->rows_per_block);
   const bool wide = blocks <= (size_t)stg_device_get_info(engine->device)->multiprocessors;
-  args->staged_vectors = wide ? rule->wide_staged_vectors : rule->staged_vectors;
+  args->staged_vectors = wide ? rule->wide_staged : rule->staged;
   const uint32_t bytes = stg_launch_stage_bytes(rule, wide);
   args->stage_words = bytes / (uint32_t)sizeof(uint32_t);
   return (struct stg_launch_dims){

@@ -38,7 +38,7 @@ static void end_loading(struct stg_kernel *kernel, const struct stg_loaded_kerne
   }
   kernel->loading--;
   if (kernel->loading == 0 && stg_kernel_state(kernel) == STG_KERNEL_READY) {
-    stg_steer_kernel_finish(&kernel->text);
+    stg_kernel_text_finish(&kernel->text);
   }
   pthread_mutex_unlock(&set->lock);
   if (loaded != NULL && !first) {

@@ -32,7 +32,7 @@ static void free_set(struct stg_kernel_set *set) {
     if (kernel->loaded.module != NULL) {
       stg_module_cache_unref(set->engine->modules, kernel->loaded.key);
     }
-    stg_steer_kernel_finish(&kernel->text);
+    stg_kernel_text_finish(&kernel->text);
     stg_free(kernel->signature);
   }
   pthread_cond_destroy(&set->changed);
@@ -80,7 +80,7 @@ static stg_status init_kernel(struct stg_kernel_set *set, enum stg_tier tier, en
   kernel->signature = stg_strdup(stg_strbuf_text(&kernel->text.signature));
   if (!stg_engine_is_cuda(engine)) {
     kernel->source = "cpu";
-    stg_steer_kernel_finish(&kernel->text);
+    stg_kernel_text_finish(&kernel->text);
     atomic_store(&kernel->state, STG_KERNEL_READY);
   }
   return kernel->signature != NULL ? STG_OK : stg_error_memory(reterr, "a signature", 0);

@@ -36,9 +36,9 @@ struct stg_kernel {
   struct stg_kernel_set *set;
   enum stg_tier tier;
   enum stg_tile tile;
-  struct stg_steer_kernel text; /* what to compile; empty once it is there */
-  unsigned loading;             /* threads that read `text`; under the set's lock */
-  char *signature;              /* kernel text with architecture; NULL: there is no such kernel */
+  struct stg_kernel_text text; /* what to compile; empty once it is there */
+  unsigned loading;            /* threads that read `text`; under the set's lock */
+  char *signature;             /* kernel text with architecture; NULL: there is no such kernel */
   struct stg_key key;
   struct stg_launch_rule rule;
   atomic_int state; /* enum stg_kernel_state; changed under the set's lock */

@@ -11,7 +11,7 @@
 #include "engine/steer_decl.h"
 
 /* Copy a kernel's texts into the arena. */
-static stg_status fill_explained(const struct stg_steer_kernel *kernel, struct stg_arena *arena,
+static stg_status fill_explained(const struct stg_kernel_text *kernel, struct stg_arena *arena,
                                  struct stg_explained *ret, stg_error *reterr) {
   struct stg_strbuf material = {0};
   struct stg_explained explained = {
@@ -43,7 +43,7 @@ stg_status stg_explain_kernel(stg_engine *engine, const stg_steer_desc *desc, en
                               const char *arch, struct stg_arena *arena, struct stg_explained *ret,
                               stg_error *reterr) {
   struct stg_steer_decl decl;
-  struct stg_steer_kernel kernel;
+  struct stg_kernel_text kernel;
   stg_status status = stg_steer_decl_init(desc, engine->ops, &decl, reterr);
   if (status != STG_OK) {
     return status;
@@ -51,7 +51,7 @@ stg_status stg_explain_kernel(stg_engine *engine, const stg_steer_desc *desc, en
   status = stg_steer_kernel_init(&decl, tile, arch, engine->nvrtc_options, &kernel, reterr);
   if (status == STG_OK) {
     status = fill_explained(&kernel, arena, ret, reterr);
-    stg_steer_kernel_finish(&kernel);
+    stg_kernel_text_finish(&kernel);
   }
   stg_steer_decl_finish(&decl);
   return status;
@@ -59,7 +59,7 @@ stg_status stg_explain_kernel(stg_engine *engine, const stg_steer_desc *desc, en
 
 /* "kernel text | graph shape", and the key: of kernel and shape, or on the CPU of the text alone.
  */
-static stg_status print_graph(const struct stg_steer_kernel *kernel,
+static stg_status print_graph(const struct stg_kernel_text *kernel,
                               const struct stg_graph_shape *shape, struct stg_arena *arena,
                               struct stg_explained_graph *ret, stg_error *reterr) {
   struct stg_strbuf text = {0};
@@ -84,7 +84,7 @@ stg_status stg_explain_graph(stg_engine *engine, const stg_steer_desc *desc, con
                              const struct stg_batch_sizes *batch, struct stg_arena *arena,
                              struct stg_explained_graph *ret, stg_error *reterr) {
   struct stg_steer_decl decl;
-  struct stg_steer_kernel kernel;
+  struct stg_kernel_text kernel;
   struct stg_graph_shape shape;
   struct stg_explained_graph graph = {0};
   stg_status status = stg_steer_decl_init(desc, engine->ops, &decl, reterr);
@@ -98,7 +98,7 @@ stg_status stg_explain_graph(stg_engine *engine, const stg_steer_desc *desc, con
   }
   if (status == STG_OK) {
     status = print_graph(&kernel, &shape, arena, &graph, reterr);
-    stg_steer_kernel_finish(&kernel);
+    stg_kernel_text_finish(&kernel);
   }
   if (status == STG_OK) {
     *ret = graph;

@@ -20,12 +20,12 @@ struct stg_offline_pack {
 /* A declaration and the kernel that follows from it. */
 struct resolved {
   struct stg_steer_decl decl;
-  struct stg_steer_kernel kernel;
+  struct stg_kernel_text kernel;
 };
 
 static stg_status resolve(stg_engine *engine, const stg_steer_desc *desc, enum stg_tile tile,
                           const char *arch, struct resolved *ret, stg_error *reterr) {
-  if (strcmp(arch, "cpu") == 0) {
+  if (stg_arch_is_cpu(arch)) {
     return stg_error_set(reterr, STG_E_INVALID,
                          "arch: 'cpu' has nothing to compile; give sm_80, sm_90, ...");
   }
@@ -42,7 +42,7 @@ static stg_status resolve(stg_engine *engine, const stg_steer_desc *desc, enum s
 }
 
 static void resolved_finish(struct resolved *resolved) {
-  stg_steer_kernel_finish(&resolved->kernel);
+  stg_kernel_text_finish(&resolved->kernel);
   stg_steer_decl_finish(&resolved->decl);
 }
 

@@ -29,8 +29,8 @@ void stg_steer_recipe(const struct stg_steer_graph *graph, struct stg_recipe_nod
       .kernel = STG_STEER_KERNEL_NAME,
       .threads = graph->rule.threads,
       .rows_per_block = graph->rule.rows_per_block,
-      .stage_bytes = stg_launch_stage_bytes(&graph->rule, false),
-      .wide_stage_bytes = stg_launch_stage_bytes(&graph->rule, true),
+      .stage_bytes = graph->rule.stage_bytes,
+      .wide_stage_bytes = graph->rule.wide_stage_bytes,
       .params = params,
       .n_params = sizeof params / sizeof params[0],
   };

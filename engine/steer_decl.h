@@ -9,9 +9,9 @@
 #include <steergraph/steer.h>
 
 #include "codegen/steer.h"
+#include "engine/kernel_text.h"
 #include "engine/offline.h"
 #include "engine/signature.h"
-#include "runtime/kernel.h"
 
 struct stg_op_table;
 
@@ -44,22 +44,11 @@ void stg_steer_decl_finish(struct stg_steer_decl *decl);
  * table has so many `probes`. The general tier has the same. */
 bool stg_steer_is_default_op(const struct stg_op *op, uint32_t probes);
 
-/* A kernel's text and what is asked of a compiler. Views into the strbufs. */
-struct stg_steer_kernel {
-  struct stg_strbuf signature, source, prelude;
-  const char *options[1];
-  struct stg_kernel_request request;
-  struct stg_launch_rule rule; /* zeros on the CPU */
-  struct stg_key key;
-};
-
 /** Generate the kernel of `tile` for `arch`. `nvrtc_options` may be NULL; borrowed. */
 STG_NODISCARD stg_status stg_steer_kernel_init(const struct stg_steer_decl *decl,
                                                enum stg_tile tile, const char *arch,
                                                const char *nvrtc_options,
-                                               struct stg_steer_kernel *ret_kernel,
-                                               stg_error *reterr);
-void stg_steer_kernel_finish(struct stg_steer_kernel *kernel);
+                                               struct stg_kernel_text *ret_text, stg_error *reterr);
 
 /** The shape of a batch, rounded up to buckets, and the tile that serves it. */
 STG_NODISCARD stg_status stg_steer_shape(const struct stg_steer_decl *decl, int64_t rows,

@@ -19,7 +19,7 @@ static void print_key(struct stg_strbuf *out, const char *what, struct stg_key k
   stg_strbuf_printf(out, "%s %s", what, hex);
 }
 
-static void print_kernel(const struct stg_steer_kernel *kernel, struct stg_strbuf *out) {
+static void print_kernel(const struct stg_kernel_text *kernel, struct stg_strbuf *out) {
   const struct stg_kernel_request *request = &kernel->request;
   stg_strbuf_printf(out, "%s\n", request->signature);
   print_key(out, "  key", kernel->key);
@@ -30,7 +30,7 @@ static void print_kernel(const struct stg_steer_kernel *kernel, struct stg_strbu
 }
 
 /* The keys of its graphs, and what the folder would keep of the last of them. */
-static stg_status print_graphs(const struct stg_steer_kernel *kernel, struct stg_strbuf *out,
+static stg_status print_graphs(const struct stg_kernel_text *kernel, struct stg_strbuf *out,
                                stg_error *reterr) {
   struct stg_strbuf signature = {0};
   struct stg_recipe_node node;
@@ -82,13 +82,13 @@ stg_status golden_keys(struct stg_arena *arena, const char *name, struct stg_str
   for (size_t i = 0; i < COUNT(archs) * STG_TILE_COUNT && status == STG_OK; i++) {
     const char *arch = archs[i / STG_TILE_COUNT];
     const bool last = i + 1 == COUNT(archs) * STG_TILE_COUNT;
-    struct stg_steer_kernel kernel;
+    struct stg_kernel_text kernel;
     status = stg_steer_kernel_init(&decl, (enum stg_tile)(i % STG_TILE_COUNT), arch, NULL, &kernel,
                                    reterr);
     if (status == STG_OK) {
       print_kernel(&kernel, out);
       status = last ? print_graphs(&kernel, out, reterr) : STG_OK;
-      stg_steer_kernel_finish(&kernel);
+      stg_kernel_text_finish(&kernel);
     }
   }
   return status;
