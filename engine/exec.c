@@ -99,7 +99,7 @@ stg_status stg_plan_launch(struct stg_engine *engine, const struct stg_plan_laun
     /* neither an update nor a new graph: the plain launch gives the same result */
     if (atomic_fetch_add(&engine->counters.graph_fallbacks, 1) == 0) {
       stg_log_printf(&engine->log, STG_LOG_WARN, "no graph for '%s' (%s); launching it plainly",
-                     launch->exec->plan->signatures[launch->kernel->tier][launch->kernel->tile],
+                     launch->exec->plan->signatures[launch->kernel->tier][launch->kernel->variant],
                      error.message);
     }
     return launch_plain(engine, launch, args, reterr);

@@ -226,7 +226,7 @@ stg_status stg_frame_plan(const stg_frame *frame, stg_plan_info *ret_info, stg_e
   const bool cuda = stg_engine_is_cuda(frame->steer->engine);
   *ret_info = (stg_plan_info){
       .struct_size = sizeof *ret_info,
-      .signature = plan->signatures[kernel->tier][kernel->tile],
+      .signature = plan->signatures[kernel->tier][kernel->variant],
       .source = kernel->source,
       .tier = cuda ? stg_kernel_tier(kernel) : -1,
       .compile_ms = kernel->compile_ms,
@@ -241,7 +241,7 @@ stg_status stg_frame_plan(const stg_frame *frame, stg_plan_info *ret_info, stg_e
   };
   stg_key_hex(kernel->key, ret_info->kernel_key);
   if (cuda) {
-    stg_key_hex(plan->graph_keys[kernel->tier][kernel->tile], ret_info->graph_key);
+    stg_key_hex(plan->graph_keys[kernel->tier][kernel->variant], ret_info->graph_key);
   } else {
     /* no kernel and no graph: both keys hash the text alone */
     stg_key_hex(stg_key_of(ret_info->signature, strlen(ret_info->signature)), ret_info->graph_key);

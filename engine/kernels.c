@@ -27,8 +27,8 @@ void stg_kernel_table_finish(struct stg_kernel_table *table) {
 }
 
 static void free_set(struct stg_kernel_set *set) {
-  for (int i = 0; i < STG_TIER_COUNT * STG_TILE_COUNT; i++) {
-    struct stg_kernel *kernel = &set->kernels[i / STG_TILE_COUNT][i % STG_TILE_COUNT];
+  for (int i = 0; i < STG_TIER_COUNT * STG_MAX_VARIANTS; i++) {
+    struct stg_kernel *kernel = &set->kernels[i / STG_MAX_VARIANTS][i % STG_MAX_VARIANTS];
     if (kernel->loaded.module != NULL) {
       stg_module_cache_unref(set->engine->modules, kernel->loaded.key);
     }
@@ -63,15 +63,15 @@ bool stg_kernel_set_has_owner(const struct stg_kernel_set *set) {
   return has;
 }
 
-static stg_status init_kernel(struct stg_kernel_set *set, enum stg_tier tier, enum stg_tile tile,
+static stg_status init_kernel(struct stg_kernel_set *set, enum stg_tier tier, unsigned variant,
                               const struct stg_steer_decl *decl, stg_error *reterr) {
   struct stg_engine *engine = set->engine;
-  struct stg_kernel *kernel = &set->kernels[tier][tile];
+  struct stg_kernel *kernel = &set->kernels[tier][variant];
   kernel->set = set;
   kernel->tier = tier;
-  kernel->tile = tile;
-  stg_status status =
-      stg_steer_kernel_init(decl, tile, engine->arch, engine->nvrtc_options, &kernel->text, reterr);
+  kernel->variant = variant;
+  stg_status status = stg_steer_kernel_init(decl, (enum stg_tile)variant, engine->arch,
+                                            engine->nvrtc_options, &kernel->text, reterr);
   if (status != STG_OK) {
     return status;
   }
@@ -114,8 +114,8 @@ static stg_status generalise(const struct stg_steer_decl *decl, struct stg_op_ta
 static stg_status init_tier(struct stg_kernel_set *set, enum stg_tier tier,
                             const struct stg_steer_decl *decl, stg_error *reterr) {
   stg_status status = STG_OK;
-  for (int tile = 0; tile < STG_TILE_COUNT && status == STG_OK; tile++) {
-    status = init_kernel(set, tier, (enum stg_tile)tile, decl, reterr);
+  for (unsigned i = 0; i < set->n_variants && status == STG_OK; i++) {
+    status = init_kernel(set, tier, i, decl, reterr);
   }
   return status;
 }
@@ -140,6 +140,7 @@ static stg_status make_set(struct stg_engine *engine, const struct stg_steer_dec
     return stg_error_memory(reterr, "a table's kernels", sizeof *set);
   }
   set->engine = engine;
+  set->n_variants = STG_TILE_COUNT;
   set->owners = set->refs = 1;
   set->all_builtins = decl->tier0;
   for (size_t i = 0; i < decl->n_ops; i++) {
@@ -162,11 +163,11 @@ static stg_status make_set(struct stg_engine *engine, const struct stg_steer_dec
 
 /* Keys are compared, and the texts that they are of. */
 static bool same_kernels(const struct stg_kernel_set *a, const struct stg_kernel_set *b) {
-  bool same = true;
-  for (int tile = 0; tile < STG_TILE_COUNT; tile++) {
-    const struct stg_kernel *x = &a->kernels[STG_TIER_DECLARED][tile];
-    const struct stg_kernel *y = &b->kernels[STG_TIER_DECLARED][tile];
-    same = same && stg_key_equal(x->key, y->key) && strcmp(x->signature, y->signature) == 0;
+  bool same = a->n_variants == b->n_variants;
+  for (unsigned i = 0; i < a->n_variants && same; i++) {
+    const struct stg_kernel *x = &a->kernels[STG_TIER_DECLARED][i];
+    const struct stg_kernel *y = &b->kernels[STG_TIER_DECLARED][i];
+    same = stg_key_equal(x->key, y->key) && strcmp(x->signature, y->signature) == 0;
   }
   return same;
 }
@@ -260,21 +261,22 @@ void stg_kernels_wait_settled(struct stg_kernel_table *table, uint64_t seen, uin
   pthread_mutex_unlock(&table->lock);
 }
 
-const struct stg_kernel *stg_kernels_of_tile(const struct stg_kernel_set *set, enum stg_tile tile) {
+const struct stg_kernel *stg_kernels_of_variant(const struct stg_kernel_set *set,
+                                                unsigned variant) {
   for (int tier = STG_TIER_COUNT - 1; tier >= 0; tier--) {
-    if (stg_kernel_state(&set->kernels[tier][tile]) == STG_KERNEL_READY) {
-      return &set->kernels[tier][tile];
+    if (stg_kernel_state(&set->kernels[tier][variant]) == STG_KERNEL_READY) {
+      return &set->kernels[tier][variant];
     }
   }
   return NULL;
 }
 
-/* What no job makes, though it would serve. Of both tiles: a capture chooses by other rules than a
- * step. */
+/* What no job makes, though it would serve. Of all variants: a capture chooses by other rules than
+ * a step. */
 static void ask_again(struct stg_kernel_set *set) {
-  for (int tile = 0; tile < STG_TILE_COUNT; tile++) {
-    struct stg_kernel *declared = &set->kernels[STG_TIER_DECLARED][tile];
-    struct stg_kernel *general = &set->kernels[STG_TIER_GENERAL][tile];
+  for (unsigned i = 0; i < set->n_variants; i++) {
+    struct stg_kernel *declared = &set->kernels[STG_TIER_DECLARED][i];
+    struct stg_kernel *general = &set->kernels[STG_TIER_GENERAL][i];
     const enum stg_kernel_state state = stg_kernel_state(declared);
     stg_status status = STG_OK;
     if (state != STG_KERNEL_READY && general->signature != NULL &&
@@ -288,25 +290,26 @@ static void ask_again(struct stg_kernel_set *set) {
   }
 }
 
-const struct stg_kernel *stg_kernels_serving(struct stg_kernel_set *set, enum stg_tile tile) {
+const struct stg_kernel *stg_kernels_serving(struct stg_kernel_set *set, unsigned variant) {
   if (set->engine->compile == STG_COMPILE_BACKGROUND && stg_engine_is_cuda(set->engine)) {
     ask_again(set);
   }
-  const struct stg_kernel *kernel = stg_kernels_of_tile(set, tile);
-  return kernel != NULL ? kernel
-                        : stg_kernels_of_tile(set, tile == STG_TILE_DECODE ? STG_TILE_PREFILL
-                                                                           : STG_TILE_DECODE);
+  const struct stg_kernel *kernel = stg_kernels_of_variant(set, variant);
+  for (unsigned i = 0; i < set->n_variants && kernel == NULL; i++) {
+    kernel = stg_kernels_of_variant(set, i);
+  }
+  return kernel;
 }
 
 const struct stg_kernel *stg_kernels_for_capture(const struct stg_kernel_set *set,
-                                                 enum stg_tile tile) {
-  const struct stg_kernel *kernel = stg_kernels_of_tile(set, tile);
+                                                 unsigned variant) {
+  const struct stg_kernel *kernel = stg_kernels_of_variant(set, variant);
   return kernel != NULL && kernel->tier == STG_TIER_GENERAL && set->user_ops ? NULL : kernel;
 }
 
-const struct stg_kernel *stg_kernels_awaited(const struct stg_kernel_set *set, enum stg_tile tile) {
-  const struct stg_kernel *declared = &set->kernels[STG_TIER_DECLARED][tile];
-  const struct stg_kernel *general = &set->kernels[STG_TIER_GENERAL][tile];
+const struct stg_kernel *stg_kernels_awaited(const struct stg_kernel_set *set, unsigned variant) {
+  const struct stg_kernel *declared = &set->kernels[STG_TIER_DECLARED][variant];
+  const struct stg_kernel *general = &set->kernels[STG_TIER_GENERAL][variant];
   const bool may_be_general = general->signature != NULL && !set->user_ops;
   return may_be_general && stg_kernel_state(general) != STG_KERNEL_FAILED ? general : declared;
 }

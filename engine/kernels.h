@@ -1,6 +1,6 @@
 /*
- * kernels.h: the kernels of a declaration, two tiers of one per tile, for all tables of an engine
- * that declare the same.
+ * kernels.h: the kernels of a declaration, two tiers of one per variant, for all tables of an
+ * engine that declare the same. Of steering the variants are its tiles.
  *
  * The declared tier has just the ops that were declared. The general tier has all built-ins, those
  * with an output where probes are declared, so it serves any chain of them while the declared
@@ -23,6 +23,9 @@ struct stg_engine;
 
 enum stg_tier { STG_TIER_GENERAL, STG_TIER_DECLARED, STG_TIER_COUNT };
 
+/* Kernels of a tier: steering has two tiles. Any of them serves any rows, with the same bits. */
+#define STG_MAX_VARIANTS 2
+
 enum stg_kernel_state {
   STG_KERNEL_ABSENT, /* not there, and nobody makes it */
   STG_KERNEL_ASKED,  /* a job is queued or runs */
@@ -35,7 +38,7 @@ struct stg_kernel {
   struct stg_job job;
   struct stg_kernel_set *set;
   enum stg_tier tier;
-  enum stg_tile tile;
+  unsigned variant;
   struct stg_kernel_text text; /* what to compile; empty once it is there */
   unsigned loading;            /* threads that read `text`; under the set's lock */
   char *signature;             /* kernel text with architecture; NULL: there is no such kernel */
@@ -58,7 +61,8 @@ struct stg_kernel_set {
   bool all_builtins;      /* and no others: the declared tier is the general one */
   pthread_mutex_t lock;   /* states; taken before the list's and the pool's, after a table's */
   pthread_cond_t changed; /* a state */
-  struct stg_kernel kernels[STG_TIER_COUNT][STG_TILE_COUNT];
+  unsigned n_variants;
+  struct stg_kernel kernels[STG_TIER_COUNT][STG_MAX_VARIANTS];
 };
 
 /* The sets that have an owner. The lock is a leaf: nothing is taken under it. */
@@ -75,9 +79,9 @@ void stg_kernel_table_finish(struct stg_kernel_table *table);
 
 /**
  * The set of a declaration, with one more owner, and what the engine's compile mode promises of it:
- *   block       both declared kernels are there, compiled if need be, side by side
+ *   block       all declared kernels are there, compiled if need be, side by side
  *   background  those that a cache has; where it has none, one general kernel, compiled by a thread
- *               of the engine and waited for: that of the decode tile, which serves any rows. All
+ *               of the engine and waited for: that of the first variant, which serves any rows. All
  *               others are on their way then
  *   never       those that a cache has, else, without user ops, general ones that a cache has
  * STG_E_NOT_WARM, STG_E_COMPILE, STG_E_CUDA, ... Any thread.
@@ -93,19 +97,19 @@ STG_NODISCARD stg_status stg_kernels_share(struct stg_engine *engine,
  */
 void stg_kernels_close(struct stg_kernel_set *set);
 
-/** The kernel of a tile that is there, declared before general; NULL: none is. Any thread. */
-const struct stg_kernel *stg_kernels_of_tile(const struct stg_kernel_set *set, enum stg_tile tile);
+/** The kernel of a variant that is there, declared before general; NULL: none is. Any thread. */
+const struct stg_kernel *stg_kernels_of_variant(const struct stg_kernel_set *set, unsigned variant);
 /**
- * The kernel that serves a tile from now on: one of that tile, else of the other. Asks again for
+ * The kernel that serves a variant's rows from now on: one of it, else of another. Asks again for
  * what found the queue full before. Any thread.
  */
-const struct stg_kernel *stg_kernels_serving(struct stg_kernel_set *set, enum stg_tile tile);
-/** The kernel that a capture records: one of that tile that runs all that was declared; NULL while
- * there is none. */
+const struct stg_kernel *stg_kernels_serving(struct stg_kernel_set *set, unsigned variant);
+/** The kernel that a capture records: one of that variant that runs all that was declared; NULL
+ * while there is none. */
 const struct stg_kernel *stg_kernels_for_capture(const struct stg_kernel_set *set,
-                                                 enum stg_tile tile);
+                                                 unsigned variant);
 /** Which one a capture waits for then: the first to come, or one that failed where all have. */
-const struct stg_kernel *stg_kernels_awaited(const struct stg_kernel_set *set, enum stg_tile tile);
+const struct stg_kernel *stg_kernels_awaited(const struct stg_kernel_set *set, unsigned variant);
 /**
  * Whether all that was declared can run: what a chain with the user op `name` asks.
  * @return STG_E_PENDING while a kernel is being compiled; what was wrong with one that failed.

@@ -15,8 +15,8 @@ static uint64_t hash_of(const struct stg_kernel_set *set, const struct stg_graph
 }
 
 bool stg_plan_is(const struct stg_plan *plan, const struct stg_kernel_set *set,
-                 const struct stg_graph_shape *shape, enum stg_tile tile) {
-  return plan->set == set && plan->tile == tile && plan->shape.batch == shape->batch &&
+                 const struct stg_graph_shape *shape, unsigned variant) {
+  return plan->set == set && plan->variant == variant && plan->shape.batch == shape->batch &&
          plan->shape.seq == shape->seq && plan->shape.rows == shape->rows;
 }
 
@@ -30,18 +30,19 @@ static stg_status make_text(struct stg_plan *plan, const struct stg_kernel *kern
   stg_graph_shape_print(&plan->shape, &text);
   plan->bytes += text.len + 1;
   char *signature = stg_strbuf_take(&text);
-  plan->signatures[kernel->tier][kernel->tile] = signature;
-  plan->graph_keys[kernel->tier][kernel->tile] = stg_graph_key(kernel->key, &plan->shape);
+  plan->signatures[kernel->tier][kernel->variant] = signature;
+  plan->graph_keys[kernel->tier][kernel->variant] = stg_graph_key(kernel->key, &plan->shape);
   return signature != NULL ? STG_OK : stg_error_memory(reterr, "a plan", sizeof *plan);
 }
 
-/* A kernel that is there stays, so one of the plan's own tile serves from then on. */
+/* A kernel that is there stays, so one of the plan's own variant serves from then on. */
 static stg_status make_texts(struct stg_plan *plan, stg_error *reterr) {
-  const bool own_alone = stg_kernels_of_tile(plan->set, plan->tile) != NULL;
+  const bool own_alone = stg_kernels_of_variant(plan->set, plan->variant) != NULL;
   stg_status status = STG_OK;
-  for (int i = 0; i < STG_TIER_COUNT * STG_TILE_COUNT && status == STG_OK; i++) {
-    const struct stg_kernel *kernel = &plan->set->kernels[i / STG_TILE_COUNT][i % STG_TILE_COUNT];
-    if (kernel->tile == plan->tile || !own_alone) {
+  for (int i = 0; i < STG_TIER_COUNT * STG_MAX_VARIANTS && status == STG_OK; i++) {
+    const struct stg_kernel *kernel =
+        &plan->set->kernels[i / STG_MAX_VARIANTS][i % STG_MAX_VARIANTS];
+    if (kernel->variant == plan->variant || !own_alone) {
       status = make_text(plan, kernel, reterr);
     }
   }
@@ -49,14 +50,14 @@ static stg_status make_texts(struct stg_plan *plan, stg_error *reterr) {
 }
 
 static stg_status make_plan(const struct stg_kernel_set *set, const struct stg_graph_shape *shape,
-                            enum stg_tile tile, struct stg_plan **ret_plan, stg_error *reterr) {
+                            unsigned variant, struct stg_plan **ret_plan, stg_error *reterr) {
   struct stg_plan *plan = stg_calloc(1, sizeof *plan);
   if (plan == NULL) {
     return stg_error_memory(reterr, "a plan", sizeof *plan);
   }
   *plan = (struct stg_plan){.set = set,
                             .shape = *shape,
-                            .tile = tile,
+                            .variant = variant,
                             .hash = hash_of(set, shape),
                             .bytes = sizeof *plan};
   stg_status status = make_texts(plan, reterr);
@@ -71,9 +72,9 @@ static stg_status make_plan(const struct stg_kernel_set *set, const struct stg_g
 /* The plan, with one more user, or NULL. Under the lock. */
 static struct stg_plan *take_plan(struct stg_plan_table *table, uint64_t hash,
                                   const struct stg_kernel_set *set,
-                                  const struct stg_graph_shape *shape, enum stg_tile tile) {
+                                  const struct stg_graph_shape *shape, unsigned variant) {
   struct stg_plan *plan = stg_plan_table_bucket(table, hash);
-  while (plan != NULL && (plan->hash != hash || !stg_plan_is(plan, set, shape, tile))) {
+  while (plan != NULL && (plan->hash != hash || !stg_plan_is(plan, set, shape, variant))) {
     plan = plan->next;
   }
   if (plan != NULL && plan->users++ == 0) {
@@ -83,24 +84,24 @@ static struct stg_plan *take_plan(struct stg_plan_table *table, uint64_t hash,
 }
 
 stg_status stg_plan_acquire(struct stg_plan_table *table, const struct stg_kernel_set *set,
-                            const struct stg_graph_shape *shape, enum stg_tile tile,
+                            const struct stg_graph_shape *shape, unsigned variant,
                             struct stg_plan **ret_plan, stg_error *reterr) {
   const uint64_t hash = hash_of(set, shape);
   pthread_mutex_lock(&table->lock);
-  struct stg_plan *plan = take_plan(table, hash, set, shape, tile);
+  struct stg_plan *plan = take_plan(table, hash, set, shape, variant);
   pthread_mutex_unlock(&table->lock);
   if (plan != NULL) {
     *ret_plan = plan;
     return STG_OK;
   }
   struct stg_plan *made = NULL;
-  stg_status status = make_plan(set, shape, tile, &made, reterr);
+  stg_status status = make_plan(set, shape, variant, &made, reterr);
   if (status != STG_OK) {
     return status;
   }
   struct stg_plan_dead dead = {NULL, NULL};
   pthread_mutex_lock(&table->lock);
-  plan = take_plan(table, hash, set, shape, tile); /* another thread may have been faster */
+  plan = take_plan(table, hash, set, shape, variant); /* another thread may have been faster */
   if (plan == NULL) {
     stg_plan_table_insert(table, made);
     stg_plan_table_evict(table, &dead);
@@ -117,7 +118,7 @@ stg_status stg_plan_acquire(struct stg_plan_table *table, const struct stg_kerne
 void stg_plan_count_step(const struct stg_plan_table *table, struct stg_plan *plan) {
   struct stg_traffic_count *count = atomic_load_explicit(&plan->traffic, memory_order_acquire);
   if (count == NULL) {
-    const struct stg_kernel *declared = &plan->set->kernels[STG_TIER_DECLARED][plan->tile];
+    const struct stg_kernel *declared = &plan->set->kernels[STG_TIER_DECLARED][plan->variant];
     count = stg_traffic_find(table->engine->traffic, declared->signature, &plan->shape);
     atomic_store_explicit(&plan->traffic, count, memory_order_release);
   }

@@ -30,17 +30,17 @@ struct stg_plan {
   struct stg_lru_node idle; /* while it has no user */
   const struct stg_kernel_set *set;
   struct stg_graph_shape shape;
-  enum stg_tile tile;
+  unsigned variant;
   uint64_t hash;
   uint32_t users; /* frames that point here */
   struct stg_exec *execs;
   size_t bytes;
   atomic_uint noted; /* a bit for each kernel whose graph has a recipe; recipes.h */
   _Atomic(struct stg_traffic_count *) traffic; /* of its signature; NULL before its first step */
-  /* kernel text | graph shape, of each kernel that may serve: those of the plan's tile, and the
-   * other tile's where none of its own was there when it was made */
-  char *signatures[STG_TIER_COUNT][STG_TILE_COUNT];
-  struct stg_key graph_keys[STG_TIER_COUNT][STG_TILE_COUNT];
+  /* kernel text | graph shape, of each kernel that may serve: those of the plan's variant, and
+   * the others where none of its own was there when it was made */
+  char *signatures[STG_TIER_COUNT][STG_MAX_VARIANTS];
+  struct stg_key graph_keys[STG_TIER_COUNT][STG_MAX_VARIANTS];
 };
 
 /** `limit`: plans, and likewise execs, that are kept. The engine is borrowed. */
@@ -53,13 +53,13 @@ void stg_plan_table_destroy(struct stg_plan_table *table);
 /** The plan of a shape, with one more user, made on its first use. Any thread. */
 STG_NODISCARD stg_status stg_plan_acquire(struct stg_plan_table *table,
                                           const struct stg_kernel_set *set,
-                                          const struct stg_graph_shape *shape, enum stg_tile tile,
+                                          const struct stg_graph_shape *shape, unsigned variant,
                                           struct stg_plan **ret_plan, stg_error *reterr);
 /** One user less. NULL is fine. Any thread. */
 void stg_plan_release(struct stg_plan_table *table, struct stg_plan *plan);
 /** Whether a plan that somebody uses is this one: as stg_plan_acquire, without a look. */
 bool stg_plan_is(const struct stg_plan *plan, const struct stg_kernel_set *set,
-                 const struct stg_graph_shape *shape, enum stg_tile tile);
+                 const struct stg_graph_shape *shape, unsigned variant);
 /** Count a step by a plan that is in use. Looks its signature up once. Any thread. */
 void stg_plan_count_step(const struct stg_plan_table *table, struct stg_plan *plan);
 /** Destroy the plans of a set. They have no users. */

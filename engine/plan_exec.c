@@ -43,7 +43,7 @@ static struct stg_exec *make_exec(struct stg_plan_table *table, struct stg_plan 
     if (atomic_fetch_add(&engine->counters.graph_fallbacks, 1) == 0) {
       stg_log_printf(&engine->log, STG_LOG_WARN,
                      "no graph for '%s' (%s); launching kernels plainly",
-                     plan->signatures[kernel->tier][kernel->tile], error.message);
+                     plan->signatures[kernel->tier][kernel->variant], error.message);
     }
     return NULL;
   }

@@ -112,14 +112,14 @@ void stg_recipes_destroy(struct stg_recipes *recipes) {
 
 /* Whether it is the plan's first note of this kernel. */
 static bool is_first(struct stg_plan *plan, const struct stg_kernel *kernel) {
-  const unsigned bit = 1u << ((unsigned)kernel->tier * STG_TILE_COUNT + (unsigned)kernel->tile);
+  const unsigned bit = 1u << ((unsigned)kernel->tier * STG_MAX_VARIANTS + kernel->variant);
   return (atomic_load_explicit(&plan->noted, memory_order_relaxed) & bit) == 0 &&
          (atomic_fetch_or_explicit(&plan->noted, bit, memory_order_relaxed) & bit) == 0;
 }
 
 static struct noted *make_noted(const struct stg_engine *engine, const struct stg_plan *plan,
                                 const struct stg_kernel *kernel) {
-  const char *signature = plan->signatures[kernel->tier][kernel->tile];
+  const char *signature = plan->signatures[kernel->tier][kernel->variant];
   const size_t size = strlen(signature) + 1;
   struct noted *noted = stg_calloc(1, sizeof *noted + size);
   if (noted != NULL) {

@@ -146,7 +146,7 @@ static stg_status read_entries(const struct stg_manifest *manifest, struct stg_o
     replay->entries[replay->n_entries++] = (struct stg_replay_entry){
         .signature = entry->signature,
         .desc = desc,
-        .tile = parsed.kernel.prefill ? STG_TILE_PREFILL : STG_TILE_DECODE,
+        .variant = parsed.kernel.prefill ? STG_TILE_PREFILL : STG_TILE_DECODE,
         .shape = parsed.shape,
     };
   }

@@ -17,7 +17,7 @@
 struct stg_replay_entry {
   const char *signature;
   size_t desc;
-  enum stg_tile tile;
+  unsigned variant;
   struct stg_graph_shape shape;
 };
 

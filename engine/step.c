@@ -307,7 +307,7 @@ static stg_status find_plan(const stg_frame *frame, const struct plan_of_step *w
 /* From now on the frame launches by this plan, which has a user for it. */
 static void use_plan(stg_frame *frame, struct stg_plan *plan, stg_stream stream) {
   struct stg_plan_table *plans = frame->steer->engine->plans;
-  frame->kernel = stg_kernels_serving(frame->steer->kernels, plan->tile);
+  frame->kernel = stg_kernels_serving(frame->steer->kernels, plan->variant);
   if (frame->exec == NULL || frame->exec->plan != plan || frame->exec->stream != stream) {
     struct stg_exec *exec = stg_exec_acquire(plans, plan, frame->kernel, stream);
     stg_exec_release(plans, frame->exec);

@@ -76,18 +76,18 @@ static stg_status warm_graph(struct stg_engine *engine, struct stg_plan *plan,
   return status;
 }
 
-stg_status stg_warm_plan(struct stg_engine *engine, struct stg_kernel_set *set, enum stg_tile tile,
+stg_status stg_warm_plan(struct stg_engine *engine, struct stg_kernel_set *set, unsigned variant,
                          const struct stg_graph_shape *shape, const struct stg_no_rows *no_rows,
                          bool *ret_graph, stg_error *reterr) {
   struct stg_plan *plan = NULL;
   *ret_graph = false;
-  stg_status status = stg_plan_acquire(engine->plans, set, shape, tile, &plan, reterr);
+  stg_status status = stg_plan_acquire(engine->plans, set, shape, variant, &plan, reterr);
   if (status != STG_OK || !stg_engine_is_cuda(engine)) {
     stg_plan_release(engine->plans, plan);
     return status;
   }
-  status =
-      warm_graph(engine, plan, &set->kernels[STG_TIER_DECLARED][tile], no_rows, ret_graph, reterr);
+  status = warm_graph(engine, plan, &set->kernels[STG_TIER_DECLARED][variant], no_rows, ret_graph,
+                      reterr);
   stg_plan_release(engine->plans, plan);
   return status;
 }

@@ -23,7 +23,7 @@ void stg_no_rows_finish(struct stg_engine *engine, struct stg_no_rows *no_rows);
  * steps this shape. Where the plan has a graph already, nothing is launched.
  */
 STG_NODISCARD stg_status stg_warm_plan(struct stg_engine *engine, struct stg_kernel_set *set,
-                                       enum stg_tile tile, const struct stg_graph_shape *shape,
+                                       unsigned variant, const struct stg_graph_shape *shape,
                                        const struct stg_no_rows *no_rows, bool *ret_graph,
                                        stg_error *reterr);
 
