@@ -6,6 +6,7 @@
 #include "engine/cpu/steer.h"
 #include "engine/exec.h"
 #include "engine/steer.h"
+#include "engine/steer_launch.h"
 #include "runtime/base/dtype.h"
 #include "runtime/nvtx.h"
 
@@ -88,16 +89,31 @@ static stg_status pin_frame(stg_frame *frame, stg_stream stream, stg_error *rete
   return status;
 }
 
-/* Adds one kernel node to the host's graph and nothing else; refused, it adds none. */
-static stg_status apply_captured(stg_frame *frame, struct stg_plan_launch *launch,
-                                 const struct stg_steer_args *args, stg_error *reterr) {
-  stg_status status = capture_kernel(frame, &launch->kernel, reterr);
+static struct stg_node_launch node_of(const stg_frame *frame, const struct stg_kernel *kernel,
+                                      struct stg_steer_args *args) {
+  const stg_steer *steer = frame->steer;
+  return (struct stg_node_launch){
+      .kernel = kernel,
+      .dims = stg_steer_dims(steer->engine, kernel, stg_steer_chain_bytes(steer), args),
+      .args = args,
+  };
+}
+
+/* Adds one kernel node to the host's graph and nothing else; refused, it adds none. The node is for
+ * the whole row bucket: a replay steers as many rows as the frame's map then says. */
+static stg_status apply_captured(stg_frame *frame, const struct stg_plan_launch *launch,
+                                 struct stg_steer_args *args, stg_error *reterr) {
+  const struct stg_kernel *kernel = NULL;
+  stg_status status = capture_kernel(frame, &kernel, reterr);
   if (status == STG_OK) {
     status = pin_frame(frame, launch->stream, reterr);
   }
-  return status == STG_OK
-             ? stg_plan_capture(frame->steer->engine, launch, frame->plan->shape.rows, args, reterr)
-             : status;
+  if (status != STG_OK) {
+    return status;
+  }
+  args->rows = (int32_t)frame->plan->shape.rows;
+  const struct stg_node_launch node = node_of(frame, kernel, args);
+  return stg_plan_capture(frame->steer->engine, launch, &node, 1, reterr);
 }
 
 static stg_status apply_cuda(stg_frame *frame, const stg_apply *apply, int64_t stride,
@@ -112,9 +128,7 @@ static stg_status apply_cuda(stg_frame *frame, const stg_apply *apply, int64_t s
   }
   /* what the step put on the stream must have ended before the kernel reads the map: the first
    * launch waits for it, and whatever comes later waits for that */
-  struct stg_plan_launch launch = {
-      .kernel = frame->kernel,
-      .chain_bytes = stg_steer_chain_bytes(frame->steer),
+  const struct stg_plan_launch launch = {
       .exec = frame->exec,
       .early = !frame->fresh,
       .stream = stream,
@@ -125,7 +139,8 @@ static stg_status apply_cuda(stg_frame *frame, const stg_apply *apply, int64_t s
   if (frame->rows == 0) {
     return STG_OK;
   }
-  status = stg_plan_launch(engine, &launch, &args, reterr);
+  const struct stg_node_launch node = node_of(frame, frame->kernel, &args);
+  status = stg_plan_launch(engine, &launch, &node, 1, reterr);
   if (status == STG_OK) {
     frame->fresh = false;
     stg_usage_launch(&engine->usage, stg_kernel_tier(frame->kernel));

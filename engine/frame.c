@@ -3,8 +3,9 @@
  */
 #include <string.h>
 
-#include "engine/exec.h"
+#include "engine/plan_exec.h"
 #include "engine/steer.h"
+#include "engine/steer_launch.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/intmath.h"
 
@@ -204,8 +205,8 @@ void stg_frame_destroy(stg_frame *frame) {
 
 static uint32_t shared_bytes(const stg_frame *frame) {
   const stg_steer *steer = frame->steer;
-  return stg_launch_shared_bytes(steer->engine, frame->kernel, frame->plan->shape.rows,
-                                 stg_steer_chain_bytes(steer));
+  return stg_steer_shared_bytes(steer->engine, frame->kernel, frame->plan->shape.rows,
+                                stg_steer_chain_bytes(steer));
 }
 
 stg_status stg_frame_plan(const stg_frame *frame, stg_plan_info *ret_info, stg_error *reterr) {
@@ -226,7 +227,7 @@ stg_status stg_frame_plan(const stg_frame *frame, stg_plan_info *ret_info, stg_e
   const bool cuda = stg_engine_is_cuda(frame->steer->engine);
   *ret_info = (stg_plan_info){
       .struct_size = sizeof *ret_info,
-      .signature = plan->signatures[kernel->tier][kernel->variant],
+      .signature = stg_plan_signature(plan, kernel),
       .source = kernel->source,
       .tier = cuda ? stg_kernel_tier(kernel) : -1,
       .compile_ms = kernel->compile_ms,

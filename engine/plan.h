@@ -24,6 +24,9 @@ struct stg_plan_table;
 
 struct stg_exec; /* plan_exec.h */
 
+/* Kernels that are launched together. */
+#define STG_PLAN_MAX_PARTS 4
+
 /* Constant but for `execs`, `noted` and what has to do with users. */
 struct stg_plan {
   struct stg_plan *next;    /* in its bucket */
@@ -60,6 +63,11 @@ void stg_plan_release(struct stg_plan_table *table, struct stg_plan *plan);
 /** Whether a plan that somebody uses is this one: as stg_plan_acquire, without a look. */
 bool stg_plan_is(const struct stg_plan *plan, const struct stg_kernel_set *set,
                  const struct stg_graph_shape *shape, unsigned variant);
+/** The text of one of a plan's kernels, as above. */
+static inline const char *stg_plan_signature(const struct stg_plan *plan,
+                                             const struct stg_kernel *kernel) {
+  return plan->signatures[kernel->tier][kernel->variant];
+}
 /** Count a step by a plan that is in use. Looks its signature up once. Any thread. */
 void stg_plan_count_step(const struct stg_plan_table *table, struct stg_plan *plan);
 /** Destroy the plans of a set. They have no users. */

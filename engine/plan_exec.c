@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 #include "engine/exec.h"
 #include "engine/plan_table.h"
+#include "engine/steer_launch.h"
 #include "runtime/base/alloc.h"
 
 /* The exec, with one more user, or NULL. Under the lock. */
@@ -36,14 +37,18 @@ static struct stg_exec *make_exec(struct stg_plan_table *table, struct stg_plan 
   struct stg_exec *exec = stg_calloc(1, sizeof *exec);
   stg_status status = exec != NULL ? STG_OK : stg_error_memory(&error, "a graph", sizeof *exec);
   if (status == STG_OK) {
-    status = stg_exec_make_graph(engine, kernel, stream, &exec->graph, &error);
+    /* a graph needs some arguments to exist */
+    struct stg_steer_args args = {.rows = 1};
+    const struct stg_node_launch node = {
+        .kernel = kernel, .dims = stg_steer_dims(engine, kernel, 0, &args), .args = &args};
+    status = stg_exec_make_graph(engine, &node, 1, stream, &exec->graph, &error);
   }
   if (status != STG_OK) {
     stg_free(exec);
     if (atomic_fetch_add(&engine->counters.graph_fallbacks, 1) == 0) {
       stg_log_printf(&engine->log, STG_LOG_WARN,
                      "no graph for '%s' (%s); launching kernels plainly",
-                     plan->signatures[kernel->tier][kernel->variant], error.message);
+                     stg_plan_signature(plan, kernel), error.message);
     }
     return NULL;
   }

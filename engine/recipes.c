@@ -119,7 +119,7 @@ static bool is_first(struct stg_plan *plan, const struct stg_kernel *kernel) {
 
 static struct noted *make_noted(const struct stg_engine *engine, const struct stg_plan *plan,
                                 const struct stg_kernel *kernel) {
-  const char *signature = plan->signatures[kernel->tier][kernel->variant];
+  const char *signature = stg_plan_signature(plan, kernel);
   const size_t size = strlen(signature) + 1;
   struct noted *noted = stg_calloc(1, sizeof *noted + size);
   if (noted != NULL) {

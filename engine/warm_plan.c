@@ -5,6 +5,7 @@
 
 #include "engine/engine.h"
 #include "engine/exec.h"
+#include "engine/steer_launch.h"
 
 /* The header, and the entry of one row: a block asks for it before it knows that there is none. */
 #define MAP_WORDS (STG_MAP_HEADER_WORDS + 4)
@@ -49,10 +50,12 @@ void stg_no_rows_finish(struct stg_engine *engine, struct stg_no_rows *no_rows) 
 static stg_status launch_over_no_rows(struct stg_engine *engine, const struct stg_kernel *kernel,
                                       struct stg_exec *exec, const struct stg_no_rows *no_rows,
                                       stg_error *reterr) {
-  const struct stg_steer_args args = {
+  struct stg_steer_args args = {
       .row_map = no_rows->row_map, .rows = 1, .flags = STG_STEER_IN_PLACE};
-  const struct stg_plan_launch launch = {.kernel = kernel, .exec = exec, .stream = engine->stream};
-  stg_status status = stg_plan_launch(engine, &launch, &args, reterr);
+  const struct stg_node_launch node = {
+      .kernel = kernel, .dims = stg_steer_dims(engine, kernel, 0, &args), .args = &args};
+  const struct stg_plan_launch launch = {.exec = exec, .stream = engine->stream};
+  stg_status status = stg_plan_launch(engine, &launch, &node, 1, reterr);
   return status == STG_OK ? stg_stream_synchronize(engine->device, engine->stream, reterr) : status;
 }
 
