@@ -64,14 +64,15 @@ static stg_status capture_kernel(const stg_frame *frame, const struct stg_kernel
                          "kernel '%s' could not be made, as %s: without it nothing can be "
                          "captured in a bucket of %lld rows",
                          awaited->signature,
-                         set->user_ops ? "slot_set and the log say" : "the log says",
+                         set->beyond_general ? "slot_set and the log say" : "the log says",
                          (long long)frame->plan->shape.rows);
   }
   return stg_error_set(
       reterr, STG_E_NOT_WARM, "kernel '%s' is not there yet: %s", awaited->signature,
-      set->user_ops ? "capture when no slot_set is pending"
-                    : "capture when stg_engine_stats counts no compile as queued or running, or "
-                      "create the engine with compile=block");
+      set->beyond_general
+          ? "capture when no slot_set is pending"
+          : "capture when stg_engine_stats counts no compile as queued or running, or "
+            "create the engine with compile=block");
 }
 
 /* The host's graph keeps the frame and its table, with one pin for all layers. */

@@ -8,6 +8,16 @@
 
 #include "engine/engine.h"
 
+struct stg_node_launch stg_node_idle(const struct stg_engine *engine,
+                                     const struct stg_kernel *kernel, uint64_t no_rows,
+                                     struct stg_idle_args *ret_args) {
+  return (struct stg_node_launch){
+      .kernel = kernel,
+      .dims = kernel->set->family->idle(engine, kernel, no_rows, ret_args->bytes),
+      .args = ret_args->bytes,
+  };
+}
+
 /* Nodes as the driver wants them. */
 struct line {
   struct stg_graph_kernel kernels[STG_PLAN_MAX_PARTS];

@@ -24,6 +24,15 @@ struct stg_plan_launch {
   stg_stream stream;
 };
 
+/* Room for arguments of any family. */
+struct stg_idle_args {
+  _Alignas(uint64_t) unsigned char bytes[STG_MAX_ARGS_BYTES];
+};
+/** The node of a kernel over no rows: family.h. Its arguments are in `ret_args`. */
+struct stg_node_launch stg_node_idle(const struct stg_engine *engine,
+                                     const struct stg_kernel *kernel, uint64_t no_rows,
+                                     struct stg_idle_args *ret_args);
+
 /** Instantiate a graph of nodes, at most STG_PLAN_MAX_PARTS, on a stream; each launch sets their
  * arguments anew. */
 STG_NODISCARD stg_status stg_exec_make_graph(struct stg_engine *engine,

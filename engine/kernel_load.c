@@ -83,10 +83,10 @@ static void tell_settled(struct stg_kernel_table *table) {
 static bool has_stand_in(const struct stg_kernel *kernel) {
   const struct stg_kernel *general = kernel->set->kernels[STG_TIER_GENERAL];
   bool has = false;
-  for (unsigned i = 0; i < kernel->set->n_variants; i++) {
+  for (unsigned i = 0; i < kernel->set->family->n_variants; i++) {
     has = has || stg_kernel_state(&general[i]) != STG_KERNEL_ABSENT;
   }
-  return kernel->tier == STG_TIER_DECLARED && !kernel->set->all_builtins && has;
+  return kernel->tier == STG_TIER_DECLARED && !kernel->set->one_tier && has;
 }
 
 static void done(struct stg_job *job) {
@@ -157,7 +157,7 @@ static stg_status wait_for(struct stg_kernel *kernel, stg_error *reterr) {
 /* From memory or disk, all variants of a tier; STG_E_NOT_WARM when one is not there. */
 static stg_status load_cached(struct stg_kernel_set *set, enum stg_tier tier, stg_error *reterr) {
   stg_status missing = STG_OK;
-  for (unsigned i = 0; i < set->n_variants; i++) {
+  for (unsigned i = 0; i < set->family->n_variants; i++) {
     stg_error error = STG_ERROR_INIT;
     stg_status status = load(&set->kernels[tier][i], false, &error);
     if (status != STG_OK && (missing == STG_OK || status != STG_E_NOT_WARM)) {
@@ -175,7 +175,7 @@ static stg_status compile_here(struct stg_kernel_set *set, enum stg_tier tier, s
   struct stg_kernel *kernels = set->kernels[tier];
   struct stg_kernel *last = NULL;
   stg_status status = STG_OK;
-  for (unsigned i = 0; i < set->n_variants; i++) {
+  for (unsigned i = 0; i < set->family->n_variants; i++) {
     if (stg_kernel_state(&kernels[i]) != STG_KERNEL_READY) {
       if (last != NULL && stg_kernel_ask(last, true, true, NULL) != STG_OK) {
         status = load(last, true, reterr);
@@ -186,7 +186,7 @@ static stg_status compile_here(struct stg_kernel_set *set, enum stg_tier tier, s
   if (status == STG_OK && last != NULL) {
     status = load(last, true, reterr);
   }
-  for (unsigned i = 0; i < set->n_variants && status == STG_OK; i++) {
+  for (unsigned i = 0; i < set->family->n_variants && status == STG_OK; i++) {
     (void)stg_tiers_help(set->engine->tiers, &kernels[i].job);
     status = wait_for(&kernels[i], reterr);
   }
@@ -223,18 +223,17 @@ static void let_follow(struct stg_kernel *kernel) {
 
 static bool has_any(const struct stg_kernel_set *set) {
   bool has = false;
-  for (unsigned i = 0; i < set->n_variants; i++) {
+  for (unsigned i = 0; i < set->family->n_variants; i++) {
     has = has || stg_kernels_of_variant(set, i) != NULL;
   }
   return has;
 }
 
 static stg_status bring_in_background(struct stg_kernel_set *set, stg_error *reterr) {
-  struct stg_kernel *general =
-      set->kernels[set->all_builtins ? STG_TIER_DECLARED : STG_TIER_GENERAL];
+  struct stg_kernel *general = set->kernels[set->one_tier ? STG_TIER_DECLARED : STG_TIER_GENERAL];
   stg_error error = STG_ERROR_INIT;
   stg_status status = STG_OK;
-  if (!set->all_builtins) {
+  if (!set->one_tier) {
     status = load_cached(set, STG_TIER_GENERAL, &error);
   }
   if (status != STG_OK && status != STG_E_NOT_WARM) {
@@ -246,14 +245,14 @@ static stg_status bring_in_background(struct stg_kernel_set *set, stg_error *ret
       return status;
     }
   }
-  for (unsigned i = 0; i < set->n_variants; i++) {
+  for (unsigned i = 0; i < set->family->n_variants; i++) {
     if (stg_kernels_of_variant(set, i) == NULL) {
       let_follow(&general[i]);
     }
   }
-  for (unsigned i = 0; i < set->n_variants && !set->all_builtins; i++) {
+  for (unsigned i = 0; i < set->family->n_variants && !set->one_tier; i++) {
     struct stg_kernel *declared = &set->kernels[STG_TIER_DECLARED][i];
-    if (set->user_ops) {
+    if (set->beyond_general) {
       let_follow(declared);
     } else {
       stg_status asked = stg_kernel_ask(declared, false, true, NULL);
@@ -267,7 +266,7 @@ static stg_status bring_in_background(struct stg_kernel_set *set, stg_error *ret
 static stg_status bring_from_caches(struct stg_kernel_set *set, const stg_error *missing,
                                     stg_error *reterr) {
   stg_status status = STG_E_NOT_WARM;
-  if (!set->all_builtins && !set->user_ops) {
+  if (!set->one_tier && !set->beyond_general) {
     status = load_cached(set, STG_TIER_GENERAL, reterr);
   }
   return status != STG_E_NOT_WARM ? status : stg_error_set(reterr, status, "%s", missing->message);
@@ -294,7 +293,7 @@ stg_status stg_kernels_bring(struct stg_kernel_set *set, stg_error *reterr) {
 
 stg_status stg_kernels_check_user_op(struct stg_kernel_set *set, const char *name,
                                      stg_error *reterr) {
-  for (unsigned i = 0; i < set->n_variants; i++) {
+  for (unsigned i = 0; i < set->family->n_variants; i++) {
     struct stg_kernel *kernel = &set->kernels[STG_TIER_DECLARED][i];
     stg_status asked = stg_kernel_ask(kernel, false, false, NULL);
     (void)asked; /* a full queue has room later */

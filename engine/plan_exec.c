@@ -8,7 +8,6 @@
 #include "engine/engine.h"
 #include "engine/exec.h"
 #include "engine/plan_table.h"
-#include "engine/steer_launch.h"
 #include "runtime/base/alloc.h"
 
 /* The exec, with one more user, or NULL. Under the lock. */
@@ -38,9 +37,8 @@ static struct stg_exec *make_exec(struct stg_plan_table *table, struct stg_plan 
   stg_status status = exec != NULL ? STG_OK : stg_error_memory(&error, "a graph", sizeof *exec);
   if (status == STG_OK) {
     /* a graph needs some arguments to exist */
-    struct stg_steer_args args = {.rows = 1};
-    const struct stg_node_launch node = {
-        .kernel = kernel, .dims = stg_steer_dims(engine, kernel, 0, &args), .args = &args};
+    struct stg_idle_args args;
+    const struct stg_node_launch node = stg_node_idle(engine, kernel, 0, &args);
     status = stg_exec_make_graph(engine, &node, 1, stream, &exec->graph, &error);
   }
   if (status != STG_OK) {

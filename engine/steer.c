@@ -144,7 +144,7 @@ stg_status stg_steer_create(stg_engine *engine, const stg_steer_desc *desc, stg_
     status = stg_counters_init(&steer->counters, &steer->decl, engine, reterr);
   }
   if (status == STG_OK) {
-    status = stg_kernels_open(engine, &steer->decl, &steer->kernels, reterr);
+    status = stg_kernels_open(engine, &steer->decl.base, &steer->kernels, reterr);
   }
   if (status != STG_OK) {
     release_table(steer);

@@ -218,7 +218,7 @@ stg_status stg_steer_decl_init(const stg_steer_desc *desc, struct stg_op_table *
                          "stg_steer_desc: struct_size is %zu, this library's is %zu",
                          desc != NULL ? desc->struct_size : 0, sizeof *desc);
   }
-  struct stg_steer_decl decl = {0};
+  struct stg_steer_decl decl = {.base.family = &stg_family_steer};
   stg_status status = take_numbers(desc, &decl, reterr);
   if (status == STG_OK) {
     status = take_types(desc, &decl, reterr);

@@ -9,7 +9,7 @@
 #include <steergraph/steer.h>
 
 #include "codegen/steer.h"
-#include "engine/kernel_text.h"
+#include "engine/family.h"
 #include "engine/offline.h"
 #include "engine/signature.h"
 
@@ -17,6 +17,7 @@ struct stg_op_table;
 
 /* stg_steer_desc with defaults filled in, names resolved and lists copied. */
 struct stg_steer_decl {
+  struct stg_decl base;
   int64_t hidden_size;
   uint32_t layers;
   stg_dtype dtype;

@@ -81,7 +81,7 @@ static bool keep(struct stg_warm_sets *kept, struct stg_kernel_set *set) {
 }
 
 static void add_kernels(struct warm *warm, struct warm_set *set) {
-  for (unsigned i = 0; i < set->set->n_variants; i++) {
+  for (unsigned i = 0; i < set->set->family->n_variants; i++) {
     warm->kernels[warm->n_kernels++] = (struct warm_kernel){
         .kernel = &set->set->kernels[STG_TIER_DECLARED][i],
         .set = set,
@@ -101,7 +101,7 @@ static stg_status open_sets(struct warm *warm, struct stg_op_table *ops, stg_err
     struct stg_steer_decl decl;
     status = stg_steer_decl_init(&warm->replay->descs[i], ops, &decl, reterr);
     if (status == STG_OK) {
-      status = stg_kernels_share(warm->engine, &decl, &warm->sets[i].set, reterr);
+      status = stg_kernels_share(warm->engine, &decl.base, &warm->sets[i].set, reterr);
       stg_steer_decl_finish(&decl);
     }
     if (status == STG_OK) {
@@ -225,7 +225,7 @@ static stg_status wait_for_set(struct warm *warm, const struct warm_set *set, st
     if (status == STG_OK) {
       status = begin_more(warm, reterr);
     }
-    if (status != STG_OK || set->settled == set->set->n_variants) {
+    if (status != STG_OK || set->settled == set->set->family->n_variants) {
       return status;
     }
     warm->stopped = is_late(warm);

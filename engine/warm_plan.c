@@ -5,10 +5,6 @@
 
 #include "engine/engine.h"
 #include "engine/exec.h"
-#include "engine/steer_launch.h"
-
-/* The header, and the entry of one row: a block asks for it before it knows that there is none. */
-#define MAP_WORDS (STG_MAP_HEADER_WORDS + 4)
 
 stg_status stg_no_rows_init(struct stg_engine *engine, struct stg_no_rows *ret, stg_error *reterr) {
   struct stg_no_rows no_rows = {0};
@@ -16,17 +12,18 @@ stg_status stg_no_rows_init(struct stg_engine *engine, struct stg_no_rows *ret, 
     *ret = no_rows;
     return STG_OK;
   }
-  stg_status status =
-      stg_device_alloc(engine->device, MAP_WORDS * sizeof(int32_t), &no_rows.row_map, reterr);
+  stg_status status = stg_device_alloc(engine->device, STG_NO_ROWS_WORDS * sizeof(int32_t),
+                                       &no_rows.row_map, reterr);
   if (status == STG_OK) {
-    /* a map of records (0) with 0 rows, and entries that would be padding */
-    status = stg_fill_u32(engine->device, no_rows.row_map, 0, STG_MAP_HEADER_WORDS, engine->stream,
-                          reterr);
+    /* a block asks for entries before it knows that there are none */
+    status = stg_fill_u32(engine->device, no_rows.row_map, 0, STG_NO_ROWS_HEADER_WORDS,
+                          engine->stream, reterr);
   }
   if (status == STG_OK) {
-    status = stg_fill_u32(engine->device, no_rows.row_map + STG_MAP_HEADER_WORDS * sizeof(int32_t),
-                          (uint32_t)STG_ROW_PADDING, MAP_WORDS - STG_MAP_HEADER_WORDS,
-                          engine->stream, reterr);
+    status =
+        stg_fill_u32(engine->device, no_rows.row_map + STG_NO_ROWS_HEADER_WORDS * sizeof(int32_t),
+                     (uint32_t)STG_ROW_PADDING, STG_NO_ROWS_WORDS - STG_NO_ROWS_HEADER_WORDS,
+                     engine->stream, reterr);
   }
   if (status == STG_OK) {
     status = stg_stream_synchronize(engine->device, engine->stream, reterr);
@@ -46,14 +43,11 @@ void stg_no_rows_finish(struct stg_engine *engine, struct stg_no_rows *no_rows) 
   *no_rows = (struct stg_no_rows){0};
 }
 
-/* One block, which finds no row and leaves; no tensor is given, and none is touched. */
 static stg_status launch_over_no_rows(struct stg_engine *engine, const struct stg_kernel *kernel,
                                       struct stg_exec *exec, const struct stg_no_rows *no_rows,
                                       stg_error *reterr) {
-  struct stg_steer_args args = {
-      .row_map = no_rows->row_map, .rows = 1, .flags = STG_STEER_IN_PLACE};
-  const struct stg_node_launch node = {
-      .kernel = kernel, .dims = stg_steer_dims(engine, kernel, 0, &args), .args = &args};
+  struct stg_idle_args args;
+  const struct stg_node_launch node = stg_node_idle(engine, kernel, no_rows->row_map, &args);
   const struct stg_plan_launch launch = {.exec = exec, .stream = engine->stream};
   stg_status status = stg_plan_launch(engine, &launch, &node, 1, reterr);
   return status == STG_OK ? stg_stream_synchronize(engine->device, engine->stream, reterr) : status;

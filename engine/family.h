@@ -1,0 +1,66 @@
+/*
+ * family.h: what the engine asks of a family of kernels: one row of functions and figures each.
+ *
+ * Sets, plans, graphs, recipes, warm-up and the offline tools know a declaration by this alone.
+ * What a family's calls do before a launch, its own files do. A new family is a row in family.c.
+ */
+#ifndef STG_ENGINE_FAMILY_H
+#define STG_ENGINE_FAMILY_H
+
+#include "engine/kernel_text.h"
+#include "runtime/base/arena.h"
+#include "runtime/launch.h"
+
+struct stg_engine;
+struct stg_family;
+struct stg_kernel;
+struct stg_op_table;
+
+/* Kernels of a tier: steering has two tiles. Any of them serves any rows, with the same bits. */
+#define STG_MAX_VARIANTS 2
+/* Of a kernel's one argument. */
+#define STG_MAX_ARGS_BYTES 256
+
+/* First member of a family's own declaration, which is checked and immutable. */
+struct stg_decl {
+  const struct stg_family *family;
+};
+
+/* The general tier of a declaration. */
+struct stg_general {
+  const struct stg_decl *decl; /* NULL: the declared kernels are the general ones */
+  bool lacks;                  /* some of what was declared: it does not always serve */
+};
+
+/* Words of the map of no rows: a header of zeros, then entries that are padding. Whatever a family
+ * has at the address of its row map says by this that there are no rows. */
+#define STG_NO_ROWS_HEADER_WORDS 4
+#define STG_NO_ROWS_WORDS 8
+
+struct stg_family {
+  const char *name; /* first word of its signatures */
+  unsigned n_variants;
+  const char *const *variants; /* what a user calls them; where there is one: the family's name */
+  size_t args_bytes;           /* of a kernel's one argument, at most STG_MAX_ARGS_BYTES */
+  /** Generate a variant for an architecture, STG_ARCH_CPU among them. `nvrtc_options` may be NULL;
+   * borrowed. */
+  stg_status (*kernel_text)(const struct stg_decl *decl, unsigned variant, const char *arch,
+                            const char *nvrtc_options, struct stg_kernel_text *ret_text,
+                            stg_error *reterr);
+  /** The general tier, in the arena and borrowing from `decl`. NULL: the family has one tier. */
+  stg_status (*general)(const struct stg_decl *decl, struct stg_op_table *ops,
+                        struct stg_arena *arena, struct stg_general *ret, stg_error *reterr);
+  /**
+   * The smallest launch, over no rows. `no_rows` is the address of a map of that on the device, or
+   * 0 where a graph only needs arguments to exist. `ret_args` has room for args_bytes.
+   */
+  struct stg_launch_dims (*idle)(const struct stg_engine *engine, const struct stg_kernel *kernel,
+                                 uint64_t no_rows, void *ret_args);
+};
+
+extern const struct stg_family stg_family_steer;
+
+/** The family whose signatures begin like `text`; NULL: there is none. */
+const struct stg_family *stg_family_find(const char *text);
+
+#endif
