@@ -8,6 +8,7 @@
 #define STG_ENGINE_FAMILY_H
 
 #include "engine/kernel_text.h"
+#include "engine/signature.h"
 #include "runtime/base/arena.h"
 #include "runtime/launch.h"
 
@@ -15,9 +16,13 @@ struct stg_engine;
 struct stg_family;
 struct stg_kernel;
 struct stg_op_table;
+struct stg_parsed_part;
+struct stg_signature_reader;
 
 /* Kernels of a tier: steering has two tiles. Any of them serves any rows, with the same bits. */
 #define STG_MAX_VARIANTS 2
+/* Kernels that are launched together. */
+#define STG_PLAN_MAX_PARTS 4
 /* Of a kernel's one argument. */
 #define STG_MAX_ARGS_BYTES 256
 
@@ -47,6 +52,20 @@ struct stg_family {
   stg_status (*kernel_text)(const struct stg_decl *decl, unsigned variant, const char *arch,
                             const char *nvrtc_options, struct stg_kernel_text *ret_text,
                             stg_error *reterr);
+  /** Append the signature of a variant; `arch` may be NULL, and is left out then. */
+  void (*print)(const struct stg_decl *decl, unsigned variant, const char *arch,
+                struct stg_strbuf *out);
+  /** Read that back, without an architecture: signature_reader.h. The declaration lives in the
+   * reader's arena. STG_E_FORMAT, STG_E_INVALID. */
+  stg_status (*parse)(struct stg_signature_reader *reader, struct stg_parsed_part *ret_part);
+  /** Refuse a shape that a variant is never stepped in: STG_E_FORMAT. NULL: there is none. */
+  stg_status (*check_shape)(unsigned variant, const struct stg_graph_shape *shape,
+                            stg_error *reterr);
+  /** The shape of a batch, rounded up to the declaration's buckets, and the variant that serves it.
+   * STG_E_CAPACITY beyond the largest. */
+  stg_status (*shape)(const struct stg_decl *decl, int64_t rows, uint32_t requests,
+                      uint32_t longest, struct stg_graph_shape *ret_shape, unsigned *ret_variant,
+                      stg_error *reterr);
   /** The general tier, in the arena and borrowing from `decl`. NULL: the family has one tier. */
   stg_status (*general)(const struct stg_decl *decl, struct stg_op_table *ops,
                         struct stg_arena *arena, struct stg_general *ret, stg_error *reterr);

@@ -3,12 +3,9 @@
  */
 #include "engine/offline.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "codegen/chain.h"
+#include "engine/declared.h"
 #include "engine/engine.h"
-#include "engine/steer_decl.h"
 
 /* Copy a kernel's texts into the arena. */
 static stg_status fill_explained(const struct stg_kernel_text *kernel, struct stg_arena *arena,
@@ -39,21 +36,18 @@ static stg_status fill_explained(const struct stg_kernel_text *kernel, struct st
   return status;
 }
 
-stg_status stg_explain_kernel(stg_engine *engine, const stg_steer_desc *desc, enum stg_tile tile,
+stg_status stg_explain_kernel(stg_engine *engine, const struct stg_declared *declared, size_t index,
                               const char *arch, struct stg_arena *arena, struct stg_explained *ret,
                               stg_error *reterr) {
-  struct stg_steer_decl decl;
   struct stg_kernel_text kernel;
-  stg_status status = stg_steer_decl_init(desc, engine->ops, &decl, reterr);
-  if (status != STG_OK) {
-    return status;
-  }
-  status = stg_steer_kernel_init(&decl, tile, arch, engine->nvrtc_options, &kernel, reterr);
+  stg_status status = stg_declared_kernel_text(engine, declared, index, arch, &kernel, reterr);
   if (status == STG_OK) {
     status = fill_explained(&kernel, arena, ret, reterr);
     stg_kernel_text_finish(&kernel);
   }
-  stg_steer_decl_finish(&decl);
+  if (status == STG_OK) {
+    ret->variant = stg_declared_variant(declared, index);
+  }
   return status;
 }
 
@@ -80,21 +74,20 @@ static stg_status print_graph(const struct stg_kernel_text *kernel,
   return status;
 }
 
-stg_status stg_explain_graph(stg_engine *engine, const stg_steer_desc *desc, const char *arch,
-                             const struct stg_batch_sizes *batch, struct stg_arena *arena,
-                             struct stg_explained_graph *ret, stg_error *reterr) {
-  struct stg_steer_decl decl;
+stg_status stg_explain_graph(stg_engine *engine, const struct stg_declared *declared,
+                             const char *arch, const struct stg_batch_sizes *batch,
+                             struct stg_arena *arena, struct stg_explained_graph *ret,
+                             stg_error *reterr) {
+  const struct stg_decl *decl = declared->parts[0];
   struct stg_kernel_text kernel;
   struct stg_graph_shape shape;
   struct stg_explained_graph graph = {0};
-  stg_status status = stg_steer_decl_init(desc, engine->ops, &decl, reterr);
-  if (status != STG_OK) {
-    return status;
-  }
-  status = stg_steer_shape(&decl, batch->rows, batch->requests, batch->longest, &shape, &graph.tile,
-                           reterr);
+  unsigned variant = 0;
+  stg_status status = decl->family->shape(decl, batch->rows, batch->requests, batch->longest,
+                                          &shape, &variant, reterr);
   if (status == STG_OK) {
-    status = stg_steer_kernel_init(&decl, graph.tile, arch, engine->nvrtc_options, &kernel, reterr);
+    graph.kernel = variant;
+    status = stg_declared_kernel_text(engine, declared, graph.kernel, arch, &kernel, reterr);
   }
   if (status == STG_OK) {
     status = print_graph(&kernel, &shape, arena, &graph, reterr);
@@ -103,7 +96,6 @@ stg_status stg_explain_graph(stg_engine *engine, const stg_steer_desc *desc, con
   if (status == STG_OK) {
     *ret = graph;
   }
-  stg_steer_decl_finish(&decl);
   return status;
 }
 

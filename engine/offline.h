@@ -24,12 +24,24 @@ STG_NODISCARD stg_status stg_options_for_command(stg_options *options, stg_error
  */
 bool stg_limit_parse(const char *text, bool is_size, uint64_t *ret_limit);
 
-/* The two tiles of the steer kernel. */
-enum stg_tile { STG_TILE_DECODE, STG_TILE_PREFILL };
-#define STG_TILE_COUNT 2
+/*
+ * What is declared: kernels of one family, or of several that are launched together. Lives in the
+ * arena that it was made in.
+ */
+struct stg_declared;
+/** Declare a steer table. `engine` supplies registered ops; any backend will do. */
+STG_NODISCARD stg_status stg_declare_steer(stg_engine *engine, const stg_steer_desc *desc,
+                                           struct stg_arena *arena,
+                                           const struct stg_declared **ret_declared,
+                                           stg_error *reterr);
+/** How many kernels follow from it; of a steer table those of both tiles. */
+size_t stg_declared_kernels(const struct stg_declared *declared);
+/** What a user calls kernel `index`: "decode", "prefill". NULL: there is no such kernel. */
+const char *stg_declared_variant(const struct stg_declared *declared, size_t index);
 
 /* Everything that is known of one kernel before it is compiled. Text lives in the arena given. */
 struct stg_explained {
+  const char *variant;   /* what a user calls it */
   const char *signature; /* kernel text with architecture: "steer v1 | ... | sm_90" */
   char kernel_key[33];   /* request key */
   const char *source;    /* generated text */
@@ -41,14 +53,12 @@ struct stg_explained {
 };
 
 /**
- * Resolve the kernel of `desc` for `tile` on `arch` ("sm_90"; "cpu" gives the signature and keys of
- * the CPU backend, without source). `engine` supplies registered ops; any backend will do. No
- * device is used.
+ * Resolve a declaration's kernel `index` on `arch` ("sm_90"; "cpu" gives the signature and keys of
+ * the CPU backend, without source). No device is used.
  */
-STG_NODISCARD stg_status stg_explain_kernel(stg_engine *engine, const stg_steer_desc *desc,
-                                            enum stg_tile tile, const char *arch,
-                                            struct stg_arena *arena, struct stg_explained *ret,
-                                            stg_error *reterr);
+STG_NODISCARD stg_status stg_explain_kernel(stg_engine *engine, const struct stg_declared *declared,
+                                            size_t index, const char *arch, struct stg_arena *arena,
+                                            struct stg_explained *ret, stg_error *reterr);
 
 /* A batch as a user thinks of it: sizes before they are rounded up to buckets. */
 struct stg_batch_sizes {
@@ -61,11 +71,11 @@ struct stg_batch_sizes {
 struct stg_explained_graph {
   const char *signature; /* "<kernel text> | batch<=32 seq<=64 rows<=2048" */
   char graph_key[33];
-  enum stg_tile tile;
+  size_t kernel; /* which one serves the batch */
 };
 
 /** Resolve the graph of a batch. STG_E_CAPACITY when it is beyond the largest bucket. */
-STG_NODISCARD stg_status stg_explain_graph(stg_engine *engine, const stg_steer_desc *desc,
+STG_NODISCARD stg_status stg_explain_graph(stg_engine *engine, const struct stg_declared *declared,
                                            const char *arch, const struct stg_batch_sizes *batch,
                                            struct stg_arena *arena, struct stg_explained_graph *ret,
                                            stg_error *reterr);
@@ -76,24 +86,24 @@ STG_NODISCARD stg_status stg_explain_chain(stg_engine *engine, const char *const
                                            stg_error *reterr);
 
 /**
- * Make sure that the engine's cache holds the kernel for `arch`, compiling with NVRTC if needed. No
- * device. STG_E_INVALID when the engine has no cache folder to write to.
+ * Make sure that the engine's cache holds kernel `index` for `arch`, compiling with NVRTC if
+ * needed. No device. STG_E_INVALID when the engine has no cache folder to write to.
  */
-STG_NODISCARD stg_status stg_offline_build(stg_engine *engine, const stg_steer_desc *desc,
-                                           enum stg_tile tile, const char *arch, bool *ret_compiled,
+STG_NODISCARD stg_status stg_offline_build(stg_engine *engine, const struct stg_declared *declared,
+                                           size_t index, const char *arch, bool *ret_compiled,
                                            double *ret_compile_ms, stg_error *reterr);
 
 /**
  * Read a manifest: register its user ops, and list the declarations that its signatures follow
- * from, those of the most used first; a declaration has both tiles. Lists live in the arena, names
- * in the engine. Messages carry the file and the place.
+ * from, those of the most used first. Lists live in the arena, ops in the engine. Messages carry
+ * the file and the place.
  * @return STG_E_CAPACITY for more declarations than one manifest may have, when all of it has been
  * read and is right; else as stg_manifest_load and stg_replay_init.
  */
 STG_NODISCARD stg_status stg_offline_read_manifest(stg_engine *engine, const char *path,
                                                    struct stg_arena *arena,
-                                                   const stg_steer_desc **ret_descs,
-                                                   size_t *ret_n_descs, stg_error *reterr);
+                                                   const struct stg_declared *const **ret_declared,
+                                                   size_t *ret_n_declared, stg_error *reterr);
 
 /**
  * The pack that engines read below their cache folders unless told otherwise: where it was
@@ -133,11 +143,11 @@ struct stg_offline_built {
   double compile_ms; /* 0 when it was there */
 };
 /**
- * Add the kernel for `arch`: from the engine's cache where it is there, else compiled with NVRTC,
- * and then stored in the cache too where the engine has a folder. No device.
+ * Add kernel `index` for `arch`: from the engine's cache where it is there, else compiled with
+ * NVRTC, and then stored in the cache too where the engine has a folder. No device.
  */
 STG_NODISCARD stg_status stg_offline_pack_add(struct stg_offline_pack *pack, stg_engine *engine,
-                                              const stg_steer_desc *desc, enum stg_tile tile,
+                                              const struct stg_declared *declared, size_t index,
                                               const char *arch, struct stg_offline_built *ret_built,
                                               stg_error *reterr);
 /** Write the file, all or nothing. STG_E_IO. */

@@ -24,9 +24,6 @@ struct stg_plan_table;
 
 struct stg_exec; /* plan_exec.h */
 
-/* Kernels that are launched together. */
-#define STG_PLAN_MAX_PARTS 4
-
 /* Constant but for `execs`, `noted` and what has to do with users. */
 struct stg_plan {
   struct stg_plan *next;    /* in its bucket */

@@ -1,13 +1,8 @@
 /*
- * signature.c: see signature.h. Fields stand in a fixed order; nothing of a user's names enters.
+ * signature.c: see signature.h.
  */
 #include "engine/signature.h"
 
-#include <string.h>
-
-#include "codegen/program.h"
-#include "engine/ops.h"
-#include "runtime/base/dtype.h"
 #include "runtime/base/intmath.h"
 #include "runtime/recipe.h"
 
@@ -55,30 +50,6 @@ stg_status stg_batch_bucket(const struct stg_buckets *buckets, int64_t requests,
   size_t bucket = stg_next_pow2((size_t)(requests < 1 ? 1 : requests));
   *ret_bucket = bucket < SMALLEST_BATCH_BUCKET ? SMALLEST_BATCH_BUCKET : (int64_t)bucket;
   return STG_OK;
-}
-
-void stg_steer_signature_print(const struct stg_steer_signature *s, struct stg_strbuf *out) {
-  stg_strbuf_str(out, "steer v1 | ops=");
-  for (size_t i = 0; i < s->n_ops; i++) {
-    stg_strbuf_str(out, i > 0 ? "," : "");
-    if (stg_op_is_builtin(s->ops[i])) {
-      stg_strbuf_str(out, s->ops[i]->name);
-    } else {
-      char hex[STG_KEY_HEX_CHARS + 1];
-      stg_key_hex(s->ops[i]->body_hash, hex);
-      stg_strbuf_printf(out, "user:%s", hex);
-    }
-  }
-  stg_strbuf_printf(out, " chain<=%d | hidden=%lld dtype=%s bank=%s state=%s | tile=%s",
-                    STG_CHAIN_MAX_OPS, (long long)s->hidden_size, stg_dtype_name(s->dtype),
-                    stg_dtype_name(s->bank_dtype), s->pair ? "hidden+residual" : "hidden",
-                    s->prefill ? "prefill" : "decode");
-  stg_strbuf_printf(out, " epilogue=%s windows=%d counters=%d probes=%d",
-                    s->epilogue == STG_EPILOGUE_ADD_RMSNORM ? "add_rmsnorm" : "none", s->windows,
-                    s->counters, s->probes);
-  if (s->arch != NULL) {
-    stg_strbuf_printf(out, " | %s", s->arch);
-  }
 }
 
 void stg_graph_shape_print(const struct stg_graph_shape *shape, struct stg_strbuf *out) {

@@ -10,10 +10,13 @@
 
 #include "codegen/steer.h"
 #include "engine/family.h"
-#include "engine/offline.h"
 #include "engine/signature.h"
 
 struct stg_op_table;
+
+/* The variants: the two tiles of the steer kernel. */
+enum stg_tile { STG_TILE_DECODE, STG_TILE_PREFILL };
+#define STG_TILE_COUNT 2
 
 /* stg_steer_desc with defaults filled in, names resolved and lists copied. */
 struct stg_steer_decl {
@@ -41,10 +44,17 @@ struct stg_steer_decl {
 STG_NODISCARD stg_status stg_steer_decl_init(const stg_steer_desc *desc, struct stg_op_table *ops,
                                              struct stg_steer_decl *ret_decl, stg_error *reterr);
 void stg_steer_decl_finish(struct stg_steer_decl *decl);
+/** The same with all of it in an arena of the caller's: nothing is to be finished. */
+STG_NODISCARD stg_status stg_steer_decl_init_in(const stg_steer_desc *desc,
+                                                struct stg_op_table *ops, struct stg_arena *arena,
+                                                struct stg_steer_decl *ret_decl, stg_error *reterr);
 /** Whether a table without a list of ops has this one: a built-in, with an output only where the
  * table has so many `probes`. The general tier has the same. */
 bool stg_steer_is_default_op(const struct stg_op *op, uint32_t probes);
 
+/** Append the signature of the kernel of `tile`; `arch` may be NULL, and is left out then. */
+void stg_steer_kernel_print(const struct stg_steer_decl *decl, enum stg_tile tile, const char *arch,
+                            struct stg_strbuf *out);
 /** Generate the kernel of `tile` for `arch`. `nvrtc_options` may be NULL; borrowed. */
 STG_NODISCARD stg_status stg_steer_kernel_init(const struct stg_steer_decl *decl,
                                                enum stg_tile tile, const char *arch,

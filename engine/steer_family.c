@@ -5,12 +5,18 @@
 
 #include "engine/family.h"
 #include "engine/ops.h"
+#include "engine/signature_parse.h"
 #include "engine/steer_decl.h"
 #include "engine/steer_launch.h"
+#include "engine/steer_signature.h"
 
 _Static_assert(STG_TILE_COUNT <= STG_MAX_VARIANTS, "a variant is a tile");
 _Static_assert(sizeof(struct stg_steer_args) <= STG_MAX_ARGS_BYTES, "room for arguments");
 _Static_assert(STG_MAP_HEADER_WORDS == STG_NO_ROWS_HEADER_WORDS, "no rows, as a map of records");
+
+/* Arguments of kernels and no part of their text: any will do. */
+#define ANY_EPSILON 1e-6F
+#define ANY_COLUMNS 1
 
 static const char *const tiles[STG_TILE_COUNT] = {"decode", "prefill"};
 
@@ -23,6 +29,82 @@ static stg_status kernel_text(const struct stg_decl *decl, unsigned variant, con
                               stg_error *reterr) {
   return stg_steer_kernel_init(steer_of(decl), (enum stg_tile)variant, arch, nvrtc_options,
                                ret_text, reterr);
+}
+
+static void print(const struct stg_decl *decl, unsigned variant, const char *arch,
+                  struct stg_strbuf *out) {
+  stg_steer_kernel_print(steer_of(decl), (enum stg_tile)variant, arch, out);
+}
+
+static stg_status describe(const struct stg_steer_signature *kernel, struct stg_arena *arena,
+                           stg_steer_desc *ret_desc, stg_error *reterr) {
+  const char **names = stg_arena_alloc(arena, kernel->n_ops, sizeof(const char *));
+  if (names == NULL) {
+    return stg_arena_status(arena, reterr);
+  }
+  for (size_t i = 0; i < kernel->n_ops; i++) {
+    names[i] = kernel->ops[i]->name;
+  }
+  *ret_desc = (stg_steer_desc){
+      .struct_size = sizeof *ret_desc,
+      .hidden_size = kernel->hidden_size,
+      .dtype = kernel->dtype,
+      .bank_dtype = kernel->bank_dtype,
+      .state = kernel->pair ? STG_STATE_HIDDEN_PLUS_RESIDUAL : STG_STATE_HIDDEN,
+      .ops = names,
+      .n_ops = kernel->n_ops,
+      .epilogue = kernel->epilogue,
+      .epsilon = kernel->epilogue != STG_EPILOGUE_NONE ? ANY_EPSILON : 0,
+      .windows = kernel->windows,
+      .counters = kernel->counters,
+      .probes = kernel->probes ? ANY_COLUMNS : 0,
+  };
+  return STG_OK;
+}
+
+static stg_status parse(struct stg_signature_reader *reader, struct stg_parsed_part *ret_part) {
+  struct stg_steer_signature signature;
+  stg_steer_desc desc;
+  stg_status status = stg_steer_signature_read(reader, &signature);
+  if (status == STG_OK) {
+    status = describe(&signature, reader->arena, &desc, reader->err);
+  }
+  if (status != STG_OK) {
+    return status;
+  }
+  struct stg_steer_decl *decl = stg_arena_alloc(reader->arena, 1, sizeof *decl);
+  if (decl == NULL) {
+    return stg_arena_status(reader->arena, reader->err);
+  }
+  status = stg_steer_decl_init_in(&desc, reader->ops, reader->arena, decl, reader->err);
+  if (status == STG_OK) {
+    *ret_part = (struct stg_parsed_part){
+        .decl = &decl->base,
+        .variant = signature.prefill ? STG_TILE_PREFILL : STG_TILE_DECODE,
+    };
+  }
+  return status;
+}
+
+static stg_status check_shape(unsigned variant, const struct stg_graph_shape *shape,
+                              stg_error *reterr) {
+  return (variant == STG_TILE_PREFILL) == (shape->seq > 1)
+             ? STG_OK
+             : stg_error_set(reterr, STG_E_FORMAT,
+                             "tile=%s with seq<=%lld: seq<=1 is decode, more is prefill",
+                             tiles[variant], (long long)shape->seq);
+}
+
+static stg_status shape(const struct stg_decl *decl, int64_t rows, uint32_t requests,
+                        uint32_t longest, struct stg_graph_shape *ret_shape, unsigned *ret_variant,
+                        stg_error *reterr) {
+  enum stg_tile tile;
+  stg_status status =
+      stg_steer_shape(steer_of(decl), rows, requests, longest, ret_shape, &tile, reterr);
+  if (status == STG_OK) {
+    *ret_variant = tile;
+  }
+  return status;
 }
 
 /* The declaration with all built-ins that it can have in place of its ops. */
@@ -72,6 +154,10 @@ const struct stg_family stg_family_steer = {
     .variants = tiles,
     .args_bytes = sizeof(struct stg_steer_args),
     .kernel_text = kernel_text,
+    .print = print,
+    .parse = parse,
+    .check_shape = check_shape,
+    .shape = shape,
     .general = general,
     .idle = idle,
 };

@@ -2,6 +2,7 @@
  * steer_kernel.c: from a declaration to the request that a cache or a compiler understands.
  */
 #include "engine/steer_decl.h"
+#include "engine/steer_signature.h"
 
 static struct stg_steer_geometry geometry_of(const struct stg_steer_decl *decl,
                                              enum stg_tile tile) {
@@ -20,7 +21,7 @@ static struct stg_steer_geometry geometry_of(const struct stg_steer_decl *decl,
   };
 }
 
-static void print_signature(const struct stg_steer_decl *decl, enum stg_tile tile, const char *arch,
+void stg_steer_kernel_print(const struct stg_steer_decl *decl, enum stg_tile tile, const char *arch,
                             struct stg_strbuf *out) {
   const struct stg_steer_signature signature = {
       .ops = decl->ops,
@@ -44,7 +45,7 @@ stg_status stg_steer_kernel_init(const struct stg_steer_decl *decl, enum stg_til
                                  struct stg_kernel_text *ret_text, stg_error *reterr) {
   struct stg_kernel_text text = {0};
   stg_status status = STG_OK;
-  print_signature(decl, tile, arch, &text.signature);
+  stg_steer_kernel_print(decl, tile, arch, &text.signature);
   if (!stg_arch_is_cpu(arch)) {
     const struct stg_steer_geometry geometry = geometry_of(decl, tile);
     status = stg_steer_generate(&geometry, &text.source, &text.rule, reterr);

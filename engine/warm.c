@@ -48,7 +48,7 @@ struct warm {
   stg_engine *engine;
   const struct stg_warm_desc *desc;
   const struct stg_replay *replay;
-  struct warm_set *sets;       /* of replay->descs */
+  struct warm_set *sets;       /* of replay->decls */
   struct warm_kernel *kernels; /* of all sets, in their order */
   size_t n_kernels;
   size_t next, in_flight, settled; /* kernels: to begin, being made, done with */
@@ -89,8 +89,8 @@ static void add_kernels(struct warm *warm, struct warm_set *set) {
   }
 }
 
-static stg_status open_sets(struct warm *warm, struct stg_op_table *ops, stg_error *reterr) {
-  const size_t n = warm->replay->n_descs;
+static stg_status open_sets(struct warm *warm, stg_error *reterr) {
+  const size_t n = warm->replay->n_decls;
   warm->sets = stg_calloc(n + 1, sizeof *warm->sets);
   warm->kernels = stg_calloc(n * STG_MAX_VARIANTS + 1, sizeof *warm->kernels);
   if (warm->sets == NULL || warm->kernels == NULL) {
@@ -98,12 +98,7 @@ static stg_status open_sets(struct warm *warm, struct stg_op_table *ops, stg_err
   }
   stg_status status = STG_OK;
   for (size_t i = 0; i < n && status == STG_OK; i++) {
-    struct stg_steer_decl decl;
-    status = stg_steer_decl_init(&warm->replay->descs[i], ops, &decl, reterr);
-    if (status == STG_OK) {
-      status = stg_kernels_share(warm->engine, &decl.base, &warm->sets[i].set, reterr);
-      stg_steer_decl_finish(&decl);
-    }
+    status = stg_kernels_share(warm->engine, warm->replay->decls[i], &warm->sets[i].set, reterr);
     if (status == STG_OK) {
       add_kernels(warm, &warm->sets[i]);
     }
@@ -113,7 +108,7 @@ static stg_status open_sets(struct warm *warm, struct stg_op_table *ops, stg_err
 
 /* Sets of which nothing was begun go again, and so do those that cannot be made. */
 static void close_sets(struct warm *warm) {
-  for (size_t i = 0; warm->sets != NULL && i < warm->replay->n_descs; i++) {
+  for (size_t i = 0; warm->sets != NULL && i < warm->replay->n_decls; i++) {
     struct warm_set *set = &warm->sets[i];
     const bool useful = set->begun > 0 && !set->failed;
     if (!useful || !keep(&warm->engine->warmed, set->set)) {
@@ -273,7 +268,7 @@ static bool tell(const struct warm *warm, size_t done, const char *current) {
  */
 static stg_status warm_entry(struct warm *warm, size_t index, stg_error *reterr) {
   const struct stg_replay_entry *entry = &warm->replay->entries[index];
-  const struct warm_set *set = &warm->sets[entry->desc];
+  const struct warm_set *set = &warm->sets[entry->parts[0].decl];
   bool graph = false;
   stg_status status = wait_for_set(warm, set, reterr);
   if (status != STG_OK || warm->stopped) {
@@ -284,8 +279,8 @@ static stg_status warm_entry(struct warm *warm, size_t index, stg_error *reterr)
     return STG_OK;
   }
   if (index < stg_plan_table_limit(warm->engine->plans)) {
-    status = stg_warm_plan(warm->engine, set->set, entry->variant, &entry->shape, &warm->no_rows,
-                           &graph, reterr);
+    status = stg_warm_plan(warm->engine, set->set, entry->parts[0].variant, &entry->shape,
+                           &warm->no_rows, &graph, reterr);
   }
   warm->report.graphs += graph ? 1 : 0;
   warm->report.done += status == STG_OK ? 1 : 0;
@@ -320,8 +315,8 @@ static size_t threads_of(const stg_engine *engine, const stg_warm_desc *desc) {
 }
 
 static stg_status warm_replay(stg_engine *engine, const struct stg_replay *replay,
-                              struct stg_op_table *ops, const stg_warm_desc *desc,
-                              uint64_t start_ns, stg_warm_report *ret_report, stg_error *reterr) {
+                              const stg_warm_desc *desc, uint64_t start_ns,
+                              stg_warm_report *ret_report, stg_error *reterr) {
   struct warm warm = {
       .engine = engine,
       .desc = desc,
@@ -334,7 +329,7 @@ static stg_status warm_replay(stg_engine *engine, const struct stg_replay *repla
   if (desc->deadline_ms != 0) {
     warm.until_ns = warm.start_ns + (uint64_t)desc->deadline_ms * 1000000u;
   }
-  stg_status status = open_sets(&warm, ops, reterr);
+  stg_status status = open_sets(&warm, reterr);
   if (status == STG_OK) {
     status = stg_no_rows_init(engine, &warm.no_rows, reterr);
   }
@@ -355,15 +350,16 @@ static stg_status warm_manifest(stg_engine *engine, const struct stg_manifest *m
                                 const stg_warm_desc *desc, uint64_t start_ns,
                                 stg_warm_report *ret_report, stg_error *reterr) {
   struct stg_op_table *ops = NULL;
-  struct stg_replay replay = {0};
+  struct stg_arena arena = {0};
+  struct stg_replay replay;
   stg_status status = stg_op_table_create(&ops, reterr);
   if (status == STG_OK) {
-    status = stg_replay_init(manifest, ops, &replay, reterr);
+    status = stg_replay_init(manifest, ops, &arena, &replay, reterr);
   }
   if (status == STG_OK) {
-    status = warm_replay(engine, &replay, ops, desc, start_ns, ret_report, reterr);
-    stg_replay_finish(&replay);
+    status = warm_replay(engine, &replay, desc, start_ns, ret_report, reterr);
   }
+  stg_arena_finish(&arena);
   stg_op_table_destroy(ops);
   return status;
 }

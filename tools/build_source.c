@@ -3,17 +3,23 @@
  */
 #include "tools/build_source.h"
 
-#include "engine/offline.h"
 #include "specs/manifest.h"
 #include "tools/run_output.h"
 
 static stg_status open_workload(struct stg_build_source *source,
                                 const struct stg_job_options *options, stg_error *reterr) {
   stg_status status = stg_job_open(source->file, options, &source->job, reterr);
-  if (status == STG_OK) {
-    source->engine = source->job.engine;
-    source->descs = &source->job.desc;
-    source->n_descs = 1;
+  if (status != STG_OK) {
+    return status;
+  }
+  source->engine = source->job.engine;
+  source->declared = &source->of_job;
+  source->n_declared = 1;
+  status =
+      stg_declare_steer(source->engine, &source->job.desc, &source->arena, &source->of_job, reterr);
+  if (status != STG_OK) {
+    stg_error_prefix(reterr, "%s: ", source->file);
+    stg_build_source_close(source);
   }
   return status;
 }
@@ -22,8 +28,8 @@ static stg_status open_manifest(struct stg_build_source *source,
                                 const struct stg_job_options *options, stg_error *reterr) {
   stg_status status = stg_job_open_engine(options, &source->engine, reterr);
   if (status == STG_OK) {
-    status = stg_offline_read_manifest(source->engine, source->file, &source->arena, &source->descs,
-                                       &source->n_descs, reterr);
+    status = stg_offline_read_manifest(source->engine, source->file, &source->arena,
+                                       &source->declared, &source->n_declared, reterr);
   }
   if (status != STG_OK) {
     stg_build_source_close(source);

@@ -16,7 +16,6 @@
 #include "tools/arch.h"
 #include "tools/build_source.h"
 #include "tools/command.h"
-#include "tools/explain_report.h"
 #include "tools/json_out.h"
 #include "tools/options.h"
 #include "tools/report.h"
@@ -26,9 +25,10 @@
 /* One kernel to be had. */
 struct build_item {
   const struct stg_build_source *source;
-  const stg_steer_desc *desc; /* of the source */
+  const struct stg_declared *declared; /* of the source */
+  size_t kernel;                       /* of the declaration */
+  const char *variant;
   const char *arch;
-  enum stg_tile tile;
   const char *signature;
   char kernel_key[33];
   bool compiled;
@@ -67,16 +67,20 @@ static bool is_planned(const struct build *build, const char *kernel_key) {
   return false;
 }
 
-/* Both tiles of one declaration on one architecture: what stg_steer_create will ask for. */
+/* All kernels of one declaration on one architecture: what creating it will ask for. */
 static stg_status plan_arch(struct build *build, const struct stg_build_source *source,
-                            const stg_steer_desc *desc, const char *arch, stg_error *reterr) {
+                            const struct stg_declared *declared, const char *arch,
+                            stg_error *reterr) {
   stg_status status = STG_OK;
-  for (int tile = 0; tile < STG_TILE_COUNT && status == STG_OK; tile++) {
-    struct build_item item = {
-        .source = source, .desc = desc, .arch = arch, .tile = (enum stg_tile)tile};
+  for (size_t i = 0; i < stg_declared_kernels(declared) && status == STG_OK; i++) {
+    struct build_item item = {.source = source,
+                              .declared = declared,
+                              .kernel = i,
+                              .variant = stg_declared_variant(declared, i),
+                              .arch = arch};
     struct stg_arena texts = {0}; /* of a kernel: too much to keep for all of them */
     struct stg_explained kernel;
-    status = stg_explain_kernel(source->engine, desc, item.tile, arch, &texts, &kernel, reterr);
+    status = stg_explain_kernel(source->engine, declared, i, arch, &texts, &kernel, reterr);
     if (status != STG_OK) {
       stg_error_prefix(reterr, "%s: ", source->file);
     } else if (!is_planned(build, kernel.kernel_key)) {
@@ -93,9 +97,9 @@ static stg_status plan_arch(struct build *build, const struct stg_build_source *
 static stg_status plan_source(struct build *build, const struct stg_build_source *source,
                               const struct stg_arch_list *archs, stg_error *reterr) {
   stg_status status = STG_OK;
-  for (size_t i = 0; i < source->n_descs && status == STG_OK; i++) {
+  for (size_t i = 0; i < source->n_declared && status == STG_OK; i++) {
     for (size_t k = 0; k < archs->count && status == STG_OK; k++) {
-      status = plan_arch(build, source, &source->descs[i], archs->names[k], reterr);
+      status = plan_arch(build, source, source->declared[i], archs->names[k], reterr);
     }
   }
   return status;
@@ -116,11 +120,13 @@ static stg_status open_sources(struct build *build, char **files, size_t n_files
 }
 
 static stg_status plan(struct build *build, const struct stg_arch_list *archs, stg_error *reterr) {
-  size_t n_descs = 0;
+  size_t n_items = 0;
   for (size_t i = 0; i < build->n_sources; i++) {
-    n_descs += build->sources[i].n_descs;
+    const struct stg_build_source *source = &build->sources[i];
+    for (size_t k = 0; k < source->n_declared; k++) {
+      n_items += archs->count * stg_declared_kernels(source->declared[k]);
+    }
   }
-  const size_t n_items = n_descs * archs->count * STG_TILE_COUNT;
   build->items = stg_calloc(n_items + 1, sizeof *build->items);
   if (build->items == NULL) {
     return stg_error_memory(reterr, "the list of kernels", n_items * sizeof *build->items);
@@ -203,16 +209,15 @@ static stg_status compile_one(const struct build *build, struct build_item *item
   stg_interrupt_hold(&hold);
   stg_status status =
       build->pack != NULL
-          ? stg_offline_pack_add(build->pack, item->source->engine, item->desc, item->tile,
+          ? stg_offline_pack_add(build->pack, item->source->engine, item->declared, item->kernel,
                                  item->arch, &built, reterr)
-          : stg_offline_build(item->source->engine, item->desc, item->tile, item->arch,
+          : stg_offline_build(item->source->engine, item->declared, item->kernel, item->arch,
                               &built.compiled, &built.compile_ms, reterr);
   stg_interrupt_release(&hold);
   item->compiled = built.compiled;
   item->compile_ms = built.compile_ms;
   if (status != STG_OK) {
-    stg_error_prefix(reterr, "%s: %s %s: ", item->source->file, item->arch,
-                     stg_tile_name(item->tile));
+    stg_error_prefix(reterr, "%s: %s %s: ", item->source->file, item->arch, item->variant);
   }
   return status;
 }
@@ -228,10 +233,10 @@ static stg_status compile_all(struct build *build, stg_error *reterr) {
     build->compile_ms += item->compiled ? item->compile_ms : 0;
     if (item->compiled) {
       stg_report_progress("[%zu/%zu] %s %s: compiled in %.0f ms", i + 1, build->n_items, item->arch,
-                          stg_tile_name(item->tile), item->compile_ms);
+                          item->variant, item->compile_ms);
     } else {
       stg_report_progress("[%zu/%zu] %s %s: already there", i + 1, build->n_items, item->arch,
-                          stg_tile_name(item->tile));
+                          item->variant);
     }
   }
   return STG_OK;
@@ -246,7 +251,7 @@ static void report_json(const struct build *build, struct stg_strbuf *out) {
     stg_json_out_open(&json, NULL, '{');
     stg_json_out_text(&json, "spec", item->source->file);
     stg_json_out_text(&json, "arch", item->arch);
-    stg_json_out_text(&json, "variant", stg_tile_name(item->tile));
+    stg_json_out_text(&json, "variant", item->variant);
     stg_json_out_text(&json, "signature", item->signature);
     stg_json_out_text(&json, "kernel_key", item->kernel_key);
     stg_json_out_bool(&json, "compiled", item->compiled);
@@ -269,7 +274,7 @@ static void report_text(const struct build *build, struct stg_strbuf *out) {
     const struct build_item *item = &build->items[i];
     stg_table_cell(&table, item->kernel_key);
     stg_table_cell(&table, item->arch);
-    stg_table_cell(&table, stg_tile_name(item->tile));
+    stg_table_cell(&table, item->variant);
     stg_table_cell(&table, item->source->file);
   }
   stg_table_print(&table, out);

@@ -112,18 +112,21 @@ static stg_status explain(struct stg_job *job, const struct explain_options *opt
   struct stg_explain_program *programs = NULL;
   const struct stg_batch_sizes batch = {job->workload.rows, job->requests, job->longest};
   struct stg_explained_graph graph = {0};
-  stg_status status =
-      stg_explain_graph(job->engine, &job->desc, result.arch, &batch, &job->arena, &graph, reterr);
-  result.signature = graph.signature;
-  result.tile = graph.tile;
+  const struct stg_declared *declared = NULL;
+  stg_status status = stg_declare_steer(job->engine, &job->desc, &job->arena, &declared, reterr);
   if (status == STG_OK) {
-    status = stg_explain_kernel(job->engine, &job->desc, result.tile, result.arch, &job->arena,
+    status =
+        stg_explain_graph(job->engine, declared, result.arch, &batch, &job->arena, &graph, reterr);
+  }
+  if (status == STG_OK) {
+    status = stg_explain_kernel(job->engine, declared, graph.kernel, result.arch, &job->arena,
                                 &kernel, reterr);
   }
   if (status != STG_OK) {
     stg_error_prefix(reterr, "%s: ", job->workload.file);
     return status;
   }
+  result.signature = graph.signature;
   result.kernel = &kernel;
   result.graph_key = graph.graph_key;
   if (options->why_miss) {

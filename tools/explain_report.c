@@ -13,10 +13,6 @@
 #include "tools/report.h"
 #include "tools/table.h"
 
-const char *stg_tile_name(enum stg_tile tile) {
-  return tile == STG_TILE_DECODE ? "decode" : "prefill";
-}
-
 static void add_programs(struct stg_json_out *json, const struct stg_explain_result *result) {
   stg_json_out_open(json, "programs", '[');
   for (size_t i = 0; i < result->n_programs; i++) {
@@ -55,7 +51,7 @@ void stg_explain_report_json(const struct stg_explain_result *result, struct stg
   stg_json_out_text(&json, "kernel_signature", kernel->signature);
   stg_json_out_text(&json, "kernel_key", kernel->kernel_key);
   stg_json_out_text(&json, "graph_key", result->graph_key);
-  stg_json_out_text(&json, "variant", stg_tile_name(result->tile));
+  stg_json_out_text(&json, "variant", kernel->variant);
   stg_json_out_text(&json, "kernel", kernel->kernel_name);
   stg_json_out_open(&json, "launch", '{');
   stg_json_out_count(&json, "threads", kernel->threads);
@@ -152,8 +148,8 @@ void stg_explain_report_text(const struct stg_explain_result *result, struct stg
   stg_table_cell(&table, "graph key");
   stg_table_cell(&table, result->graph_key);
   stg_table_cell(&table, "variant");
-  stg_table_printf(&table, "%s: the longest of %u requests has %u rows",
-                   stg_tile_name(result->tile), job->requests, job->longest);
+  stg_table_printf(&table, "%s: the longest of %u requests has %u rows", kernel->variant,
+                   job->requests, job->longest);
   stg_table_cell(&table, "launch");
   if (kernel->threads > 0) {
     stg_table_printf(&table, "%s, %u threads a block, %u rows at a time", kernel->kernel_name,

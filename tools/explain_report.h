@@ -20,8 +20,7 @@ struct stg_explain_result {
   const char *spec;
   const struct stg_job *job;
   const char *arch;
-  bool arch_is_guess; /* no device here and none asked for */
-  enum stg_tile tile;
+  bool arch_is_guess;    /* no device here and none asked for */
   const char *signature; /* of the batch */
   const char *graph_key;
   const struct stg_explained *kernel;
@@ -38,8 +37,5 @@ void stg_explain_report_text(const struct stg_explain_result *result, struct stg
 void stg_miss_bad_json(struct stg_json_out *json, const struct stg_miss *miss);
 /** The line of the same; none where there is none. */
 void stg_miss_bad_text(const struct stg_miss *miss, struct stg_strbuf *out);
-
-/** "decode" or "prefill". */
-const char *stg_tile_name(enum stg_tile tile);
 
 #endif

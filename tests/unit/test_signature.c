@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/steer_signature.h"
 #include "tests/support/builtin_ops.h"
 #include "tests/support/compile_op.h"
 

@@ -61,14 +61,22 @@ static stg_status explain_keys(stg_cache *cache, void *user, bool *ret_good,
 static stg_status find_kernels(const struct stg_job *job, const char *arch, stg_cache *cache,
                                struct stg_arena *arena, struct stg_explained_spec *spec,
                                stg_error *reterr) {
-  stg_status status = STG_OK;
-  for (int tile = 0; tile < STG_TILE_COUNT && status == STG_OK; tile++) {
-    status = stg_explain_kernel(job->engine, &job->desc, (enum stg_tile)tile, arch, arena,
-                                &spec->kernels[tile], reterr);
+  const struct stg_declared *declared = NULL;
+  stg_status status = stg_declare_steer(job->engine, &job->desc, arena, &declared, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  const size_t count = stg_declared_kernels(declared);
+  spec->kernels = stg_arena_alloc(arena, count, sizeof *spec->kernels);
+  spec->misses = stg_arena_alloc(arena, count, sizeof *spec->misses);
+  status = stg_arena_status(arena, reterr);
+  for (size_t i = 0; i < count && status == STG_OK; i++) {
+    status = stg_explain_kernel(job->engine, declared, i, arch, arena, &spec->kernels[i], reterr);
     if (status == STG_OK) {
-      status = stg_why_miss(&spec->kernels[tile], cache, &spec->misses[tile], reterr);
+      status = stg_why_miss(&spec->kernels[i], cache, &spec->misses[i], reterr);
     }
   }
+  spec->n_kernels = count;
   return status;
 }
 

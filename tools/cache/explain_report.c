@@ -99,12 +99,13 @@ void stg_cache_spec_json(const struct stg_explained_spec *spec, struct stg_strbu
   stg_json_out_text(&json, "spec", spec->file);
   stg_json_out_text(&json, "arch", spec->arch);
   stg_json_out_open(&json, "kernels", '[');
-  for (int tile = 0; tile < STG_TILE_COUNT; tile++) {
-    const struct stg_miss *miss = &spec->misses[tile];
+  for (size_t i = 0; i < spec->n_kernels; i++) {
+    const struct stg_explained *kernel = &spec->kernels[i];
+    const struct stg_miss *miss = &spec->misses[i];
     stg_json_out_open(&json, NULL, '{');
-    stg_json_out_text(&json, "variant", stg_tile_name((enum stg_tile)tile));
-    stg_json_out_text(&json, "key", spec->kernels[tile].kernel_key);
-    stg_json_out_text(&json, "signature", spec->kernels[tile].signature);
+    stg_json_out_text(&json, "variant", kernel->variant);
+    stg_json_out_text(&json, "key", kernel->kernel_key);
+    stg_json_out_text(&json, "signature", kernel->signature);
     stg_json_out_bool(&json, "hit", miss->hit);
     stg_json_out_text(&json, "nearest", miss->path);
     stg_json_out_text(&json, "nearest_key", miss->path != NULL ? miss->key : NULL);
@@ -117,11 +118,9 @@ void stg_cache_spec_json(const struct stg_explained_spec *spec, struct stg_strbu
   *out = json.text;
 }
 
-static void append_kernel(const struct stg_explained_spec *spec, enum stg_tile tile,
-                          struct stg_strbuf *out) {
-  const struct stg_miss *miss = &spec->misses[tile];
-  stg_strbuf_printf(out, "%s kernel %s on %s: ", stg_tile_name(tile),
-                    spec->kernels[tile].kernel_key, spec->arch);
+static void append_kernel(const struct stg_explained *kernel, const struct stg_miss *miss,
+                          const char *arch, struct stg_strbuf *out) {
+  stg_strbuf_printf(out, "%s kernel %s on %s: ", kernel->variant, kernel->kernel_key, arch);
   if (miss->hit) {
     stg_strbuf_str(out, "cached, ");
     stg_report_clean(out, miss->path);
@@ -142,17 +141,17 @@ static void append_kernel(const struct stg_explained_spec *spec, enum stg_tile t
 
 void stg_cache_spec_text(const struct stg_explained_spec *spec, struct stg_strbuf *out) {
   size_t hits = 0;
-  for (int tile = 0; tile < STG_TILE_COUNT; tile++) {
-    append_kernel(spec, (enum stg_tile)tile, out);
-    hits += spec->misses[tile].hit;
+  for (size_t i = 0; i < spec->n_kernels; i++) {
+    append_kernel(&spec->kernels[i], &spec->misses[i], spec->arch, out);
+    hits += spec->misses[i].hit;
   }
   stg_report_clean(out, spec->file);
-  if (hits == STG_TILE_COUNT) {
+  if (hits == spec->n_kernels) {
     stg_strbuf_str(out, ": compiles nothing\n");
   } else {
     stg_strbuf_printf(out,
-                      ": %zu of %d kernels would be compiled; 'steergraph build' makes them "
+                      ": %zu of %zu kernels would be compiled; 'steergraph build' makes them "
                       "ahead\n",
-                      STG_TILE_COUNT - hits, STG_TILE_COUNT);
+                      spec->n_kernels - hits, spec->n_kernels);
   }
 }
