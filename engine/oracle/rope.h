@@ -15,7 +15,8 @@
  * t        0, or half a unit of what cosine and sine (with xPos, and the scale) are rounded to
  *
  * With a table and round=each_op nothing is left open but with xPos: the bytes must be those of the
- * eager sequence. What is not rotated must have the bytes that it had.
+ * eager sequence. What is not rotated must have the bytes that it had. Scales of xPos, and the products
+ * with them, must be in float32's range.
  */
 #ifndef STG_ENGINE_ORACLE_ROPE_H
 #define STG_ENGINE_ORACLE_ROPE_H
