@@ -167,9 +167,47 @@ static void a_paged_cache_gives_the_bits_of_a_dense_one(void **state) {
   (void)state;
 }
 
+/* Chunks begin at multiples of their size, wherever a window begins. */
+static void a_window_gives_the_bits_of_a_mask_over_what_lies_before_it(void **state) {
+  enum { CAPACITY = 64 };
+  static const int32_t filled[1] = {60};
+  static const int32_t len[1] = {59};
+  struct attn_bed bed;
+  attn_open(&bed, 37);
+  struct attn_kv kv = open_cache(&bed, 1, CAPACITY, 0);
+  attn_kv_fill(&bed, &kv, filled);
+  struct stg_cpu_attend_batch batch = {
+      .geometry = &usual,
+      .rows = {.rows = 1, .batch = 1, .len = len},
+      .kv = &kv.view,
+      .q = attn_random(&bed, STG_F32, ROW),
+      .q_stride = ROW,
+      .out_stride = ROW,
+      .scale = 0.25F,
+      .mask_stride = CAPACITY,
+  };
+  for (int64_t window = 1; window <= 60; window++) {
+    uint8_t mask[CAPACITY] = {0};
+    float outs[2][ROW];
+    memset(mask + 60 - window, 1, (size_t)window);
+    batch.window = window;
+    batch.key_mask = NULL;
+    batch.out = outs[0];
+    attn_attend_run(&bed, &batch);
+    batch.window = 0;
+    batch.key_mask = mask;
+    batch.out = outs[1];
+    attn_attend_run(&bed, &batch);
+    assert_memory_equal(outs[0], outs[1], sizeof outs[0]);
+  }
+  attn_close(&bed);
+  (void)state;
+}
+
 /*
  * What a valid key holds is used as float64 would: NaN reaches the rows that read it and no other;
- * a score of -Inf is a weight of 0, in a chunk of its own too; one of +Inf leaves no finite result.
+ * a score of -Inf is a weight of 0, in chunks of their own too; one of +Inf leaves no finite
+ * result.
  */
 static void nan_and_inf_in_valid_keys_reach_those_who_read_them(void **state) {
   enum { CAPACITY = 64 };
@@ -188,7 +226,7 @@ static void nan_and_inf_in_valid_keys_reach_those_who_read_them(void **state) {
     }
   }
   ((float *)attn_kv_at(&kv, kv.view.k, 1, 20, 0))[0] = NAN;
-  for (int64_t position = 0; position < 16; position++) {
+  for (int64_t position = 0; position < 32; position++) { /* two chunks of them */
     ((float *)attn_kv_at(&kv, kv.view.k, 2, position, 1))[0] = -INFINITY;
   }
   ((float *)attn_kv_at(&kv, kv.view.k, 3, 39, 0))[0] = INFINITY;
@@ -240,6 +278,7 @@ int main(void) {
       cmocka_unit_test(tails_and_pad_rows_of_nan_and_inf_show_in_no_bit),
       cmocka_unit_test(several_rows_of_a_sequence_have_the_bits_of_one_at_a_time),
       cmocka_unit_test(a_paged_cache_gives_the_bits_of_a_dense_one),
+      cmocka_unit_test(a_window_gives_the_bits_of_a_mask_over_what_lies_before_it),
       cmocka_unit_test(nan_and_inf_in_valid_keys_reach_those_who_read_them),
       cmocka_unit_test(weights_far_below_the_largest_become_zero),
   };
