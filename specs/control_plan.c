@@ -162,8 +162,9 @@ static stg_status choose_range(struct planner *planner, stg_error *reterr) {
   planner->plan.last_block = use->last_block >= 0 ? use->last_block : use->layers - 1;
   if (planner->plan.first_block > planner->plan.last_block) {
     return stg_error_set(
-        reterr, STG_E_FORMAT, "'%s': no block from %d to %d; geometry.layers is %d", use->name,
-        (int)planner->plan.first_block, (int)planner->plan.last_block, (int)use->layers);
+        reterr, STG_E_FORMAT, "'%s': no block from %d to %d; geometry.layers is %d%s", use->name,
+        (int)planner->plan.first_block, (int)planner->plan.last_block, (int)use->layers,
+        use->last_block < 0 ? ", give the number of the model's blocks" : "");
   }
   const int32_t beyond = map->last + use->layer_shift;
   if (map->present > 0 && beyond >= use->layers && use->last_block < 0) {

@@ -328,7 +328,12 @@ static void refuses_ranges_that_the_file_does_not_have(void **state) {
   }
   struct bed *bed = make_bed();
   bed->use.layers = 1;
-  assert_refused(bed, STG_E_FORMAT, "'h.gguf': no block from 1 to 0; geometry.layers is 1");
+  assert_refused(bed, STG_E_FORMAT,
+                 "'h.gguf': no block from 1 to 0; geometry.layers is 1, give the number of the "
+                 "model's blocks");
+  bed = make_bed();
+  bed->use.last_block = 0;
+  assert_refused(bed, STG_E_FORMAT, "'h.gguf': no block from 1 to 0; geometry.layers is 8");
 }
 
 /* A first block alone leaves the other end to the file. */
