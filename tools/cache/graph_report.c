@@ -107,22 +107,22 @@ void stg_cache_graphs_json(const struct stg_cache_graph_list *list, struct stg_s
   *out = json.text;
 }
 
-static void add_row(struct stg_table *table, const stg_cache_graph *graph) {
-  char created[STG_UTC_TIME_CHARS];
-  stg_utc_time(graph->created_unix, created);
+static void add_row(struct stg_table *table, const stg_cache_graph *graph, bool by_use) {
+  char when[STG_UTC_TIME_CHARS];
+  stg_utc_time(by_use ? graph->used_unix : graph->created_unix, when);
   stg_table_printf(table, "%.12s", graph->key);
   stg_table_printf(table, "%" PRId64, graph->rows);
   stg_table_printf(table, "%" PRId64, graph->batch);
   stg_table_printf(table, "%" PRId64, graph->seq);
   stg_table_printf(table, "%.12s%s", graph->nodes[0].key, graph->n_nodes > 1 ? ", ..." : "");
-  stg_table_cell(table, created);
+  stg_table_cell(table, when);
   stg_table_cell(table, graph->signature);
 }
 
 void stg_cache_graphs_text(const struct stg_cache_graph_list *list, size_t max_width,
                            struct stg_strbuf *out) {
-  static const char *const head[] = {"key",    "rows",    "batch",    "seq",
-                                     "kernel", "created", "signature"};
+  const char *const head[] = {
+      "key", "rows", "batch", "seq", "kernel", list->by_use ? "used" : "created", "signature"};
   struct stg_table table = {.columns = "lrrrlll", .yields = "...321s", .max_width = max_width};
   uint64_t bytes = 0;
   for (size_t i = 0; i < list->count; i++) {
@@ -132,7 +132,7 @@ void stg_cache_graphs_text(const struct stg_cache_graph_list *list, size_t max_w
       stg_table_cell(&table, head[k]);
     }
     if (list->rows[i].graph.ok) {
-      add_row(&table, &list->rows[i].graph);
+      add_row(&table, &list->rows[i].graph, list->by_use);
     }
   }
   stg_table_print(&table, out);

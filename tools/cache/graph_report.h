@@ -18,6 +18,7 @@ struct stg_cache_graph_list {
   const struct stg_cache_graph_row *rows;
   size_t count;
   size_t n_there; /* in the cache */
+  bool by_use;    /* as of entries */
 };
 void stg_cache_graphs_json(const struct stg_cache_graph_list *list, struct stg_strbuf *out);
 /** `max_width` is in columns; 0: as wide as it gets. */

@@ -115,8 +115,8 @@ static void append_sum(const struct stg_cache_list *list, uint64_t bytes, struct
 
 void stg_cache_list_text(const struct stg_cache_list *list, size_t max_width,
                          struct stg_strbuf *out) {
-  static const char *const head[] = {"key",     "arch", "compiler", "compile",
-                                     "created", "size", "signature"};
+  const char *const head[] = {
+      "key", "arch", "compiler", "compile", list->by_use ? "used" : "created", "size", "signature"};
   struct stg_table table = {.columns = "lllrlrl", .yields = "..1324s", .max_width = max_width};
   uint64_t bytes = 0;
   for (size_t i = 0; i < list->count; i++) {
@@ -125,8 +125,8 @@ void stg_cache_list_text(const struct stg_cache_list *list, size_t max_width,
     if (!entry->ok) {
       continue;
     }
-    char created[STG_UTC_TIME_CHARS];
-    stg_utc_time(entry->created_unix, created);
+    char when[STG_UTC_TIME_CHARS];
+    stg_utc_time(list->by_use ? entry->used_unix : entry->created_unix, when);
     for (size_t k = 0; table.n_cells < sizeof head / sizeof head[0]; k++) {
       stg_table_cell(&table, head[k]);
     }
@@ -134,7 +134,7 @@ void stg_cache_list_text(const struct stg_cache_list *list, size_t max_width,
     stg_table_cell(&table, entry->arch);
     stg_table_cell(&table, entry->compiler);
     stg_table_printf(&table, "%.0f ms", entry->compile_ms);
-    stg_table_cell(&table, created);
+    stg_table_cell(&table, when);
     stg_table_bytes(&table, entry->size_bytes);
     stg_table_cell(&table, entry->signature);
   }

@@ -14,6 +14,7 @@ struct stg_cache_list {
   size_t count;
   size_t n_there;  /* in the cache */
   size_t n_graphs; /* likewise, which `ls --graphs` lists */
+  bool by_use;     /* rows say when an entry was used last, not when it was made */
 };
 void stg_cache_list_json(const struct stg_cache_list *list, struct stg_strbuf *out);
 /** `max_width` is in columns; 0: as wide as it gets. */

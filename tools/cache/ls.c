@@ -48,12 +48,19 @@ static stg_status choose(stg_cache *cache, const struct stg_cache_filter *filter
   return STG_OK;
 }
 
+/* Whether the choice or the order is by the time of use, which rows then show. */
+static bool is_by_use(const struct ls_options *options) {
+  return options->filter.older_than != NULL ||
+         (options->sort != NULL && strcmp(options->sort, "used") == 0);
+}
+
 static stg_status list(stg_cache *cache, void *user, bool *ret_good, struct stg_strbuf *ret_text,
                        stg_error *reterr) {
   const struct ls_options *options = user;
   const size_t room = stg_cache_count(cache);
   stg_cache_entry *entries = stg_calloc(room, sizeof *entries);
-  struct stg_cache_list list = {.entries = entries, .n_graphs = stg_cache_graph_count(cache)};
+  struct stg_cache_list list = {
+      .entries = entries, .n_graphs = stg_cache_graph_count(cache), .by_use = is_by_use(options)};
   (void)ret_good;
   if (entries == NULL) {
     return stg_error_memory(reterr, "the list of entries", room * sizeof *entries);
@@ -108,7 +115,7 @@ static stg_status list_graphs(stg_cache *cache, void *user, bool *ret_good,
   const struct ls_options *options = user;
   const size_t room = stg_cache_graph_count(cache) + 1;
   struct stg_cache_graph_row *rows = stg_calloc(room, sizeof *rows);
-  struct stg_cache_graph_list list = {.rows = rows};
+  struct stg_cache_graph_list list = {.rows = rows, .by_use = is_by_use(options)};
   (void)ret_good;
   if (rows == NULL) {
     return stg_error_memory(reterr, "the list of graphs", room * sizeof *rows);
