@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
@@ -162,18 +161,8 @@ struct listing {
   struct stg_disk_files *files;
 };
 
-/* Why what is there cannot be listed, and what to do about it. */
+/* Why a folder cannot be listed, and what to do about it. */
 static stg_status say_unlisted(int errnum, const char *path, stg_error *reterr) {
-  struct stat info = {0};
-  const bool seen = lstat(path, &info) == 0;
-  if (seen && S_ISLNK(info.st_mode)) {
-    return stg_error_set(reterr, STG_E_IO,
-                         "'%s' is a symbolic link, which is not followed; put a folder in its place",
-                         path);
-  }
-  if (seen && !S_ISDIR(info.st_mode)) {
-    return stg_error_set(reterr, STG_E_IO, "'%s' is no folder; move it away", path);
-  }
   if (errnum == EACCES) {
     return stg_error_set(reterr, STG_E_IO,
                          "cannot list '%s': Permission denied; give it the mode 0700, or move it "
@@ -184,15 +173,26 @@ static stg_status say_unlisted(int errnum, const char *path, stg_error *reterr) 
 }
 
 stg_status stg_disk_open_folder(const char *path, DIR **ret_folder, stg_error *reterr) {
-  struct stat info;
-  const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  DIR *folder = fd < 0 ? NULL : fdopendir(fd);
-  const int errnum = errno;
-  if (folder == NULL && fd >= 0) {
-    close(fd);
+  struct stat info, opened;
+  if (lstat(path, &info) != 0) {
+    return errno == ENOENT || errno == ENOTDIR ? STG_OK : say_unlisted(errno, path, reterr);
   }
-  if (folder == NULL && (errnum != ENOTDIR || lstat(path, &info) == 0) && errnum != ENOENT) {
-    return say_unlisted(errnum, path, reterr);
+  if (S_ISLNK(info.st_mode)) {
+    return stg_error_set(reterr, STG_E_IO,
+                         "'%s' is a symbolic link, which is not followed; put a folder in its place",
+                         path);
+  }
+  if (!S_ISDIR(info.st_mode)) {
+    return stg_error_set(reterr, STG_E_IO, "'%s' is no folder; move it away", path);
+  }
+  DIR *folder = opendir(path);
+  if (folder == NULL) {
+    return errno == ENOENT || errno == ENOTDIR ? STG_OK : say_unlisted(errno, path, reterr);
+  }
+  if (fstat(dirfd(folder), &opened) != 0 || opened.st_dev != info.st_dev ||
+      opened.st_ino != info.st_ino) {
+    closedir(folder); /* put in its place since: as if it had gone */
+    return STG_OK;
   }
   *ret_folder = folder;
   return STG_OK;

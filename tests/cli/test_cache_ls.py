@@ -177,7 +177,7 @@ class Empty(Case):
     def test_a_folder_that_is_not_there_has_no_entries(self):
         self.environment["STEERGRAPH_CACHE_DIR"] = "nowhere"
         report = self.succeed("cache", "ls", "--json").json()
-        nothing = {"entries": [], "count": 0, "in_cache": 0, "graphs": 0, "size_bytes": 0, "verified": False}
+        nothing = {"entries": [], "count": 0, "in_cache": 0, "graphs": 0, "size_bytes": 0, "left_out": [], "verified": False}
         self.assertEqual(report, nothing)
         self.assertEqual(self.succeed("cache", "verify", "--json").json()["entries"], 0)
         self.assertFalse((self.folder / "nowhere").exists())
