@@ -3,8 +3,8 @@
  *
  * Knows bytes, not where they come from. Thread-safe.
  */
-#ifndef STG_SPECS_UTF8_H
-#define STG_SPECS_UTF8_H
+#ifndef STG_RUNTIME_BASE_UTF8_H
+#define STG_RUNTIME_BASE_UTF8_H
 
 #include <stdbool.h>
 #include <stddef.h>

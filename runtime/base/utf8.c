@@ -1,7 +1,7 @@
 /*
  * utf8.c: which bytes are text. The grammar of one character is stg_utf8_sequence's.
  */
-#include "specs/utf8.h"
+#include "runtime/base/utf8.h"
 
 #include <string.h>
 
