@@ -16,6 +16,30 @@ size_t stg_utf8_length(const char *p, const char *end) {
   return stg_utf8_sequence(sequence);
 }
 
+uint32_t stg_utf8_code(const char *p, size_t bytes) {
+  static const unsigned char bits[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+  uint32_t code = (unsigned char)p[0] & bits[bytes];
+  for (size_t i = 1; i < bytes; i++) {
+    code = code << 6 | ((unsigned char)p[i] & 0x3fu);
+  }
+  return code;
+}
+
+bool stg_utf8_is_shown(uint32_t code) {
+  static const struct {
+    uint32_t first, last;
+  } hidden[] = {
+      {0x0000, 0x001f},   {0x007f, 0x009f}, {0x00ad, 0x00ad}, {0x061c, 0x061c}, {0x180e, 0x180e},
+      {0x200b, 0x200f},   {0x2028, 0x202e}, {0x2060, 0x206f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb},
+      {0xe0000, 0xe007f},
+  };
+  bool shown = true;
+  for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++) {
+    shown = shown && (code < hidden[i].first || code > hidden[i].last);
+  }
+  return shown;
+}
+
 /* Well-formed, of characters from U+`least` on; DEL and U+0080 to U+009F are control characters. */
 static bool is_from(const char *text, size_t len, unsigned char least, bool with_controls) {
   for (size_t at = 0; at < len;) {

@@ -74,6 +74,7 @@ class Heads(Case):
             (("--compiler", "nvrtc-12"), {other_compiler}),
             (("--compiler", "nvrtc-12.4.127"), {other_compiler}),
             (("--compiler", "nvrtc-1"), set()),
+            (("--compiler", "nvrtc"), everything),
             (("--match", "gram v1"), {other_family}),
             (("--match", "ops=add"), everything - {other_family}),
             (("--older-than", "2d"), {old}),
@@ -118,6 +119,8 @@ class Heads(Case):
             (("--arch", "hopper"), "'hopper'"),
             (("--older-than", "30"), "30 is no time; write a number with s, m, h or d, as 30d"),
             (("--older-than", "9999999999999d"), "is no time"),
+            *((("--compiler", word), f"--compiler '{word}': expected a name such as nvrtc-13 or nvrtc-13.0.88")
+              for word in ("13", "nvrtc13", "nvrtc-", "nvrtc-13.", "nvrtc-13..0", "nvrtc-13.x", "NVRTC-13", "nvrtc.13")),
             (("--limit", "-1"), "'-1'"),
             (("--limit", "1k"), "--limit '1k'"),
             (("--sort", "name"), "name"),
