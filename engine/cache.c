@@ -98,8 +98,8 @@ static stg_status open_listed(const struct stg_disk_options *options, stg_cache 
     status = stg_disk_cache_walk(cache->disk, add_item, cache, reterr);
   }
   if (status == STG_OK) {
-    status = stg_cache_graphs_open(cache->disk, &cache->left_out, &cache->arena, &cache->graphs,
-                                   reterr);
+    status =
+        stg_cache_graphs_open(cache->disk, &cache->left_out, &cache->arena, &cache->graphs, reterr);
   }
   if (status != STG_OK) {
     stg_cache_close(cache);
@@ -379,9 +379,9 @@ stg_status stg_cache_find(stg_cache *cache, const char *key_prefix, stg_cache_en
   }
   if (best == cache->count) {
     const stg_cache_left_out *hidden = may_hide(cache, key_prefix);
-    return stg_error_set(reterr, STG_E_NOT_FOUND, "no entry of %zu has a key that begins '%.64s'%s%s",
-                         cache->count, key_prefix, hidden != NULL ? "; left out: " : "",
-                         hidden != NULL ? hidden->problem : "");
+    return stg_error_set(
+        reterr, STG_E_NOT_FOUND, "no entry of %zu has a key that begins '%.64s'%s%s", cache->count,
+        key_prefix, hidden != NULL ? "; left out: " : "", hidden != NULL ? hidden->problem : "");
   }
   return stg_cache_get(cache, best, ret_entry, reterr);
 }

@@ -1,6 +1,6 @@
 /*
- * cache_left_out.c: collect what lies in the folders of a cache and is left out of it. Must not know
- * why.
+ * cache_left_out.c: collect what lies in the folders of a cache and is left out of it. Must not
+ * know why.
  */
 #include "engine/cache_left_out.h"
 

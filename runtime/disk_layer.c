@@ -178,9 +178,9 @@ stg_status stg_disk_open_folder(const char *path, DIR **ret_folder, stg_error *r
     return errno == ENOENT || errno == ENOTDIR ? STG_OK : say_unlisted(errno, path, reterr);
   }
   if (S_ISLNK(info.st_mode)) {
-    return stg_error_set(reterr, STG_E_IO,
-                         "'%s' is a symbolic link, which is not followed; put a folder in its place",
-                         path);
+    return stg_error_set(
+        reterr, STG_E_IO,
+        "'%s' is a symbolic link, which is not followed; put a folder in its place", path);
   }
   if (!S_ISDIR(info.st_mode)) {
     return stg_error_set(reterr, STG_E_IO, "'%s' is no folder; move it away", path);

@@ -155,9 +155,10 @@ static struct failure write_and_rename(const struct target *t, const struct stg_
 static stg_status say(const struct failure *failure, stg_error *reterr) {
   struct stat there;
   if (failure->errnum == ELOOP) {
-    return stg_error_set(reterr, STG_E_IO,
-                         "cannot %s '%s': a symbolic link is not followed; put a folder in its place",
-                         failure->verb, failure->path);
+    return stg_error_set(
+        reterr, STG_E_IO,
+        "cannot %s '%s': a symbolic link is not followed; put a folder in its place", failure->verb,
+        failure->path);
   }
   if (stat(failure->path, &there) == 0 && S_ISDIR(there.st_mode) &&
       (failure->errnum == EISDIR || failure->errnum == ENOTEMPTY || failure->errnum == EEXIST)) {

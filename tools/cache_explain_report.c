@@ -47,16 +47,16 @@ static const char *both_needed(const struct stg_explained_pair *pair) {
   const bool tile = is_only_piece(pair, "tile="); /* every table takes both */
   const bool table = differs(pair, "signature", "") && !tile;
   if (arch && option && table) {
-    return "two kernels: each is needed where there are GPUs of its architecture, by processes that "
-           "compile with its options, as long as tables of its kind are made";
+    return "two kernels: each is needed where there are GPUs of its architecture, by processes "
+           "that compile with its options, as long as tables of its kind are made";
   }
   if (arch && option) {
-    return "two kernels: each is needed where there are GPUs of its architecture, by processes that "
-           "compile with its options";
+    return "two kernels: each is needed where there are GPUs of its architecture, by processes "
+           "that compile with its options";
   }
   if (arch && table) {
-    return "two kernels: each is needed where there are GPUs of its architecture, as long as tables "
-           "of its kind are made";
+    return "two kernels: each is needed where there are GPUs of its architecture, as long as "
+           "tables of its kind are made";
   }
   if (option && table) {
     return "two kernels: each is needed by processes that compile with its options, as long as "

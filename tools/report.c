@@ -2,9 +2,10 @@
  * report.c: stdout and stderr of the command.
  *
  * The only file of the tools that writes to either. Names from files may hold anything, so no
- * control character of theirs reaches a terminal, nor what turns or hides what stands beside it, nor
- * bytes that are no UTF-8: what begins 0x9b is an escape sequence to some. Reports clean the names that they print, for a newline is one of a
- * name or of the report; what goes out is cleaned once more, but for that.
+ * control character of theirs reaches a terminal, nor what turns or hides what stands beside it,
+ * nor bytes that are no UTF-8: what begins 0x9b is an escape sequence to some. Reports clean the
+ * names that they print, for a newline is one of a name or of the report; what goes out is cleaned
+ * once more, but for that.
  */
 #include "tools/report.h"
 
