@@ -113,6 +113,18 @@ class Heads(Case):
         self.assertEqual(self.list("--limit", "0"), [])
         self.assertEqual(self.list("--limit", "6", "--reverse"), sorted(keys, reverse=True))
 
+    def test_rows_show_the_time_that_the_order_or_the_choice_is_by(self):
+        self.add(1, used=1600000000)
+        for words, head, when in (
+            ((), "created", "2023-11-14T22:13:20Z"),
+            (("--sort", "age"), "created", "2023-11-14T22:13:20Z"),
+            (("--sort", "used"), "used", "2020-09-13T12:26:40Z"),
+            (("--older-than", "30d"), "used", "2020-09-13T12:26:40Z"),
+        ):
+            with self.subTest(words=words):
+                lines = self.succeed("cache", "ls", *words, "--wide", "--cache", "kernels").out.splitlines()
+                self.assertEqual((lines[0].split()[4], lines[1].split()[5]), (head, when))
+
     def test_words_that_mean_nothing_are_refused(self):
         self.add(1)
         for words, named in (

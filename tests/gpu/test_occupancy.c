@@ -13,7 +13,7 @@
 #include "runtime/cubin.h"
 #include "tests/gpu/driver_calls.h"
 #include "tests/support/temp_folder.h"
-#include "tools/occupancy.h"
+#include "tools/cache/occupancy.h"
 
 /* Blocks that the driver would have on a multiprocessor at a time. */
 static int ask_driver(const struct gpu *gpu, const struct stg_module *module, uint32_t threads,

@@ -16,6 +16,8 @@ CLEAN = {
     "engine/plan.c": '/*\n * plan.c: joins.\n */\n#include "codegen/steer.h"\n#include "runtime/driver.h"\n',
     "engine/options.c": '/*\n * options.c: defaults.\n */\nchar *home = getenv("HOME");\n',
     "tools/run.c": '/*\n * run.c: a command.\n */\n#include <steergraph/steer.h>\n#include "engine/offline.h"\nvoid f(void) { printf("x"); }\n',
+    "tools/cache/page/page.h": "/*\n * cache/page/page.h: a page.\n */\n",
+    "tools/cache/ls.c": '/*\n * cache/ls.c: a list.\n */\n#include "engine/offline.h"\n#include "tools/cache/page/page.h"\n#include "tools/report.h"\n',
     "tools/bench/suite.c": '/*\n * suite.c: timings.\n */\n#include "runtime/driver.h"\n',
 }
 
@@ -32,6 +34,9 @@ PLANTED = [
     ("layers", "tools/bad.c", '#include "runtime/driver.h"', "no arrow leads from tools to runtime"),
     ("layers", "tools/bad.c", '#include "engine/plan.h"', "no arrow leads from tools to engine"),
     ("layers", "tools/bad.c", '#include "codegen/steer.h"', "no arrow leads from tools to codegen"),
+    ("layers", "tools/bad.c", '#include "tools/cache/sort.h"', "no arrow leads from tools to tools/cache"),
+    ("layers", "tools/cache/bad.c", '#include "specs/json.h"', "no arrow leads from tools/cache to specs"),
+    ("layers", "tools/cache/page/bad.c", '#include "engine/hostmem.h"', "no arrow leads from tools/cache to engine"),
     ("layers", "tools/examples/bad.c", '#include "engine/offline.h"', "no arrow leads from tools/examples to engine"),
     ("layers", "engine/bad.c", "#include <cuda.h>", "engine may not include <cuda.h>"),
     ("layers", "engine/bad.c", "#  include <cuda_runtime.h>", "engine may not include <cuda_runtime.h>"),

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "tools/doctor_folder.h"
+#include "tools/doctor/folder.h"
 
 /* A folder that is written to and has nothing wrong with it. */
 static struct stg_doctor_folder good(void) {

@@ -4,7 +4,7 @@
  * Every row below was worked out on paper from the CUDA C++ Programming Guide's table "Technical
  * Specifications per Compute Capability"; tests/gpu/test_occupancy.c asks the driver.
  */
-#include "tools/occupancy.h"
+#include "tools/cache/occupancy.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,0 +1,189 @@
+/*
+ * cache/explain_report.c: differences, and in one line what follows from them.
+ *
+ * Must not read entries; it goes by the names of the factors that differ.
+ */
+#include "tools/cache/explain_report.h"
+
+#include <string.h>
+
+#include "tools/differences.h"
+#include "tools/explain_report.h"
+#include "tools/report.h"
+
+static bool differs(const struct stg_explained_pair *pair, const char *factor, const char *piece) {
+  for (size_t i = 0; i < pair->n_differences; i++) {
+    const stg_cache_difference *difference = &pair->differences[i];
+    if (strcmp(difference->factor, factor) == 0 &&
+        strncmp(difference->here, piece, strlen(piece)) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/* Whether `piece` is all of the signature that differs. */
+static bool is_only_piece(const struct stg_explained_pair *pair, const char *piece) {
+  size_t pieces = 0;
+  for (size_t i = 0; i < pair->n_differences; i++) {
+    pieces += strcmp(pair->differences[i].factor, "signature") == 0;
+  }
+  return pieces == 1 && differs(pair, "signature", piece);
+}
+
+/* Whether one of two kernels is what another version of steergraph makes. A signature settles the
+ * source, but for the version. */
+static bool of_two_versions(const struct stg_explained_pair *pair) {
+  return differs(pair, "format", "") || differs(pair, "prelude", "") ||
+         (!differs(pair, "signature", "") &&
+          (differs(pair, "source", "") || differs(pair, "kernel", "")));
+}
+
+/* What two kernels that one version makes are both there for. All that differs must hold at once
+ * for one of them to be looked up. */
+static const char *both_needed(const struct stg_explained_pair *pair) {
+  const bool arch = differs(pair, "arch", "");
+  const bool option = differs(pair, "option", "");
+  const bool tile = is_only_piece(pair, "tile="); /* every table takes both */
+  const bool table = differs(pair, "signature", "") && !tile;
+  if (arch && option && table) {
+    return "two kernels: each is needed where there are GPUs of its architecture, by processes "
+           "that compile with its options, as long as tables of its kind are made";
+  }
+  if (arch && option) {
+    return "two kernels: each is needed where there are GPUs of its architecture, by processes "
+           "that compile with its options";
+  }
+  if (arch && table) {
+    return "two kernels: each is needed where there are GPUs of its architecture, as long as "
+           "tables of its kind are made";
+  }
+  if (option && table) {
+    return "two kernels: each is needed by processes that compile with its options, as long as "
+           "tables of its kind are made";
+  }
+  if (arch) {
+    return "two kernels: each is needed where there are GPUs of its architecture";
+  }
+  if (option) {
+    return "two kernels: both are needed as long as processes compile with either set of options";
+  }
+  return tile ? "two kernels of one table, for steps of short and of long requests: both are needed"
+              : "two kernels: both are needed as long as tables of both kinds are made";
+}
+
+/* What follows for whoever wonders whether both must be there. */
+static const char *consequence(const struct stg_explained_pair *pair) {
+  if (strcmp(pair->here->key, pair->there->key) == 0) {
+    if (pair->n_differences > 0) {
+      return "one kernel from two compilers: a process takes that of its own compiler, else the "
+             "newest";
+    }
+    return strcmp(pair->here->path, pair->there->path) == 0
+               ? "the same entry"
+               : "one kernel, stored twice: the later folder serves first";
+  }
+  return of_two_versions(pair)
+             ? "two kernels: the older one is of use to the version that made it, and to no other"
+             : both_needed(pair);
+}
+
+static void json_side(struct stg_json_out *json, const char *name, const stg_cache_entry *entry) {
+  stg_json_out_open(json, name, '{');
+  stg_json_out_text(json, "key", entry->key);
+  stg_json_out_text(json, "path", entry->path);
+  stg_json_out_text(json, "compiler", entry->compiler);
+  stg_json_out_text(json, "signature", entry->signature);
+  stg_json_out_close(json, '}');
+}
+
+void stg_cache_pair_json(const struct stg_explained_pair *pair, struct stg_strbuf *out) {
+  struct stg_json_out json = {0};
+  stg_json_out_open(&json, NULL, '{');
+  json_side(&json, "here", pair->here);
+  json_side(&json, "there", pair->there);
+  stg_json_out_bool(&json, "same_kernel", strcmp(pair->here->key, pair->there->key) == 0);
+  stg_differences_json(&json, "differences", pair->differences, pair->n_differences);
+  stg_json_out_text(&json, "consequence", consequence(pair));
+  stg_json_out_close(&json, '}');
+  *out = json.text;
+}
+
+static void append_side(const char *name, const stg_cache_entry *entry, struct stg_strbuf *out) {
+  stg_strbuf_printf(out, "%-6s %s ", name, entry->key);
+  stg_report_clean(out, entry->compiler);
+  stg_strbuf_str(out, "  ");
+  stg_report_clean(out, entry->path);
+  stg_strbuf_char(out, '\n');
+}
+
+void stg_cache_pair_text(const struct stg_explained_pair *pair, struct stg_strbuf *out) {
+  append_side("here", pair->here, out);
+  append_side("there", pair->there, out);
+  stg_differences_text(pair->differences, pair->n_differences, out);
+  stg_strbuf_printf(out, "%s\n", consequence(pair));
+}
+
+void stg_cache_spec_json(const struct stg_explained_spec *spec, struct stg_strbuf *out) {
+  struct stg_json_out json = {0};
+  stg_json_out_open(&json, NULL, '{');
+  stg_json_out_text(&json, "spec", spec->file);
+  stg_json_out_text(&json, "arch", spec->arch);
+  stg_json_out_open(&json, "kernels", '[');
+  for (int tile = 0; tile < STG_TILE_COUNT; tile++) {
+    const struct stg_miss *miss = &spec->misses[tile];
+    stg_json_out_open(&json, NULL, '{');
+    stg_json_out_text(&json, "variant", stg_tile_name((enum stg_tile)tile));
+    stg_json_out_text(&json, "key", spec->kernels[tile].kernel_key);
+    stg_json_out_text(&json, "signature", spec->kernels[tile].signature);
+    stg_json_out_bool(&json, "hit", miss->hit);
+    stg_json_out_text(&json, "nearest", miss->path);
+    stg_json_out_text(&json, "nearest_key", miss->path != NULL ? miss->key : NULL);
+    stg_miss_bad_json(&json, miss);
+    stg_differences_json(&json, "differences", miss->factors, miss->n_factors);
+    stg_json_out_close(&json, '}');
+  }
+  stg_json_out_close(&json, ']');
+  stg_json_out_close(&json, '}');
+  *out = json.text;
+}
+
+static void append_kernel(const struct stg_explained_spec *spec, enum stg_tile tile,
+                          struct stg_strbuf *out) {
+  const struct stg_miss *miss = &spec->misses[tile];
+  stg_strbuf_printf(out, "%s kernel %s on %s: ", stg_tile_name(tile),
+                    spec->kernels[tile].kernel_key, spec->arch);
+  if (miss->hit) {
+    stg_strbuf_str(out, "cached, ");
+    stg_report_clean(out, miss->path);
+    stg_strbuf_char(out, '\n');
+    return;
+  }
+  if (miss->path == NULL) {
+    stg_strbuf_str(out, "not cached, and no entry to compare with\n");
+    stg_miss_bad_text(miss, out);
+    return;
+  }
+  stg_strbuf_str(out, "not cached; there is ");
+  stg_report_clean(out, miss->path);
+  stg_strbuf_char(out, '\n');
+  stg_miss_bad_text(miss, out);
+  stg_differences_text(miss->factors, miss->n_factors, out);
+}
+
+void stg_cache_spec_text(const struct stg_explained_spec *spec, struct stg_strbuf *out) {
+  size_t hits = 0;
+  for (int tile = 0; tile < STG_TILE_COUNT; tile++) {
+    append_kernel(spec, (enum stg_tile)tile, out);
+    hits += spec->misses[tile].hit;
+  }
+  stg_report_clean(out, spec->file);
+  if (hits == STG_TILE_COUNT) {
+    stg_strbuf_str(out, ": compiles nothing\n");
+  } else {
+    stg_strbuf_printf(out,
+                      ": %zu of %d kernels would be compiled; 'steergraph build' makes them "
+                      "ahead\n",
+                      STG_TILE_COUNT - hits, STG_TILE_COUNT);
+  }
+}

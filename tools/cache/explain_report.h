@@ -1,0 +1,29 @@
+/*
+ * cache/explain_report.h: what `steergraph cache explain` says, for people and for programs.
+ */
+#ifndef STG_TOOLS_CACHE_EXPLAIN_REPORT_H
+#define STG_TOOLS_CACHE_EXPLAIN_REPORT_H
+
+#include "runtime/base/strbuf.h"
+#include "tools/why_miss.h"
+
+/* Two entries. Borrowed. */
+struct stg_explained_pair {
+  const stg_cache_entry *here, *there;
+  const stg_cache_difference *differences;
+  size_t n_differences;
+};
+void stg_cache_pair_json(const struct stg_explained_pair *pair, struct stg_strbuf *out);
+void stg_cache_pair_text(const struct stg_explained_pair *pair, struct stg_strbuf *out);
+
+/* The two kernels of a workload. */
+struct stg_explained_spec {
+  const char *file;
+  const char *arch;
+  struct stg_explained kernels[STG_TILE_COUNT];
+  struct stg_miss misses[STG_TILE_COUNT];
+};
+void stg_cache_spec_json(const struct stg_explained_spec *spec, struct stg_strbuf *out);
+void stg_cache_spec_text(const struct stg_explained_spec *spec, struct stg_strbuf *out);
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * cache/work.c: open the cache folders of a subcommand, do its job, print what it says.
+ *
+ * Must not know what any job does.
+ */
+#include "tools/cache/work.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+
+#include "tools/cache_folder.h"
+#include "tools/command.h"
+#include "tools/report.h"
+
+bool stg_cache_is_gone(const stg_cache_entry *entry) {
+  struct stat facts;
+  return !entry->ok && stat(entry->path, &facts) != 0 && errno == ENOENT;
+}
+
+int stg_cache_work(const char *folder, stg_cache_job job, void *user) {
+  stg_cache *cache = NULL;
+  struct stg_strbuf text = {0};
+  stg_error err = STG_ERROR_INIT;
+  bool good = true;
+  /* the environment's folder is made on the first store; one that is named is meant to be there */
+  stg_status status = folder != NULL ? stg_cache_folder_check(folder, &err) : STG_OK;
+  if (status == STG_OK) {
+    status = stg_cache_folder_open(folder, &cache, &err);
+  }
+  if (status == STG_OK) {
+    status = job(cache, user, &good, &text, &err);
+  }
+  stg_cache_close(cache);
+  int code = status == STG_OK ? stg_report_print(&text) : stg_report_fail(&err);
+  stg_strbuf_finish(&text);
+  return code == STG_EXIT_DONE && !good ? STG_EXIT_FAILED : code;
+}

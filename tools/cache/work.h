@@ -1,0 +1,34 @@
+/*
+ * cache/work.h: what every `steergraph cache` subcommand does around its own job: the option for
+ * the folders, opening them, printing what the job says or its error.
+ */
+#ifndef STG_TOOLS_CACHE_WORK_H
+#define STG_TOOLS_CACHE_WORK_H
+
+#include <stdbool.h>
+
+#include <steergraph/cache.h>
+
+#include "runtime/base/strbuf.h"
+
+/* The row of a `struct stg_option` table; `ret_folder` is NULL before, and after where the
+ * environment's folders are meant. */
+#define STG_CACHE_OPTION(ret_folder)                                                               \
+  { "--cache", "FOLDERS", "cache folders, RO:RO:RW", ret_folder, NULL }
+
+/**
+ * The work of a subcommand on an open cache: append what is to be printed to `ret_text`. `user` is
+ * the subcommand's own. `*ret_good` is true before; false makes the command fail although all was
+ * printed. On an error nothing but the error is printed.
+ */
+typedef stg_status (*stg_cache_job)(stg_cache *cache, void *user, bool *ret_good,
+                                    struct stg_strbuf *ret_text, stg_error *reterr);
+
+/** Whether what is not ok is not there any more: removed since the cache was opened, and not bad.
+ */
+bool stg_cache_is_gone(const stg_cache_entry *entry);
+
+/** Open `folder` (NULL: the environment's), do the job, print. Returns an exit status. */
+int stg_cache_work(const char *folder, stg_cache_job job, void *user);
+
+#endif
