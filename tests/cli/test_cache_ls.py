@@ -74,6 +74,7 @@ class Heads(Case):
             (("--compiler", "nvrtc-12"), {other_compiler}),
             (("--compiler", "nvrtc-12.4.127"), {other_compiler}),
             (("--compiler", "nvrtc-1"), set()),
+            (("--compiler", "nvrtc"), everything),
             (("--match", "gram v1"), {other_family}),
             (("--match", "ops=add"), everything - {other_family}),
             (("--older-than", "2d"), {old}),
@@ -130,6 +131,8 @@ class Heads(Case):
             (("--arch", "hopper"), "'hopper'"),
             (("--older-than", "30"), "30 is no time; write a number with s, m, h or d, as 30d"),
             (("--older-than", "9999999999999d"), "is no time"),
+            *((("--compiler", word), f"--compiler '{word}': expected a name such as nvrtc-13 or nvrtc-13.0.88")
+              for word in ("13", "nvrtc13", "nvrtc-", "nvrtc-13.", "nvrtc-13..0", "nvrtc-13.x", "NVRTC-13", "nvrtc.13")),
             (("--limit", "-1"), "'-1'"),
             (("--limit", "1k"), "--limit '1k'"),
             (("--sort", "name"), "name"),
@@ -189,7 +192,7 @@ class Empty(Case):
     def test_a_folder_that_is_not_there_has_no_entries(self):
         self.environment["STEERGRAPH_CACHE_DIR"] = "nowhere"
         report = self.succeed("cache", "ls", "--json").json()
-        nothing = {"entries": [], "count": 0, "in_cache": 0, "graphs": 0, "size_bytes": 0, "verified": False}
+        nothing = {"entries": [], "count": 0, "in_cache": 0, "graphs": 0, "size_bytes": 0, "left_out": [], "verified": False}
         self.assertEqual(report, nothing)
         self.assertEqual(self.succeed("cache", "verify", "--json").json()["entries"], 0)
         self.assertFalse((self.folder / "nowhere").exists())

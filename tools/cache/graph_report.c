@@ -102,6 +102,7 @@ void stg_cache_graphs_json(const struct stg_cache_graph_list *list, struct stg_s
   stg_json_out_count(&json, "count", list->count);
   stg_json_out_count(&json, "in_cache", list->n_there);
   stg_json_out_count(&json, "size_bytes", bytes);
+  stg_cache_left_out_json(&json, &list->left_out);
   stg_json_out_bool(&json, "verified", true);
   stg_json_out_close(&json, '}');
   *out = json.text;
@@ -142,6 +143,7 @@ void stg_cache_graphs_text(const struct stg_cache_graph_list *list, size_t max_w
       stg_cache_problem_text(graph->path, graph->problem, graph->other_format, out);
     }
   }
+  stg_cache_left_out_text(&list->left_out, out);
   if (list->count < list->n_there) {
     stg_strbuf_printf(out, "%zu of %zu graphs, ", list->count, list->n_there);
   } else {
