@@ -295,13 +295,13 @@ static void count(stg_frame *frame, const stg_step *step, const struct plan_of_s
 static stg_status find_plan(const stg_frame *frame, const struct plan_of_step *wanted,
                             struct stg_plan **ret_plan, stg_error *reterr) {
   const stg_steer *steer = frame->steer;
-  if (frame->plan != NULL &&
-      stg_plan_is(frame->plan, steer->kernels, &wanted->shape, wanted->tile)) {
+  const struct stg_plan_parts parts = stg_plan_of_one(steer->kernels);
+  if (frame->plan != NULL && stg_plan_is(frame->plan, &parts, &wanted->shape, wanted->tile)) {
     *ret_plan = frame->plan;
     return STG_OK;
   }
-  return stg_plan_acquire(steer->engine->plans, steer->kernels, &wanted->shape, wanted->tile,
-                          ret_plan, reterr);
+  return stg_plan_acquire(steer->engine->plans, &parts, &wanted->shape, wanted->tile, ret_plan,
+                          reterr);
 }
 
 /* From now on the frame launches by this plan, which has a user for it. */
