@@ -8,11 +8,11 @@
 #ifndef STG_CODEGEN_PRELUDE_ANGLE_H
 #define STG_CODEGEN_PRELUDE_ANGLE_H
 
-#include "codegen/prelude/math.h"
-
 #ifdef __CUDACC__
 #define STG_ANGLE_FMA(a, b, c) __fma_rn((a), (b), (c))
 #else
+#include "codegen/prelude/math.h"
+
 #define STG_ANGLE_FMA(a, b, c) fma((a), (b), (c))
 #endif
 
