@@ -19,6 +19,7 @@ static const struct {
     {"cuda", golden_cuda},
     {"keys", golden_keys},
     {"program", golden_program},
+    {"rope", golden_rope},
 };
 
 static stg_status print(const char *kind, const char *name, struct stg_arena *arena,
