@@ -215,9 +215,10 @@ static void store_group(struct worker *w, int64_t row, uint32_t head) {
       memset(out, 0, batch->geometry->dim * w->unit);
       continue;
     }
+    const float sum = merged->sum;
     for (size_t j = 0; j < w->padded; j += STG_CPU_LANES) {
       for (size_t l = 0; l < STG_CPU_LANES; l++) {
-        values[j + l] = values[j + l] / merged->sum;
+        values[j + l] /= sum;
       }
     }
     stg_cpu_store(batch->geometry->dtype, values, batch->geometry->dim, out);

@@ -19,9 +19,15 @@
 #define ROUNDER 12582912.0F
 #define ROUNDER_BITS 0x4b400000U
 
-/* e^x for x <= 0; NaN stays NaN. Without a branch. */
+/* x, but no less than -104, where e^x is 0; NaN stays NaN. Of ?: gcc would make a branch. */
+static inline float limit(float x) {
+  uint32_t below = 0U - (uint32_t)(x < -104.0F);
+  return stg_f32_from_bits((stg_f32_bits(-104.0F) & below) | (stg_f32_bits(x) & ~below));
+}
+
+/* e^x for x <= 0; NaN stays NaN. */
 static inline float exponential(float x) {
-  float y = x < -104.0F ? -104.0F : x;
+  float y = limit(x);
   float shifted = y * 1.44269502F + ROUNDER;
   float n = shifted - ROUNDER;
   /* ln 2 in two parts; n times the first is exact, and so is what it leaves */

@@ -50,7 +50,9 @@ void stg_oracle_attend_head(const struct stg_decode_geometry *geometry, double s
   }
   for (int64_t j = 0; j < keys->n; j++) {
     const double weight = exp(scores[j] - largest);
-    const double error = weight_error(dim, scale, q, keys->k + j * dim, fabs(scores[j] - largest));
+    /* a score of -Inf is a weight of 0, and surely so */
+    const double error =
+        weight == 0 ? 0 : weight_error(dim, scale, q, keys->k + j * dim, fabs(scores[j] - largest));
     sum += weight;
     score_errors += weight * error;
     for (int64_t d = 0; d < dim; d++) {

@@ -93,16 +93,19 @@ static double bound_of(const struct stg_oracle_turn *turn, struct member member,
   const double tiny = stg_dtype_tiny(geometry->dtype);
   const double terms = fabs(a * turn->cosine[member.pair]) + fabs(b * turn->sine[member.pair]);
   const double pair = hypot(a, b);
-  double inside = 0x1p-23 * (turn->angle_error[member.pair] + 6 + 2 * fabs(log_scale)) * pair;
+  const double arithmetic = 2 + (scaled ? 2 + 2 * fabs(log_scale) : 0);
+  const double angle = 0x1p-23 * (turn->angle_error[member.pair] + arithmetic) * pair;
+  const double roundings = scaled ? 2 : 1;
+  double inside = 0;
   if (geometry->round == STG_ROPE_ROUND_EACH_OP) {
-    inside += (scaled ? 2 : 1) * (unit * terms + tiny);
+    inside += roundings * (unit * terms + tiny);
   }
   if (geometry->trig != STG_ROPE_TRIG_F32) {
     const bool swapped = geometry->trig == STG_ROPE_TRIG_SWAPPED_BF16;
     const stg_dtype dtype = swapped ? STG_BF16 : geometry->dtype;
-    inside += (scaled ? 2 : 1) * (stg_dtype_unit(dtype) * terms + stg_dtype_tiny(dtype) * pair);
+    inside += roundings * (stg_dtype_unit(dtype) * terms + stg_dtype_tiny(dtype) * pair);
   }
-  return unit * fabs(ref) + tiny / 2 + 1.02 * inside;
+  return unit * fabs(ref) + tiny / 2 + (1 + 2 * unit) * angle + 1.02 * inside;
 }
 
 void stg_oracle_turn_head(const struct stg_oracle_turn *turn, enum stg_rope_part part, bool back,

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/dtype.h"
 #include "tests/support/attn_bed.h"
 
 static const struct stg_rope_freq plain = {.base = 10000};
@@ -68,7 +69,7 @@ static void halves_and_pairs_give_elements_the_scale_of_their_frequency(void **s
 static void the_centre_is_that_of_the_rows_own_sequence(void **state) {
   enum { N = 7, DIM = 32 };
   static const int32_t seq[N] = {1, 0, 1, -1, 1, 0, 1};
-  static const int32_t pos[N] = {4, 100, 5, 900, 6, 101, 7};
+  static const int32_t pos[N] = {5, 100, 8, 900, 4, 101, 6};
   const struct stg_step_rows rows = {.rows = N, .batch = 2, .seq = seq, .pos = pos};
   const struct stg_rope_geometry g = toto(DIM, STG_ROPE_XPOS_HALVES);
   struct attn_bed bed;
@@ -118,6 +119,54 @@ static void a_row_by_its_length_equals_a_row_by_its_position(void **state) {
     assert_memory_equal(first.k, second.k, DIM * sizeof(float));
     attn_close(&bed);
   }
+  (void)state;
+}
+
+/* q (258, 80) with this cosine and sine and a scale s of 1 + 2^-8, in bf16: its first element. */
+static float turn_258(enum stg_rope_round round, bool back, float cosine, float sine) {
+  static const int32_t pos[] = {2};
+  const float table[] = {9, 9, 9, 9, cosine, sine};
+  static const float log_scale[] = {0.00389864045F}; /* ln(1 + 2^-8) */
+  const struct stg_step_rows rows = {.rows = 1, .batch = 1, .pos = pos};
+  struct stg_rope_geometry g = toto(2, STG_ROPE_XPOS_PAIRS);
+  struct attn_bed bed;
+  struct attn_rope rope;
+  attn_open(&bed, 1);
+  g.dtype = STG_BF16;
+  g.round = round;
+  attn_rope_open(&bed, &g, &plain, &rows, NULL, &rope);
+  rope.angles.table = table;
+  rope.angles.table_positions = 3;
+  rope.angles.log_scale = log_scale;
+  rope.angles.xpos_base = 1; /* the centre is 1, so the power is 1 */
+  const struct stg_cpu_rope_batch batch = attn_rope_batch(&rope);
+  void *from = back ? rope.q : rope.qkv;
+  stg_store_f32(STG_BF16, from, 0, 258);
+  stg_store_f32(STG_BF16, from, 1, 80);
+  const struct stg_cpu_rope_gradient gradient = {.geometry = &g,
+                                                 .angles = &rope.angles,
+                                                 .rows = rows,
+                                                 .q = batch.q,
+                                                 .k = batch.k,
+                                                 .v = batch.v,
+                                                 .qkv = rope.qkv,
+                                                 .qkv_stride = batch.qkv_stride};
+  assert_int_equal(STG_OK, back ? stg_cpu_rope_back(&gradient, NULL) : stg_cpu_rope(&batch, NULL));
+  const float y = stg_load_f32(STG_BF16, back ? rope.qkv : rope.q, 0);
+  attn_close(&bed);
+  return y;
+}
+
+/*
+ * 258*s = 259.0078 is 260 as a bf16, 80*s = 80.3125 is 80.5. Rounded there as well, the difference
+ * is 179.5 and its bf16 180; else it is 178.695, and 179. On the way back 260*(1 + 2^-8) = 261.02
+ * is 262, and 259.0078*(1 + 2^-8) = 260.02 is 260.
+ */
+static void each_op_rounds_what_the_scale_was_put_on(void **state) {
+  assert_true(turn_258(STG_ROPE_ROUND_EACH_OP, false, 1, 1) == 180);
+  assert_true(turn_258(STG_ROPE_ROUND_FINAL, false, 1, 1) == 179);
+  assert_true(turn_258(STG_ROPE_ROUND_EACH_OP, true, 1.00390625F, 0) == 262);
+  assert_true(turn_258(STG_ROPE_ROUND_FINAL, true, 1.00390625F, 0) == 260);
   (void)state;
 }
 
@@ -207,6 +256,7 @@ int main(void) {
       cmocka_unit_test(halves_and_pairs_give_elements_the_scale_of_their_frequency),
       cmocka_unit_test(the_centre_is_that_of_the_rows_own_sequence),
       cmocka_unit_test(a_row_by_its_length_equals_a_row_by_its_position),
+      cmocka_unit_test(each_op_rounds_what_the_scale_was_put_on),
       cmocka_unit_test(every_rounding_of_xpos_is_within_the_bound),
       cmocka_unit_test(a_table_takes_the_place_of_the_angles_and_ends),
       cmocka_unit_test(without_memory_for_the_centres_nothing_is_written),
