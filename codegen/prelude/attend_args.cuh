@@ -1,0 +1,183 @@
+// attend_args.cuh: what the decode kernel is given, and which positions a row reads.
+// codegen/decode_kernel.h says the same to the host; the two change together.
+
+struct stg_decode_args {
+  const void *q;                  // [rows, heads, dim], or [heads, rows, dim]
+  void *out;                      // likewise
+  long long q_stride, out_stride; // elements from a row to the next, or from a head to the next
+  stg_rows_args rows;
+  stg_kv_args kv;
+  const unsigned char *key_mask; // [batch, mask_stride], 0: not read; where G::masked
+  long long mask_stride;
+  const int *valid;   // [batch], or null; rows from this position on give zeros
+  float4 *partials;   // [rows, tiles, chunks] of chunks; null where blocks own rows
+  unsigned *counters; // [rows, tiles], zeros between launches
+  int window;         // positions that a row reads, its own with them; where G::windowed
+  int chunks;         // of a row that have room in `partials`
+  float scale;
+  unsigned flags;
+};
+#define STG_ATTEND_ALIGNED 1u // q, out, K and V, and all their strides, by 16 bytes
+#define STG_ATTEND_OWNER 2u   // a block takes all chunks of a row, one after the other
+
+static_assert(sizeof(stg_decode_args) == 192, "codegen/decode_kernel.h has the same");
+
+// Of a launch in which blocks do not own rows.
+#define STG_ATTEND_SPLIT_ROWS 512
+
+// The literals of a geometry, and what follows from them.
+template <class G> struct stg_attend {
+  static constexpr int threads = 128;
+  static constexpr int warps = threads / STG_LANES;
+  static constexpr int warp_places = STG_LANES / G::lanes;  // positions that a warp loads at once
+  static constexpr int step = warps * warp_places;          // and a block
+  static constexpr int batch_places = step * G::batch;      // and between two looks at the ring
+  static constexpr int piece_elems = 8 / G::pieces;         // elements of 16 bytes
+  static constexpr int row_pieces = (G::dim + piece_elems - 1) / piece_elems; // that have elements
+  static constexpr int padded = G::lanes * 8;               // elements of a head in shared memory
+  static constexpr int quads = padded / 4;                  // of 4 elements, of a head
+  static constexpr int units = (G::tile_heads * quads + threads - 1) / threads; // quads of a thread
+  static constexpr int score_heads = G::tile_heads > 4   ? 8
+                                     : G::tile_heads > 2 ? 4
+                                                         : G::tile_heads; // with what keeps 16 bytes
+  static constexpr int slot_quads = G::tile_heads * quads + (G::tile_heads + 1) / 2; // of a partial
+  static_assert(G::tile % batch_places == 0 && G::chunk % G::tile == 0, "whole batches");
+  static_assert(G::batch <= G::lanes, "a fold leaves a lane one sum");
+};
+
+// Quad `at` of a head is elements [quad_begin, quad_begin + 4): a lane has two, which are one piece
+// or one piece each.
+template <class G> __device__ __forceinline__ int stg_quad_begin(int at) {
+  const int half = at / G::lanes, lane = at % G::lanes;
+  return G::pieces == 1 ? lane * 8 + half * 4 : at * 4;
+}
+
+// Where query head `head` of a row stands, in elements.
+template <class G>
+__device__ __forceinline__ long long stg_head_at(long long stride, int row, int head) {
+  return G::heads_first ? head * stride + (long long)row * G::dim : row * stride + head * G::dim;
+}
+
+// A row with its position, or STG_NO_POSITION where it has to give zeros. False: it is padding.
+template <class G>
+__device__ __forceinline__ bool stg_attend_find(const stg_decode_args &a, int row, int &seq,
+                                                int &position) {
+  const stg_place place =
+      stg_place_of(a.rows, stg_row_entry_of(a.rows, row), a.kv, true, G::paged);
+  const bool reads = place.fate == STG_ROW_LIVE &&
+                     (a.valid == 0 || place.position < a.valid[place.seq]);
+  seq = place.seq;
+  position = reads ? place.position : STG_NO_POSITION;
+  return place.fate != STG_ROW_PADDING;
+}
+
+// The first position that a row at `position` reads.
+template <class G>
+__device__ __forceinline__ int stg_attend_first(const stg_decode_args &a, int position) {
+  return G::windowed && position >= a.window ? position - a.window + 1 : 0;
+}
+
+// The chunks in which they lie, the first of them not counted by its number but as 0.
+template <class G>
+__device__ __forceinline__ int stg_attend_chunks(const stg_decode_args &a, int position) {
+  return position == STG_NO_POSITION
+             ? 1
+             : position / G::chunk - stg_attend_first<G>(a, position) / G::chunk + 1;
+}
+
+// The rows of a launch in a block's shared memory, with the chunks that stand before each.
+struct stg_attend_rows {
+  int begin[STG_ATTEND_SPLIT_ROWS + 1];
+  int seq[STG_ATTEND_SPLIT_ROWS];
+  int position[STG_ATTEND_SPLIT_ROWS];
+  int of_warp[4];
+};
+
+// Count the chunks of all rows.
+template <class G>
+__device__ __forceinline__ int stg_attend_count(const stg_decode_args &a, stg_attend_rows &rows) {
+  const int thread = threadIdx.x, lane = thread % STG_LANES, warp = thread / STG_LANES;
+  const int n = a.rows.rows;
+  const int each = (n + stg_attend<G>::threads - 1) / stg_attend<G>::threads;
+  const int from = thread * each, to = from + each < n ? from + each : n;
+  int mine = 0;
+  for (int row = from; row < to; row++) {
+    int seq, position;
+    const bool is = stg_attend_find<G>(a, row, seq, position);
+    rows.seq[row] = seq;
+    rows.position[row] = position;
+    rows.begin[row] = mine;
+    mine += is ? stg_attend_chunks<G>(a, position) : 0;
+  }
+  int sum = mine;
+#pragma unroll
+  for (int apart = 1; apart < STG_LANES; apart *= 2) {
+    const int before = __shfl_up_sync(STG_ALL, sum, apart);
+    sum += lane >= apart ? before : 0;
+  }
+  if (lane == STG_LANES - 1) {
+    rows.of_warp[warp] = sum;
+  }
+  __syncthreads();
+  int begin = sum - mine, all = 0;
+#pragma unroll
+  for (int w = 0; w < stg_attend<G>::warps; w++) {
+    begin += w < warp ? rows.of_warp[w] : 0;
+    all += rows.of_warp[w];
+  }
+  for (int row = from; row < to; row++) {
+    rows.begin[row] += begin;
+  }
+  if (thread == 0) {
+    rows.begin[n] = all;
+  }
+  __syncthreads();
+  return all;
+}
+
+// The row that has chunk `at` of all.
+__device__ __forceinline__ int stg_attend_row_of(const stg_attend_rows &rows, int n, int at) {
+  int low = 0, high = n;
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    if (rows.begin[middle] <= at) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+// A block's work: some chunks of a row, for the query heads of a tile.
+struct stg_attend_item {
+  int row, seq, position, first; // position STG_NO_POSITION: zeros
+  int tile;
+  int from, to; // chunks, as the row counts them
+  int chunks;   // of the row
+};
+
+template <class G>
+__device__ __forceinline__ stg_attend_item stg_attend_item_of(const stg_decode_args &a,
+                                                              const stg_attend_rows &rows,
+                                                              int index) {
+  stg_attend_item item;
+  const int at = index / G::tiles;
+  item.tile = index % G::tiles;
+  if ((a.flags & STG_ATTEND_OWNER) != 0) {
+    item.row = at;
+    const bool is = stg_attend_find<G>(a, at, item.seq, item.position);
+    item.chunks = is ? stg_attend_chunks<G>(a, item.position) : 0;
+    item.from = 0;
+    item.to = item.chunks;
+  } else {
+    item.row = stg_attend_row_of(rows, a.rows.rows, at);
+    item.seq = rows.seq[item.row];
+    item.position = rows.position[item.row];
+    item.chunks = rows.begin[item.row + 1] - rows.begin[item.row];
+    item.from = at - rows.begin[item.row];
+    item.to = item.from + 1;
+  }
+  item.first = stg_attend_first<G>(a, item.position);
+  return item;
+}
