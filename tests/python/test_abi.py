@@ -17,8 +17,12 @@ SPLIT = sys.argv.index("--")
 ROOT, INCLUDES, COMPILER = pathlib.Path(sys.argv[2]), sys.argv[3:SPLIT], sys.argv[SPLIT + 1 :]
 HEADERS = ROOT / "engine" / "include" / "steergraph"
 
-# Of the offline cache reader and of counters, which the package reads as JSON.
+# Of the offline cache reader, of counters, which the package reads as JSON, and of attention.
 NOT_BRIDGED_STRUCTS = {
+    "stg_attend_desc",
+    "stg_attend_tensors",
+    "stg_block_desc",
+    "stg_block_tensors",
     "stg_cache_difference",
     "stg_cache_entry",
     "stg_cache_export_result",
@@ -35,9 +39,19 @@ NOT_BRIDGED_STRUCTS = {
     "stg_cache_param",
     "stg_cache_totals",
     "stg_cache_victim",
+    "stg_heads_tensors",
+    "stg_kv_desc",
+    "stg_kv_report",
+    "stg_kv_tensors",
+    "stg_rope_desc",
+    "stg_rope_tensors",
+    "stg_rows_desc",
+    "stg_rows_step",
     "stg_stats",
 }
-NOT_BRIDGED_FUNCTIONS = re.compile(r"stg_cache_\w+|stg_engine_stats")
+NOT_BRIDGED_FUNCTIONS = re.compile(
+    r"stg_(cache|kv|rows|rope|heads|attend|block)_\w+|stg_engine_stats"
+)
 
 ENUMS = {
     "STG_DTYPE_NONE STG_": _abi.DTYPE,
