@@ -38,6 +38,14 @@ struct stg_general {
   bool lacks;                  /* some of what was declared: it does not always serve */
 };
 
+/* A kernel's one argument: its bytes, at most STG_MAX_ARGS_BYTES, and what a launch sets of it, in
+ * the order of offsets, for recipes. */
+struct stg_args_form {
+  size_t bytes;
+  const struct stg_recipe_slot *slots;
+  size_t n_slots;
+};
+
 /* Words of the map of no rows: a header of zeros, then entries that are padding. Whatever a family
  * has at the address of its row map says by this that there are no rows. */
 #define STG_NO_ROWS_HEADER_WORDS 4
@@ -47,7 +55,6 @@ struct stg_family {
   const char *name; /* first word of its signatures */
   unsigned n_variants;
   const char *const *variants; /* what a user calls them; where there is one: the family's name */
-  size_t args_bytes;           /* of a kernel's one argument, at most STG_MAX_ARGS_BYTES */
   /** Generate a variant for an architecture, STG_ARCH_CPU among them. `nvrtc_options` may be NULL;
    * borrowed. */
   stg_status (*kernel_text)(const struct stg_decl *decl, unsigned variant, const char *arch,
@@ -67,21 +74,20 @@ struct stg_family {
   stg_status (*shape)(const struct stg_decl *decl, int64_t rows, uint32_t requests,
                       uint32_t longest, struct stg_graph_shape *ret_shape, unsigned *ret_variant,
                       stg_error *reterr);
-  /* The arguments that a launch sets, in the order of their offsets, for recipes. */
-  const struct stg_recipe_slot *recipe_slots;
-  size_t n_recipe_slots;
+  /** What a kernel of this name, as its text has it, is given. */
+  struct stg_args_form (*args_of)(const char *kernel);
   /** The general tier, in the arena and borrowing from `decl`. NULL: the family has one tier. */
   stg_status (*general)(const struct stg_decl *decl, struct stg_op_table *ops,
                         struct stg_arena *arena, struct stg_general *ret, stg_error *reterr);
   /**
    * The smallest launch, over no rows. `no_rows` is the address of a map of that on the device, or
-   * 0 where a graph only needs arguments to exist. `ret_args` has room for args_bytes.
+   * 0 where a graph only needs arguments to exist. `ret_args` has room for its arguments.
    */
   struct stg_launch_dims (*idle)(const struct stg_engine *engine, const struct stg_kernel *kernel,
                                  uint64_t no_rows, void *ret_args);
 };
 
-extern const struct stg_family stg_family_steer;
+extern const struct stg_family stg_family_steer, stg_family_rope, stg_family_decode;
 
 /** Whether kernels of a declaration stand in for one another: those of a family with one variant
  * and one tier never do. */

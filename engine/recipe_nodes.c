@@ -5,12 +5,12 @@
 
 #include <assert.h>
 
-static void add_slots(const struct stg_family *family, uint32_t node, struct stg_graph_recipe *ret,
+static void add_slots(const struct stg_args_form *form, uint32_t node, struct stg_graph_recipe *ret,
                       size_t *count) {
-  assert(family->n_recipe_slots <= STG_MAX_ARGS_SLOTS);
-  for (size_t i = 0; i < family->n_recipe_slots; i++) {
+  assert(form->bytes <= STG_MAX_ARGS_BYTES && form->n_slots <= STG_MAX_ARGS_SLOTS);
+  for (size_t i = 0; i < form->n_slots; i++) {
     struct stg_recipe_slot *slot = &ret->slots[(*count)++];
-    *slot = family->recipe_slots[i];
+    *slot = form->slots[i];
     slot->node = node;
   }
 }
@@ -19,7 +19,8 @@ void stg_graph_recipe_init(const struct stg_graph_nodes *graph, struct stg_graph
   size_t n_slots = 0;
   for (unsigned i = 0; i < graph->count; i++) {
     const struct stg_graph_node *node = &graph->nodes[i];
-    ret->params[i] = (struct stg_recipe_param){0, 0, (uint32_t)node->family->args_bytes};
+    const struct stg_args_form form = node->family->args_of(node->kernel);
+    ret->params[i] = (struct stg_recipe_param){0, 0, (uint32_t)form.bytes};
     ret->nodes[i] = (struct stg_recipe_node){
         .key = node->key,
         .kernel = node->kernel,
@@ -31,7 +32,7 @@ void stg_graph_recipe_init(const struct stg_graph_nodes *graph, struct stg_graph
         .n_params = 1,
     };
     ret->edges[i] = (struct stg_recipe_edge){i, i + 1};
-    add_slots(node->family, i, ret, &n_slots);
+    add_slots(&form, i, ret, &n_slots);
   }
   ret->recipe = (struct stg_recipe){
       .signature = graph->signature,

@@ -163,11 +163,17 @@ static const struct stg_recipe_slot slots[] = {
 };
 #undef SLOT
 
+static struct stg_args_form args_of(const char *kernel) {
+  (void)kernel;
+  return (struct stg_args_form){sizeof(struct stg_steer_args), slots,
+                                sizeof slots / sizeof slots[0]};
+}
+
 const struct stg_family stg_family_steer = {
     .name = "steer",
     .n_variants = STG_TILE_COUNT,
     .variants = tiles,
-    .args_bytes = sizeof(struct stg_steer_args),
+    .args_of = args_of,
     .kernel_text = kernel_text,
     .print = print,
     .parse = parse,
@@ -175,6 +181,4 @@ const struct stg_family stg_family_steer = {
     .shape = shape,
     .general = general,
     .idle = idle,
-    .recipe_slots = slots,
-    .n_recipe_slots = sizeof slots / sizeof slots[0],
 };

@@ -27,7 +27,7 @@ void stg_cpu_kv_advance(const struct stg_step_rows *rows, const struct stg_kv_vi
                         int32_t *len) {
   for (int64_t row = 0; row < rows->rows; row++) {
     const struct stg_row_place place = stg_row_find(rows, kv, row);
-    if (place.fate == STG_ROW_LIVE) {
+    if (place.fate == STG_FATE_LIVE) {
       len[place.seq]++;
     }
   }

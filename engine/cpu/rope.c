@@ -53,7 +53,7 @@ struct centres {
 };
 
 static bool knows_position(const struct stg_row_place *place) {
-  return place->fate == STG_ROW_LIVE || place->fate == STG_ROW_FULL;
+  return place->fate == STG_FATE_LIVE || place->fate == STG_FATE_FULL;
 }
 
 static stg_status centres_init(const struct stg_rope_geometry *g, const struct stg_step_rows *rows,
@@ -88,9 +88,9 @@ static int64_t centre_of(const struct centres *centres, const struct stg_row_pla
 static struct stg_row_place find_row(const struct stg_step_rows *rows, const struct stg_kv_view *kv,
                                      const struct stg_rope_angles *angles, int64_t row) {
   struct stg_row_place place = stg_row_find(rows, kv, row);
-  if (kv == NULL && place.fate == STG_ROW_LIVE && angles->table != NULL &&
+  if (kv == NULL && place.fate == STG_FATE_LIVE && angles->table != NULL &&
       place.position >= angles->table_positions) {
-    place.fate = STG_ROW_BAD;
+    place.fate = STG_FATE_BAD;
   }
   return place;
 }
@@ -100,7 +100,7 @@ static void note_refusal(struct stg_kv_words *words, const struct stg_row_place 
   if (words == NULL) {
     return;
   }
-  const bool full = place->fate == STG_ROW_FULL;
+  const bool full = place->fate == STG_FATE_FULL;
   uint64_t *lowest = full ? &words->full : &words->bad;
   const uint64_t word = stg_kv_word(row, place->seq);
   *lowest = word < *lowest ? word : *lowest;
@@ -120,7 +120,7 @@ static unsigned char *target_of(const struct stg_cpu_rope_batch *batch,
   if (kv == NULL) {
     return head_of(g, part == STG_ROPE_K ? &batch->k : &batch->v, row, head);
   }
-  if (place->fate != STG_ROW_LIVE) {
+  if (place->fate != STG_FATE_LIVE) {
     return NULL;
   }
   const int64_t offset = place->offset + (int64_t)head * kv->head_stride;
@@ -142,7 +142,7 @@ static void rotate_row(const struct stg_cpu_rope_batch *batch, const struct stg_
       if (to == NULL) {
         continue;
       }
-      if (place->fate == STG_ROW_BAD) {
+      if (place->fate == STG_FATE_BAD) {
         memset(to, 0, g->dim * unit);
         continue;
       }
@@ -166,13 +166,13 @@ stg_status stg_cpu_rope(const struct stg_cpu_rope_batch *batch, stg_error *reter
   for (int64_t row = 0; row < batch->rows.rows; row++) {
     const struct stg_row_place place = find_row(&batch->rows, batch->kv, batch->angles, row);
     struct stg_cpu_turn turn;
-    if (place.fate == STG_ROW_PADDING) {
+    if (place.fate == STG_FATE_PADDING) {
       continue;
     }
-    if (place.fate != STG_ROW_LIVE) {
+    if (place.fate != STG_FATE_LIVE) {
       note_refusal(batch->words, &place, row);
     }
-    if (place.fate != STG_ROW_BAD) {
+    if (place.fate != STG_FATE_BAD) {
       stg_cpu_turn_init(batch->geometry, batch->angles, place.position, centre_of(&centres, &place),
                         &turn);
     }
@@ -217,14 +217,14 @@ stg_status stg_cpu_rope_back(const struct stg_cpu_rope_gradient *gradient, stg_e
   for (int64_t row = 0; row < gradient->rows.rows; row++) {
     const struct stg_row_place place = find_row(&gradient->rows, NULL, gradient->angles, row);
     struct stg_cpu_turn turn;
-    if (place.fate == STG_ROW_PADDING) {
+    if (place.fate == STG_FATE_PADDING) {
       continue;
     }
-    if (place.fate == STG_ROW_LIVE) {
+    if (place.fate == STG_FATE_LIVE) {
       stg_cpu_turn_init(gradient->geometry, gradient->angles, place.position,
                         centre_of(&centres, &place), &turn);
     }
-    gather_gradient(gradient, place.fate == STG_ROW_BAD, row, &turn);
+    gather_gradient(gradient, place.fate == STG_FATE_BAD, row, &turn);
   }
   stg_free(centres.largest);
   return STG_OK;

@@ -129,7 +129,7 @@ static void check_head(struct checker *checker, const struct stg_oracle_place *p
   const int64_t out = stg_oracle_head_offset(g->order, batch->out.stride, row, head, width.n);
   const int64_t q = stg_oracle_head_offset(g->order, batch->q_stride, row, head, width.n);
   const unsigned char *after = at(checker, batch->out.after, out);
-  if (place->fate == STG_ROW_PADDING) {
+  if (place->fate == STG_FATE_PADDING) {
     if (batch->out.before != NULL) {
       stg_oracle_note_bytes(&checker->report, name, width, at(checker, batch->out.before, out),
                             after);
@@ -137,7 +137,7 @@ static void check_head(struct checker *checker, const struct stg_oracle_place *p
     return;
   }
   struct stg_oracle_keys keys = {0};
-  if (place->fate == STG_ROW_LIVE &&
+  if (place->fate == STG_FATE_LIVE &&
       (batch->valid == NULL || place->position < batch->valid[place->seq])) {
     keys = list_keys(checker, place, head / (int64_t)(g->heads / g->kv_heads));
   }

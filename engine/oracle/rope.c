@@ -75,9 +75,9 @@ static void checker_init(struct checker *ret, const struct stg_rope_geometry *ge
 static struct stg_oracle_place place_of(const struct checker *checker, int64_t row) {
   struct stg_oracle_place place = stg_oracle_find_row(checker->rows, checker->kv, row);
   const struct stg_oracle_angles *angles = checker->angles;
-  if (place.fate == STG_ROW_LIVE && checker->kv == NULL && angles->table != NULL &&
+  if (place.fate == STG_FATE_LIVE && checker->kv == NULL && angles->table != NULL &&
       place.position >= angles->table_positions) {
-    place.fate = STG_ROW_BAD;
+    place.fate = STG_FATE_BAD;
   }
   return place;
 }
@@ -90,7 +90,7 @@ static int64_t centre_of(const struct checker *checker, const struct stg_oracle_
   }
   for (int64_t row = 0; row < checker->rows->rows; row++) {
     const struct stg_oracle_place other = stg_oracle_find_row(checker->rows, checker->kv, row);
-    const bool counts = other.fate == STG_ROW_LIVE || other.fate == STG_ROW_FULL;
+    const bool counts = other.fate == STG_FATE_LIVE || other.fate == STG_FATE_FULL;
     if (counts && other.seq == place->seq && other.position > largest) {
       largest = other.position;
     }
@@ -172,12 +172,12 @@ static void check_tensor(struct checker *checker, const struct stg_oracle_rope_b
         stg_oracle_head_offset(g->order, heads->stride, row, head, (int64_t)g->dim);
     const unsigned char *after = at(heads->after, offset, g->dtype);
     const struct stg_oracle_head_name name = {part_names[part], row, head};
-    if (place->fate == STG_ROW_PADDING) {
+    if (place->fate == STG_FATE_PADDING) {
       if (heads->before != NULL) {
         stg_oracle_note_bytes(&checker->report, name, width, at(heads->before, offset, g->dtype),
                               after);
       }
-    } else if (place->fate == STG_ROW_BAD) {
+    } else if (place->fate == STG_FATE_BAD) {
       stg_oracle_note_bytes(&checker->report, name, width, zeros, after);
     } else {
       take_head(checker, batch->qkv, row * batch->qkv_stride, part, head);
@@ -214,7 +214,7 @@ static stg_status find_writers(const struct checker *checker, struct writers *re
   for (int64_t row = 0; row < checker->rows->rows; row++) {
     const struct stg_oracle_place place = place_of(checker, row);
     int64_t *writer = &ret->rows[place.unit * ret->positions + place.within];
-    if (place.fate != STG_ROW_LIVE) {
+    if (place.fate != STG_FATE_LIVE) {
       continue;
     }
     if (*writer >= 0) {
@@ -284,10 +284,10 @@ static void check_words(struct checker *checker, const struct stg_kv_words *word
   struct stg_kv_words expected = STG_KV_WORDS_INIT;
   for (int64_t row = checker->rows->rows - 1; row >= 0; row--) {
     const struct stg_oracle_place place = place_of(checker, row);
-    if (place.fate == STG_ROW_FULL) {
+    if (place.fate == STG_FATE_FULL) {
       expected.full = word_of(row, place.seq);
       expected.full_rows++;
-    } else if (place.fate == STG_ROW_BAD) {
+    } else if (place.fate == STG_FATE_BAD) {
       expected.bad = word_of(row, place.seq);
       expected.bad_rows++;
     }
@@ -305,7 +305,7 @@ stg_status stg_oracle_rope_check(const struct stg_oracle_rope_batch *batch,
   for (int64_t row = 0; row < batch->rows.rows; row++) {
     const struct stg_oracle_place place = place_of(&checker, row);
     stg_oracle_note_row(&checker.report, &place);
-    if (place.fate == STG_ROW_LIVE || place.fate == STG_ROW_FULL) {
+    if (place.fate == STG_FATE_LIVE || place.fate == STG_FATE_FULL) {
       take_row(&checker, &place);
     }
     check_tensor(&checker, batch, &place, row, STG_ROPE_Q);
@@ -340,7 +340,7 @@ static void check_packed(struct checker *checker, const struct stg_oracle_rope_g
       uint32_t after[STG_ROPE_MAX_DIM];
       take_head(checker, gradient->qkv, row * gradient->qkv_stride, part, head);
       memcpy(after, checker->stored, sizeof after);
-      if (place->fate == STG_ROW_BAD) {
+      if (place->fate == STG_FATE_BAD) {
         stg_oracle_note_bytes(&checker->report, name,
                               (struct stg_oracle_width){g->dtype, (int64_t)g->dim}, zeros, after);
         continue;
@@ -361,10 +361,10 @@ void stg_oracle_rope_back_check(const struct stg_oracle_rope_gradient *gradient,
     const struct stg_oracle_place place = place_of(&checker, row);
     const int64_t first = row * gradient->qkv_stride;
     stg_oracle_note_row(&checker.report, &place);
-    if (place.fate == STG_ROW_LIVE) {
+    if (place.fate == STG_FATE_LIVE) {
       take_row(&checker, &place);
     }
-    if (place.fate != STG_ROW_PADDING) {
+    if (place.fate != STG_FATE_PADDING) {
       check_packed(&checker, gradient, &place, row);
     } else if (gradient->qkv_before != NULL) {
       stg_oracle_note_bytes(&checker.report, (struct stg_oracle_head_name){"qkv", row, -1}, packed,

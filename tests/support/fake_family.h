@@ -65,18 +65,21 @@ static inline stg_status fake_shape(const struct stg_decl *decl, int64_t rows, u
 
 static const struct stg_recipe_slot fake_slots[] = {{.offset = 24, .bytes = 8, .name = "row_map"}};
 
+static inline struct stg_args_form fake_args_of(const char *kernel) {
+  assert_string_equal("stg_fake", kernel);
+  return (struct stg_args_form){sizeof(struct stg_steer_args), fake_slots, 1};
+}
+
 static const char *const fake_variants[] = {"fake"};
 static const struct stg_family fake_family = {
     .name = "fake",
     .n_variants = 1,
     .variants = fake_variants,
-    .args_bytes = sizeof(struct stg_steer_args),
+    .args_of = fake_args_of,
     .kernel_text = fake_text,
     .print = fake_print,
     .parse = fake_parse,
     .shape = fake_shape,
-    .recipe_slots = fake_slots,
-    .n_recipe_slots = 1,
     .idle = fake_idle,
 };
 
