@@ -288,7 +288,7 @@ static void count(stg_frame *frame, const stg_step *step, const struct plan_of_s
   }
   atomic_fetch_add_explicit(&engine->counters.steps, 1, memory_order_relaxed);
   stg_plan_count_step(engine->plans, frame->plan);
-  stg_usage_step(&engine->usage, &frame->tally, wanted->requests, &wanted->shape);
+  stg_usage_step(&engine->usage, frame->tally.live, wanted->requests, &wanted->shape);
 }
 
 /* The frame's own plan where it serves again, else one with a user more. */
