@@ -7,7 +7,8 @@
  *                  was refused, and the advance
  *   rows.c         the rows of a step: create, destroy;  rows_step.c  one step
  *   rope_family.c, rope_signature.c, decode_family.c, decode_signature.c   kernels
- *   rope.c         a rope: create, destroy;  rope_check.c  its tensors;  rope_apply.c  launches
+ *   rope.c         a rope: create, destroy;  rope_check.c  its tensors;  rope_apply.c, heads.c
+ *                  launches;  attn_launch.c  how one goes out
  *   attend.c, attend_check.c, attend_apply.c   the same of an attend;  workspace.c  partial sums
  *   block.c        a layer of both as one graph: create, step;  block_apply.c  one layer
  *
@@ -42,8 +43,8 @@ struct stg_kv_form {
   uint32_t layers, batch, kv_heads, dim;
   int64_t capacity;
   stg_dtype dtype;
-  uint32_t block, block_shift, n_blocks; /* 0: dense */
-  int64_t table_row;                     /* entries of a sequence; 0: dense */
+  uint32_t block, block_shift, n_blocks;                     /* 0: dense */
+  int64_t table_row;                                         /* entries of a sequence; 0: dense */
   int64_t pos_stride, head_stride, seq_stride, layer_stride; /* elements */
   size_t tensor_bytes;                                       /* of K, and of V */
 };
@@ -53,13 +54,13 @@ struct stg_kv {
   struct stg_kv_form form;
   void *k, *v;
   int32_t *len, *block_table;
-  void *own[4];                /* of these four, what is the cache's own */
-  struct stg_kv_words *words;  /* on the engine's side */
+  void *own[4];               /* of these four, what is the cache's own */
+  struct stg_kv_words *words; /* on the engine's side */
   struct stg_kernel_set *advance;
   pthread_mutex_t lock;
   struct stg_staging staging; /* cuda: of lengths and blocks */
   void *pinned_words;         /* cuda: what words are read into */
-  atomic_uint changes;        /* copies into len and block_table so far: a launch behind one waits */
+  atomic_uint changes; /* copies into len and block_table so far: a launch behind one waits */
   struct stg_held_bytes held;
 };
 
@@ -114,21 +115,6 @@ struct stg_attend {
   struct stg_kernel_set *kernels;
 };
 
-struct stg_block {
-  struct stg_engine *engine;
-  stg_rope *rope;
-  stg_attend *attend;
-  stg_steer *steer;
-  bool advance;
-  stg_kv *kv;
-  /* since the last step */
-  stg_rows *rows;
-  stg_frame *frame;
-  struct stg_plan *plans[2]; /* without the advance, and with it; NULL: not needed */
-  struct stg_exec *execs[2];
-  const struct stg_kernel *kernel; /* that serves of the varying part */
-};
-
 /** A cache's form. STG_E_INVALID names the field and the value. */
 STG_NODISCARD stg_status stg_kv_form_init(const stg_kv_desc *desc, struct stg_kv_form *ret,
                                           stg_error *reterr);
@@ -144,7 +130,9 @@ STG_NODISCARD stg_status stg_rows_check(const stg_rows *rows, const stg_kv *kv, 
 struct stg_step_rows stg_rows_host(const stg_rows *rows);
 /** As a launch over `count` rows takes them. */
 struct stg_rows_args stg_rows_args_of(const stg_rows *rows, int64_t count);
-/** The largest workspace of the rows that is no smaller; NULL: there is none yet. */
+/** What an attend needs beside the cache for these rows. */
+struct stg_decode_space stg_rows_space(const stg_rows *rows, const stg_attend *attend);
+/** A workspace of the rows that has as much; NULL: there is none yet. */
 const struct stg_workspace *stg_rows_workspace(const stg_rows *rows, const stg_attend *attend);
 /** See to it that there is one. Allocates, and waits for the engine's own stream. */
 STG_NODISCARD stg_status stg_rows_reserve(stg_rows *rows, const stg_attend *attend,
@@ -155,7 +143,7 @@ void stg_workspaces_free(struct stg_engine *engine, struct stg_workspace *worksp
 struct stg_attn_launch {
   stg_stream stream;
   bool capturing;
-  bool early;   /* as stg_plan_launch has it */
+  bool early;       /* as stg_plan_launch has it */
   unsigned changes; /* of the cache, before it */
   int64_t rows;     /* of the grid: the bucket's in a capture */
 };
@@ -176,10 +164,17 @@ static inline const struct stg_kernel *stg_attn_kernel(const struct stg_kernel_s
   return &set->kernels[STG_TIER_DECLARED][0];
 }
 
+/** What a host's graph uses of a launch, pinned; without a capture, pins made ready for the next.
+ * `rows` may be NULL. */
+STG_NODISCARD stg_status stg_rope_hold(stg_rope *rope, stg_rows *rows,
+                                       const struct stg_attn_launch *launch, stg_error *reterr);
+STG_NODISCARD stg_status stg_attend_hold(stg_attend *attend, stg_rows *rows,
+                                         const struct stg_attn_launch *launch, stg_error *reterr);
+
 /* Nodes: fill the arguments, say how large the grid is. `args` is kept by the node. */
 struct stg_node_launch stg_rope_node(const stg_rope *rope, const stg_rows *rows,
-                                     const stg_rope_tensors *tensors, uint32_t layer,
-                                     bool backward, int64_t count, struct stg_rope_args *args);
+                                     const stg_rope_tensors *tensors, uint32_t layer, bool backward,
+                                     int64_t count, struct stg_rope_args *args);
 struct stg_node_launch stg_attend_node(const stg_attend *attend, const stg_rows *rows,
                                        const stg_attend_tensors *tensors, uint32_t layer,
                                        int64_t count, struct stg_decode_args *args);

@@ -4,8 +4,7 @@
 #include "engine/attn.h"
 
 stg_status stg_attn_launch_init(struct stg_engine *engine, const stg_rows *rows, int64_t count,
-                                stg_stream stream, struct stg_attn_launch *ret,
-                                stg_error *reterr) {
+                                stg_stream stream, struct stg_attn_launch *ret, stg_error *reterr) {
   struct stg_attn_launch launch = {.stream = stream, .rows = count};
   stg_status status = stg_stream_is_capturing(engine->device, stream, &launch.capturing, reterr);
   if (status != STG_OK) {

@@ -3,25 +3,24 @@
  */
 #include "engine/attn_object.h"
 
-#include "engine/engine.h"
-
 /* How long a destroy waits for the driver to say that graphs are gone, which it does late. */
 #define GRAPHS_WAIT_MS 100
 
 void stg_attn_object_init(struct stg_attn_object *object, struct stg_engine *engine,
-                          const char *name) {
+                          enum stg_object kind, const char *name) {
   object->engine = engine;
+  object->kind = kind;
   object->name = name;
   atomic_init(&object->users, 0);
   stg_pins_init(&object->pins, engine->device);
   stg_pins_list_add(engine->pins, &object->pins);
-  atomic_fetch_add(&engine->alive[STG_OBJECT_ATTENTION], 1);
+  atomic_fetch_add(&engine->alive[kind], 1);
 }
 
 void stg_attn_object_finish(struct stg_attn_object *object) {
   stg_pins_list_remove(object->engine->pins, &object->pins);
   stg_pins_finish(&object->pins);
-  atomic_fetch_sub(&object->engine->alive[STG_OBJECT_ATTENTION], 1);
+  atomic_fetch_sub(&object->engine->alive[object->kind], 1);
 }
 
 void stg_attn_object_use(struct stg_attn_object *object) {
@@ -67,5 +66,6 @@ stg_status stg_attn_object_pin(struct stg_attn_object *object, stg_stream stream
   if (status != STG_OK || capture.graph == NULL) {
     return status; /* without a graph the launch says what is wrong with the capture */
   }
-  return stg_pins_take(&object->pins, object, &capture, reterr);
+  status = stg_pins_take(&object->pins, object, &capture, reterr);
+  return status == STG_OK ? status : stg_error_prefix(reterr, "%s: ", object->name);
 }

@@ -9,10 +9,12 @@
 
 #include <steergraph/engine.h>
 
+#include "engine/engine.h"
 #include "engine/pins.h"
 
 struct stg_attn_object {
   struct stg_engine *engine;
+  enum stg_object kind;
   const char *name;  /* "KV cache", in messages */
   atomic_uint users; /* objects that name it */
   struct stg_pins pins;
@@ -20,7 +22,7 @@ struct stg_attn_object {
 
 /** Begin; counts as alive in the engine until stg_attn_object_finish. */
 void stg_attn_object_init(struct stg_attn_object *object, struct stg_engine *engine,
-                          const char *name);
+                          enum stg_object kind, const char *name);
 void stg_attn_object_finish(struct stg_attn_object *object);
 /** One user more, or less; NULL is fine. */
 void stg_attn_object_use(struct stg_attn_object *object);

@@ -5,6 +5,7 @@
 #include "codegen/rope_text.h"
 #include "engine/attn_shape.h"
 #include "engine/decode_decl.h"
+#include "engine/kernels.h"
 #include "engine/signature_parse.h"
 #include "engine/signature_reader.h"
 
@@ -44,7 +45,8 @@ static stg_status kernel_text(const struct stg_decl *decl, unsigned variant, con
     stg_decode_prelude(&ret_text->prelude);
   }
   if (status == STG_OK) {
-    status = stg_kernel_text_complete(ret_text, STG_DECODE_KERNEL_NAME, arch, nvrtc_options, reterr);
+    status =
+        stg_kernel_text_complete(ret_text, STG_DECODE_KERNEL_NAME, arch, nvrtc_options, reterr);
   }
   if (status != STG_OK) {
     stg_kernel_text_finish(ret_text);
@@ -89,9 +91,8 @@ static struct stg_launch_dims idle(const struct stg_engine *engine, const struct
   (void)engine;
   *(struct stg_decode_args *)ret_args = (struct stg_decode_args){
       .rows = {.map = no_rows, .rows = no_rows != 0 ? 1 : 0}, .window = 1, .chunks = 1};
-  return (struct stg_launch_dims){.grid_x = 1,
-                                  .block_x = kernel->rule.threads,
-                                  .shared_bytes = kernel->rule.stage_bytes};
+  return (struct stg_launch_dims){
+      .grid_x = 1, .block_x = kernel->rule.threads, .shared_bytes = kernel->rule.stage_bytes};
 }
 
 #define SLOT(field, shown)                                                                         \

@@ -32,7 +32,12 @@ struct stg_engine_counters {
 };
 
 /* What a host creates of an engine, and destroys before it; and what they are called. */
-#define STG_OBJECT_LIST(X) X(STEER, "steer tables")
+#define STG_OBJECT_LIST(X)                                                                         \
+  X(STEER, "steer tables")                                                                         \
+  X(KV, "KV caches")                                                                               \
+  X(ROWS, "rows of steps")                                                                         \
+  X(ROPE, "ropes")                                                                                 \
+  X(ATTEND, "attends")
 enum stg_object {
 #define STG_OBJECT_KIND(kind, name) STG_OBJECT_##kind,
   STG_OBJECT_LIST(STG_OBJECT_KIND)

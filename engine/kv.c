@@ -98,8 +98,7 @@ static size_t staged_bytes(const struct stg_kv_form *form) {
 
 static stg_status create_device_side(stg_kv *kv, stg_error *reterr) {
   struct stg_device *device = kv->object.engine->device;
-  stg_status status =
-      stg_staging_init(&kv->staging, device, staged_bytes(&kv->form), 1, reterr);
+  stg_status status = stg_staging_init(&kv->staging, device, staged_bytes(&kv->form), 1, reterr);
   if (status == STG_OK) {
     status = stg_pinned_alloc(device, sizeof *kv->words, &kv->pinned_words, reterr);
   }
@@ -111,9 +110,8 @@ static stg_status open_advance(stg_kv *kv, stg_error *reterr) {
   const struct stg_rope_kernel kernel = {.work = STG_ROPE_ADVANCE};
   struct stg_rope_decl decl;
   stg_status status = stg_rope_decl_init(&kernel, &decl, reterr);
-  return status == STG_OK
-             ? stg_kernels_open(kv->object.engine, &decl.base, &kv->advance, reterr)
-             : status;
+  return status == STG_OK ? stg_kernels_open(kv->object.engine, &decl.base, &kv->advance, reterr)
+                          : status;
 }
 
 static void release(stg_kv *kv) {
@@ -157,7 +155,7 @@ stg_status stg_kv_create(stg_engine *engine, const stg_kv_desc *desc, stg_kv **r
   if (kv == NULL) {
     return stg_error_memory(reterr, "a KV cache", sizeof *kv);
   }
-  stg_attn_object_init(&kv->object, engine, "KV cache");
+  stg_attn_object_init(&kv->object, engine, STG_OBJECT_KV, "KV cache");
   pthread_mutex_init(&kv->lock, NULL);
   kv->form = form;
   const struct own_bytes own = own_bytes_of(desc, &form);

@@ -12,8 +12,9 @@
 
 static stg_status check_extents(const stg_kv_desc *desc, stg_error *reterr) {
   if (desc->layers > INT32_MAX || desc->batch < 1 || desc->batch > INT32_MAX) {
-    return stg_error_set(reterr, STG_E_INVALID, "layers: %u, batch: %u; both are up to 2^31 - 1, "
-                                                "and there is a sequence at least",
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "layers: %u, batch: %u; both are up to 2^31 - 1, "
+                         "and there is a sequence at least",
                          desc->layers, desc->batch);
   }
   if (desc->kv_heads < 1 || desc->kv_heads > STG_ROPE_MAX_HEADS) {
@@ -51,8 +52,8 @@ static stg_status check_blocks(const stg_kv_desc *desc, stg_error *reterr) {
                          desc->n_blocks);
   }
   if ((desc->k == NULL) != (desc->v == NULL)) {
-    return stg_error_set(reterr, STG_E_INVALID, "k: %p, v: %p; both are given, or neither",
-                         desc->k, desc->v);
+    return stg_error_set(reterr, STG_E_INVALID, "k: %p, v: %p; both are given, or neither", desc->k,
+                         desc->v);
   }
   const size_t element = stg_dtype_bytes(desc->dtype);
   if ((uintptr_t)desc->k % element != 0 || (uintptr_t)desc->v % element != 0 ||

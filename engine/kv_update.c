@@ -32,8 +32,8 @@ static stg_status send(const stg_kv *kv, const struct update *update, const int3
     for (to = from + 1; to < update->count && update->places[to] == update->places[to - 1] + 1;) {
       to++;
     }
-    status = copy_run(kv, update->to + update->places[from], staged + from, to - from, stream,
-                      reterr);
+    status =
+        copy_run(kv, update->to + update->places[from], staged + from, to - from, stream, reterr);
   }
   return status;
 }

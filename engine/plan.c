@@ -5,6 +5,7 @@
 #include "engine/plan.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "engine/engine.h"
 #include "engine/plan_table.h"
@@ -148,6 +149,31 @@ stg_status stg_plan_acquire(struct stg_plan_table *table, const struct stg_plan_
   }
   *ret_plan = plan != NULL ? plan : made;
   return STG_OK;
+}
+
+stg_plan_info stg_plan_info_of(const struct stg_engine *engine, const struct stg_plan *plan,
+                               const struct stg_kernel *kernel) {
+  const bool cuda = stg_engine_is_cuda(engine);
+  stg_plan_info info = {
+      .struct_size = sizeof info,
+      .signature = stg_plan_signature(plan, kernel),
+      .source = kernel->source,
+      .tier = cuda ? stg_kernel_tier(kernel) : -1,
+      .compile_ms = kernel->compile_ms,
+      .tile_rows = cuda ? kernel->rule.rows_per_block : 0,
+      .threads = cuda ? kernel->rule.threads : 0,
+      .registers = kernel->loaded.info.registers,
+      .local_bytes = kernel->loaded.info.local_bytes,
+      .row_bucket = plan->shape.rows,
+      .batch_bucket = plan->shape.batch,
+      .seq_bucket = plan->shape.seq,
+  };
+  stg_key_hex(kernel->key, info.kernel_key);
+  /* on the CPU no kernel and no graph: both keys hash the text alone */
+  stg_key_hex(cuda ? plan->graph_keys[kernel->tier][kernel->variant]
+                   : stg_key_of(info.signature, strlen(info.signature)),
+              info.graph_key);
+  return info;
 }
 
 void stg_plan_count_step(const struct stg_plan_table *table, struct stg_plan *plan) {

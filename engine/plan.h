@@ -84,6 +84,9 @@ static inline const char *stg_plan_signature(const struct stg_plan *plan,
                                              const struct stg_kernel *kernel) {
   return plan->signatures[kernel->tier][kernel->variant];
 }
+/** What a plan is to a host, but for shared memory. Text is borrowed. */
+stg_plan_info stg_plan_info_of(const struct stg_engine *engine, const struct stg_plan *plan,
+                               const struct stg_kernel *kernel);
 /** Count a step by a plan that is in use. Looks its signature up once. Any thread. */
 void stg_plan_count_step(const struct stg_plan_table *table, struct stg_plan *plan);
 /** Destroy the plans that a set has a part in. They have no users. */

@@ -6,6 +6,7 @@
 
 #include "codegen/rope_args.h"
 #include "engine/attn_shape.h"
+#include "engine/kernels.h"
 #include "engine/rope_decl.h"
 #include "engine/signature_parse.h"
 #include "engine/signature_reader.h"
@@ -97,15 +98,13 @@ static struct stg_launch_dims idle(const struct stg_engine *engine, const struct
   } else if (has_work(kernel->name, STG_ROPE_ADVANCE)) {
     *(struct stg_advance_args *)ret_args = (struct stg_advance_args){.rows = rows};
   } else {
-    *(struct stg_transpose_args *)ret_args = (struct stg_transpose_args){.heads = 1};
+    *(struct stg_transpose_args *)ret_args = (struct stg_transpose_args){.heads = 0};
   }
   return (struct stg_launch_dims){.grid_x = 1, .block_x = kernel->rule.threads};
 }
 
 #define FIELD(args, field, shown)                                                                  \
-  {                                                                                                \
-    .offset = offsetof(args, field), .bytes = sizeof(((args *)NULL)->field), .name = shown         \
-  }
+  { .offset = offsetof(args, field), .bytes = sizeof(((args *)NULL)->field), .name = shown }
 /* Rows and cache, as all but the transpose begin with them. A test holds the tables against the
  * structs. */
 #define ROWS_AND_CACHE(args)                                                                       \
@@ -145,7 +144,8 @@ static const struct stg_recipe_slot advance_slots[] = {
     FIELD(struct stg_advance_args, on, "on"),
 };
 
-#define FORM(args, table) {sizeof(args), table, sizeof(table) / sizeof((table)[0])}
+#define FORM(args, table)                                                                          \
+  { sizeof(args), table, sizeof(table) / sizeof((table)[0]) }
 static struct stg_args_form args_of(const char *kernel) {
   static const struct stg_args_form forms[] = {
       [STG_ROPE_ROTATE] = FORM(struct stg_rope_args, rotate_slots),

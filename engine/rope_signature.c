@@ -76,8 +76,7 @@ static stg_status read_rotation(struct stg_signature_reader *reader, struct stg_
   g->layout = (enum stg_rope_layout)take(reader, &status, " | layout=", layouts,
                                          "concat, interleaved, grouped or head_fastest");
   g->rot = take_count(reader, &status, " rot=", STG_ROPE_MAX_DIM);
-  g->pairs =
-      (enum stg_rope_pairs)take(reader, &status, " pairs=", pairs, "half or interleaved");
+  g->pairs = (enum stg_rope_pairs)take(reader, &status, " pairs=", pairs, "half or interleaved");
   g->round = (enum stg_rope_round)take(reader, &status, " round=", rounds, "final or each_op");
   g->trig =
       (enum stg_rope_trig)take(reader, &status, " trig=", trigs, "f32, dtype or swapped_bf16");

@@ -18,8 +18,7 @@ static size_t map_words(int64_t rows) {
 static stg_status create_device_side(stg_rows *rows, stg_error *reterr) {
   struct stg_engine *engine = rows->object.engine;
   const size_t words = map_words(rows->capacity);
-  stg_status status =
-      stg_device_alloc(engine->device, words * sizeof(int32_t), &rows->map, reterr);
+  stg_status status = stg_device_alloc(engine->device, words * sizeof(int32_t), &rows->map, reterr);
   if (status == STG_OK) {
     status = stg_staging_init(&rows->staging, engine->device, words * sizeof(int32_t), 1, reterr);
   }
@@ -30,8 +29,7 @@ static stg_status create_device_side(stg_rows *rows, stg_error *reterr) {
   if (status == STG_OK) {
     status = stg_pins_refill(&rows->object.pins, reterr);
   }
-  return status == STG_OK ? stg_stream_synchronize(engine->device, engine->stream, reterr)
-                          : status;
+  return status == STG_OK ? stg_stream_synchronize(engine->device, engine->stream, reterr) : status;
 }
 
 static stg_status create_host_side(stg_rows *rows, stg_error *reterr) {
@@ -96,7 +94,7 @@ stg_status stg_rows_create(stg_engine *engine, const stg_rows_desc *desc, stg_ro
   if (rows == NULL) {
     return stg_error_memory(reterr, "the rows of a step", sizeof *rows);
   }
-  stg_attn_object_init(&rows->object, engine, "rows");
+  stg_attn_object_init(&rows->object, engine, STG_OBJECT_ROWS, "rows");
   rows->batch = desc->kv != NULL ? desc->kv->form.batch : desc->batch;
   rows->max_rows = desc->max_rows != 0 ? desc->max_rows : DEFAULT_MAX_ROWS;
   struct stg_graph_shape largest = {0};
@@ -148,15 +146,15 @@ stg_status stg_rows_destroy(stg_rows *rows, stg_error *reterr) {
 stg_status stg_rows_check(const stg_rows *rows, const stg_kv *kv, uint32_t batch, const char *what,
                           stg_error *reterr) {
   if (kv != NULL ? rows->kv != kv : rows->batch != batch) {
-    return kv != NULL ? stg_error_set(reterr, STG_E_INVALID, "%s: the rows are of another cache",
-                                      what)
-                      : stg_error_set(reterr, STG_E_INVALID,
-                                      "%s: the rows are of %u sequences, the tensors of %u", what,
-                                      rows->batch, batch);
+    return kv != NULL
+               ? stg_error_set(reterr, STG_E_INVALID, "%s: the rows are of another cache", what)
+               : stg_error_set(reterr, STG_E_INVALID,
+                               "%s: the rows are of %u sequences, the tensors of %u", what,
+                               rows->batch, batch);
   }
-  return rows->stepped ? STG_OK
-                       : stg_error_set(reterr, STG_E_INVALID, "%s: the rows have had no step",
-                                       what);
+  return rows->stepped
+             ? STG_OK
+             : stg_error_set(reterr, STG_E_INVALID, "%s: the rows have had no step", what);
 }
 
 struct stg_step_rows stg_rows_host(const stg_rows *rows) {

@@ -32,8 +32,8 @@ static stg_status check_row(const stg_rows *rows, const stg_rows_step *step, int
   }
   const int64_t pos = step->pos != NULL ? pos_at(step, row) : 0;
   if (pos < 0 || pos > STG_MAX_POSITION) {
-    return stg_error_set(reterr, STG_E_INVALID, "pos[%lld]: %lld is not in 0..%lld",
-                         (long long)row, (long long)pos, (long long)STG_MAX_POSITION);
+    return stg_error_set(reterr, STG_E_INVALID, "pos[%lld]: %lld is not in 0..%lld", (long long)row,
+                         (long long)pos, (long long)STG_MAX_POSITION);
   }
   return STG_OK;
 }
@@ -129,7 +129,7 @@ static size_t pos_bytes(const stg_rows_step *step) {
 
 static void write_header(const stg_rows_step *step, int32_t *map) {
   map[0] = (int32_t)step->rows;
-  map[1] = (int32_t)(step->pos == NULL     ? STG_ROWS_AT_LEN
+  map[1] = (int32_t)(step->pos == NULL ? STG_ROWS_AT_LEN
                      : step->pos_is_64 ? STG_ROWS_AT_POS64
                                        : STG_ROWS_AT_POS32);
   map[2] = (int32_t)pos_word(step->rows);

@@ -168,6 +168,11 @@ stg_status stg_steer_destroy(stg_steer *steer, stg_error *reterr) {
     return stg_error_set(reterr, STG_E_BUSY,
                          "stg_steer_destroy: a frame of the table is alive; destroy it first");
   }
+  const unsigned blocks = atomic_load(&steer->blocks);
+  if (blocks > 0) {
+    return stg_error_set(reterr, STG_E_BUSY,
+                         "stg_steer_destroy: %u blocks use the table; destroy them first", blocks);
+  }
   const size_t graphs = stg_pins_wait(&steer->pins, GRAPHS_WAIT_MS);
   if (graphs > 0) {
     return stg_error_set(reterr, STG_E_BUSY,

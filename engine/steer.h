@@ -81,6 +81,7 @@ struct stg_steer {
   struct stg_device_words reported; /* of `words`, so far */
   struct stg_counters counters;     /* where they are declared */
   struct stg_kernel_set *kernels;   /* owned, with others that declare the same */
+  atomic_uint blocks;               /* stg_block that name the table */
   stg_frame *frames;                /* alive, linked */
   stg_frame *once;                  /* made by the first stg_steer_once */
   stg_frame *retired;               /* destroyed, but a host's graph uses them; linked */

@@ -7,7 +7,7 @@
 #include "engine/attn.h"
 #include "runtime/base/alloc.h"
 
-static struct stg_decode_space space_of(const stg_rows *rows, const stg_attend *attend) {
+struct stg_decode_space stg_rows_space(const stg_rows *rows, const stg_attend *attend) {
   return stg_decode_space_of(&attend->geometry, (uint32_t)rows->capacity, attend->capacity,
                              attend->window);
 }
@@ -18,7 +18,7 @@ static bool has_room(const struct stg_workspace *workspace, const struct stg_dec
 }
 
 const struct stg_workspace *stg_rows_workspace(const stg_rows *rows, const stg_attend *attend) {
-  const struct stg_decode_space space = space_of(rows, attend);
+  const struct stg_decode_space space = stg_rows_space(rows, attend);
   return has_room(rows->workspace, &space) ? rows->workspace : NULL;
 }
 
@@ -48,24 +48,23 @@ static stg_status fill(struct stg_engine *engine, struct stg_workspace *workspac
                        stg_error *reterr) {
   stg_status status = STG_OK;
   if (workspace->partial_bytes > 0) {
-    status = stg_device_alloc(engine->device, workspace->partial_bytes, &workspace->partials,
-                              reterr);
+    status =
+        stg_device_alloc(engine->device, workspace->partial_bytes, &workspace->partials, reterr);
   }
   if (status == STG_OK) {
-    status = stg_device_alloc(engine->device, workspace->counter_bytes, &workspace->counters,
-                              reterr);
+    status =
+        stg_device_alloc(engine->device, workspace->counter_bytes, &workspace->counters, reterr);
   }
   if (status == STG_OK) {
     status = stg_fill_u32(engine->device, workspace->counters, 0,
                           workspace->counter_bytes / sizeof(uint32_t), engine->stream, reterr);
   }
-  return status == STG_OK ? stg_stream_synchronize(engine->device, engine->stream, reterr)
-                          : status;
+  return status == STG_OK ? stg_stream_synchronize(engine->device, engine->stream, reterr) : status;
 }
 
 stg_status stg_rows_reserve(stg_rows *rows, const stg_attend *attend, stg_error *reterr) {
   struct stg_engine *engine = rows->object.engine;
-  const struct stg_decode_space space = space_of(rows, attend);
+  const struct stg_decode_space space = stg_rows_space(rows, attend);
   if (!stg_engine_is_cuda(engine) || has_room(rows->workspace, &space)) {
     return STG_OK;
   }
@@ -74,8 +73,7 @@ stg_status stg_rows_reserve(stg_rows *rows, const stg_attend *attend, stg_error 
     return stg_error_memory(reterr, "a workspace of attention", sizeof *made);
   }
   const struct stg_workspace *before = rows->workspace;
-  made->partial_bytes =
-      larger(space.partial_bytes, before != NULL ? before->partial_bytes : 0);
+  made->partial_bytes = larger(space.partial_bytes, before != NULL ? before->partial_bytes : 0);
   made->counter_bytes =
       larger(space.counter_bytes, before != NULL ? before->counter_bytes : sizeof(uint32_t));
   stg_status status = fill(engine, made, reterr);

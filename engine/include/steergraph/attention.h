@@ -333,7 +333,7 @@ typedef struct stg_attend_tensors {
   size_t struct_size; /* sizeof(stg_attend_tensors) */
   uint32_t layer;     /* of the cache; 0 without one */
   const void *q;      /* dtype [R, Hq, D] or [Hq, R, D]; strides as stg_rope_tensors.q */
-  void *out;          /* the same; may be q with the same stride */
+  void *out;          /* the same, apart from all others */
   int64_t q_stride, out_stride;
   /* Without a cache: dtype, sequence s, head h and position p at s*seq_stride + h*head_stride +
    * p*pos_stride, packed [batch, Hk, tokens, D] where all three are 0. */
