@@ -5,7 +5,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "codegen/steer.h"
 #include "runtime/launch.h"
 #include "tests/support/host_device.h"
 
@@ -21,7 +20,7 @@ struct stg_graph {
   struct node {
     const struct stg_module *module;
     struct stg_launch_dims dims;
-    struct stg_steer_args args;
+    struct host_device_launch launch;
   } nodes[MAX_NODES];
 };
 
@@ -40,7 +39,7 @@ void host_device_refuse_graphs(bool new_ones, bool updates) {
 static void set(struct node *node, const struct stg_graph_kernel *kernel) {
   node->module = kernel->module;
   node->dims = kernel->dims;
-  node->args = *(const struct stg_steer_args *)kernel->args[0];
+  node->launch = host_device_launch_of(kernel->module, kernel->args[0]);
 }
 
 static void set_all(struct stg_graph *graph, const struct stg_graph_kernel *kernels) {
@@ -101,7 +100,7 @@ stg_status stg_graph_launch(dev *device, struct stg_graph *graph, stg_stream_han
   stg_status status = STG_OK;
   for (size_t i = 0; i < graph->count && status == STG_OK; i++) {
     struct node *node = &graph->nodes[i];
-    void *args[] = {&node->args};
+    void *args[] = {node->launch.args};
     status = stg_launch(device, node->module, &node->dims, args, stream, reterr);
   }
   return status;

@@ -266,7 +266,7 @@ static stg_status look(void *user, const struct stg_disk_item *item, stg_error *
   assert_false(stg_key_equal(recipe.nodes[0].key, recipe.nodes[2].key));
   assert_int_equal(2, recipe.n_edges);
   assert_true(recipe.edges[1].from == 1 && recipe.edges[1].to == 2);
-  assert_int_equal(2 + stg_family_steer.n_recipe_slots, recipe.n_slots);
+  assert_int_equal(2 + stg_family_steer.args_of("").n_slots, recipe.n_slots);
   assert_int_equal(1, recipe.slots[1].node);
   assert_int_equal(2, recipe.slots[recipe.n_slots - 1].node);
   assert_string_equal("row_map", recipe.slots[recipe.n_slots - 1].name);

@@ -14,6 +14,7 @@
 #include "codegen/rope_args.h"
 #include "codegen/rope_text.h"
 #include "engine/family.h"
+#include "engine/recipe_nodes.h"
 #include "engine/recipes.h"
 #include "tests/support/disk_fixture.h"
 #include "tests/support/temp_folder.h"
