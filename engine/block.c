@@ -31,10 +31,9 @@ static stg_status check_steer(const stg_block_desc *desc, stg_error *reterr) {
   }
   if (decl->pair || decl->probes > 0 || g->order != STG_HEADS_ROWS_FIRST) {
     return stg_error_set(reterr, STG_E_INVALID,
-                         "steer: state %s, %u probes, heads %s first; a block steers hidden alone, "
-                         "without probes, where rows come first",
-                         decl->pair ? "hidden+residual" : "hidden", decl->probes,
-                         g->order == STG_HEADS_ROWS_FIRST ? "after rows" : "");
+                         "steer: state %s, %u probes; a block steers hidden states alone, without "
+                         "probes, of an attend in STG_ORDER_ROWS_FIRST",
+                         decl->pair ? "hidden+residual" : "hidden", decl->probes);
   }
   return STG_OK;
 }

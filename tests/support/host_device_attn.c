@@ -50,7 +50,8 @@ static struct stg_step_rows rows_of(const struct stg_rows_args *args) {
   }
   const int32_t *map = at(args->map);
   assert(args->map % 16 == 0 && map[0] <= args->rows);
-  assert((uint32_t)map[1] <= STG_ROWS_AT_POS64 && (map[1] != STG_ROWS_AT_LEN || args->len != 0));
+  assert((uint32_t)map[1] <= STG_ROWS_AT_POS64 &&
+         (map[0] == 0 || map[1] != STG_ROWS_AT_LEN || args->len != 0));
   assert(map[1] != STG_ROWS_AT_POS64 || map[2] % 2 == 0);
   return (struct stg_step_rows){
       .rows = map[0],

@@ -1,0 +1,544 @@
+/*
+ * test_attn_refusals.c: what the attention side refuses, with which status and in which words; on
+ * the CPU backend. What only a device can refuse is in test_attn_graphs.c.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "runtime/base/alloc.h"
+#include "tests/support/attn_objects.h"
+
+static const int32_t all_of_them[] = {2, 0, 1};
+
+/* Make a copy of `base`, change it, and see what is said of it. */
+#define REFUSED(base, change, status, message, call)                                               \
+  do {                                                                                             \
+    stg_error error = STG_ERROR_INIT;                                                              \
+    desc = (base);                                                                                 \
+    change;                                                                                        \
+    must_say(status, message, call, &error);                                                       \
+  } while (0)
+
+#define KV(change, message)                                                                        \
+  REFUSED(obj_kv_desc(), change, STG_E_INVALID, message,                                           \
+          stg_kv_create(all.engine, &desc, &kv, &error))
+
+static void caches(void **state) {
+  struct objects all;
+  stg_kv *kv = NULL;
+  stg_kv_desc desc;
+  float tensor[4];
+  (void)state;
+  obj_open(&all, STG_BACKEND_CPU);
+  KV(desc.struct_size = 8, "desc is NULL, or struct_size is not 80");
+  KV(desc.batch = 0,
+     "layers: 2, batch: 0; both are up to 2^31 - 1, and there is a sequence at least");
+  KV(desc.kv_heads = 2000, "kv_heads: 2000 is not in 1..1024");
+  KV(desc.dim = 7, "dim: 7 is not even and in 2..256");
+  KV(desc.capacity = 0, "capacity: 0 is not in 1..2147483647");
+  KV(desc.dtype = STG_DTYPE_NONE, "dtype: 0 is none of bf16 (1), f16 (2), f32 (3)");
+  KV(desc.n_blocks = 4, "n_blocks: 4 and a block table at (nil) need a block of so many positions");
+  KV((desc.block = 24, desc.n_blocks = 4), "block: 24 is no power of two from 8 to 1024");
+  KV(desc.block = 16, "n_blocks: 0 is not in 1..2^31 - 1");
+  KV((desc.capacity = 2147483647, desc.batch = 2147483647, desc.layers = 2147483647),
+     "a cache of 2147483647 layers, 2147483647 sequences and 2147483647 positions is larger than "
+     "any memory");
+  stg_error error = STG_ERROR_INIT;
+  desc = obj_kv_desc();
+  desc.k = tensor;
+  assert_int_equal(STG_E_INVALID, stg_kv_create(all.engine, &desc, &kv, &error));
+  assert_non_null(strstr(error.message, "v: (nil); both are given, or neither"));
+  desc.v = (char *)tensor + 1;
+  assert_int_equal(STG_E_INVALID, stg_kv_create(all.engine, &desc, &kv, &error));
+  assert_non_null(strstr(error.message, "one lies between its elements"));
+  must_say(STG_E_INVALID, "stg_kv_create: engine or ret_kv is NULL",
+           stg_kv_create(NULL, &desc, &kv, &error), &error);
+  must_say(STG_E_INVALID, "stg_kv_bytes: engine or ret_bytes is NULL",
+           stg_kv_bytes(all.engine, &desc, NULL, &error), &error);
+  assert_null(kv);
+  obj_close(&all);
+}
+
+static void lengths_and_blocks(void **state) {
+  static const uint32_t seqs[] = {0, 3, 0, 1}, twice[] = {1, 1};
+  static const int32_t lens[] = {3, 4, 17, -1}, blocks[] = {0, 9};
+  stg_kv_desc desc = obj_kv_desc();
+  stg_kv *paged = NULL;
+  stg_error error = STG_ERROR_INIT;
+  struct objects all;
+  (void)state;
+  obj_open(&all, STG_BACKEND_CPU);
+  must_say(STG_E_INVALID, "stg_kv_set_len: kv, seqs or lens is NULL",
+           stg_kv_set_len(all.kv, seqs, NULL, 1, NULL, &error), &error);
+  must_say(STG_E_INVALID, "stg_kv_set_len: 4 lengths of 3 sequences",
+           stg_kv_set_len(all.kv, seqs, lens, 4, NULL, &error), &error);
+  must_say(STG_E_INVALID, "seqs[1]: 3 is no sequence below 3",
+           stg_kv_set_len(all.kv, seqs, lens, 2, NULL, &error), &error);
+  must_say(STG_E_INVALID, "lens[0]: 17 is not in 0..16",
+           stg_kv_set_len(all.kv, seqs, lens + 2, 1, NULL, &error), &error);
+  must_say(STG_E_INVALID, "lens[0]: -1 is not in 0..16",
+           stg_kv_set_len(all.kv, seqs, lens + 3, 1, NULL, &error), &error);
+  must_say(STG_E_INVALID, "seqs[1]: 1 comes twice",
+           stg_kv_set_len(all.kv, twice, lens, 2, NULL, &error), &error);
+  must_say(STG_E_NOT_DECLARED, "stg_kv_set_blocks: the cache is dense; declare block and n_blocks",
+           stg_kv_set_blocks(all.kv, 0, 0, blocks, 1, NULL, &error), &error);
+  desc.block = 8;
+  desc.n_blocks = 9;
+  must(stg_kv_create(all.engine, &desc, &paged, &error), &error);
+  must_say(STG_E_INVALID, "stg_kv_set_blocks: kv or blocks is NULL",
+           stg_kv_set_blocks(paged, 0, 0, NULL, 1, NULL, &error), &error);
+  must_say(STG_E_INVALID, "seq: 3 is no sequence below 3",
+           stg_kv_set_blocks(paged, 3, 0, blocks, 1, NULL, &error), &error);
+  must_say(STG_E_INVALID, "first: 1 with 2 blocks; a sequence has 2 of 8 positions",
+           stg_kv_set_blocks(paged, 0, 1, blocks, 2, NULL, &error), &error);
+  must_say(STG_E_INVALID, "blocks[1]: 9 is no block below 9, nor -1",
+           stg_kv_set_blocks(paged, 0, 0, blocks, 2, NULL, &error), &error);
+  must_say(STG_E_INVALID, "stg_kv_status: kv is NULL, or struct_size is not 56",
+           stg_kv_status(NULL, NULL, NULL, &error), &error);
+  must_say(STG_E_INVALID, "stg_kv_advance: the rows are of another cache",
+           stg_kv_advance(paged, all.rows, NULL, &error), &error);
+  must_say(STG_E_INVALID, "stg_kv_advance: the rows have had no step",
+           stg_kv_advance(all.kv, all.rows, NULL, &error), &error);
+  must_say(STG_E_INVALID, "stg_kv_advance: kv or rows is NULL",
+           stg_kv_advance(all.kv, NULL, NULL, &error), &error);
+  must(stg_kv_destroy(paged, &error), &error);
+  obj_close(&all);
+}
+
+#define ROWS(change, message)                                                                      \
+  REFUSED(obj_rows_desc(all.kv), change, STG_E_INVALID, message,                                   \
+          stg_rows_create(all.engine, &desc, &rows, &error))
+
+static void rows_of_steps(void **state) {
+  struct objects all, other;
+  stg_rows *rows = NULL;
+  stg_rows_desc desc;
+  (void)state;
+  obj_open(&all, STG_BACKEND_CPU);
+  obj_open(&other, STG_BACKEND_CPU);
+  ROWS(desc.struct_size = 1, "stg_rows_create: desc is NULL, or struct_size is not 24");
+  ROWS(desc.max_rows = 1U << 25, "max_rows: 33554432 is more than 16777216");
+  ROWS(desc.batch = 2,
+       "batch: 2 with a cache; it is the cache's, or without one from 1 to 2^31 - 1");
+  ROWS(desc.kv = NULL,
+       "batch: 0 without a cache; it is the cache's, or without one from 1 to 2^31 - 1");
+  ROWS(desc.kv = other.kv, "kv: the cache is of another engine");
+  obj_close(&other);
+  obj_close(&all);
+}
+
+#define STEP(change, status, message)                                                              \
+  REFUSED(good, change, status, message, stg_rows_step_set(all.rows, &desc, NULL, &error))
+
+static void steps(void **state) {
+  static const int32_t outside[] = {0, 3}, twice[] = {1, -1, 1}, pos[] = {0, -1, 2};
+  static const int64_t far[] = {0, 0, 2147483647};
+  const stg_rows_step good = {.struct_size = sizeof good, .rows = 3, .seq = all_of_them};
+  const stg_rows_desc apart = {.struct_size = sizeof apart, .batch = 3};
+  stg_rows_step desc;
+  stg_rows *rows = NULL;
+  stg_error lone = STG_ERROR_INIT;
+  struct objects all;
+  (void)state;
+  obj_open(&all, STG_BACKEND_CPU);
+  STEP(desc.struct_size = 0, STG_E_INVALID,
+       "stg_rows_step_set: rows is NULL, or struct_size is not 48");
+  STEP(desc.seq = NULL, STG_E_INVALID, "stg_rows_step_set: 3 rows with seq at (nil)");
+  STEP(desc.rows = 13, STG_E_CAPACITY, "stg_rows_step_set: 13 rows, max_rows is declared as 12");
+  STEP((desc.seq = outside, desc.rows = 2), STG_E_BAD_SLOT, "seq[1]: 3 is no sequence below 3");
+  STEP(desc.seq = twice, STG_E_INVALID,
+       "seq[2]: 1 comes twice; rows of one sequence need positions");
+  STEP(desc.pos = pos, STG_E_INVALID, "pos[1]: -1 is not in 0..2147483646");
+  STEP((desc.pos = far, desc.pos_is_64 = true), STG_E_INVALID,
+       "pos[2]: 2147483647 is not in 0..2147483646");
+  STEP(desc.on_device = true, STG_E_INVALID,
+       "stg_rows_step_set: on_device with the cpu backend; give host arrays");
+  desc = good;
+  desc.pos = (const char *)pos + 2;
+  assert_int_equal(STG_E_INVALID, stg_rows_step_set(all.rows, &desc, NULL, &lone));
+  assert_non_null(strstr(lone.message, "lies between its elements"));
+  must(stg_rows_create(all.engine, &apart, &rows, &lone), &lone);
+  must_say(STG_E_INVALID, "stg_rows_step_set: without a cache rows have no lengths; give pos",
+           stg_rows_step_set(rows, &good, NULL, &lone), &lone);
+  must(stg_rows_destroy(rows, &lone), &lone);
+  obj_close(&all);
+}
+
+#define ROPE(change, message)                                                                      \
+  REFUSED(obj_rope_desc(all.kv), change, STG_E_INVALID, message,                                   \
+          stg_rope_create(all.engine, &desc, &rope, &error))
+
+static void ropes(void **state) {
+  static const float table[4];
+  struct objects all, other;
+  stg_rope *rope = NULL;
+  stg_rope_desc desc;
+  (void)state;
+  obj_open(&all, STG_BACKEND_CPU);
+  obj_open(&other, STG_BACKEND_CPU);
+  ROPE(desc.struct_size = 3, "stg_rope_create: desc is NULL, or struct_size is not 144");
+  ROPE(desc.layout = 4, "layout: 4 is not in 0..3");
+  ROPE(desc.pairs = 2, "pairs: 2 is not in 0..1");
+  ROPE(desc.round = 2, "round: 2 is not in 0..1");
+  ROPE(desc.trig = 4, "trig: 4 is not in 0..3");
+  ROPE(desc.scaling = 3, "scaling: 3 is not in 0..2");
+  ROPE(desc.xpos = 3, "xpos: 3 is not in 0..2");
+  ROPE(desc.order = 2, "order: 2 is not in 0..1");
+  ROPE(desc.base = -1, "base: -1 is not finite and above 0");
+  ROPE(desc.xpos_base = INFINITY, "xpos_base: inf is not finite and above 0");
+  ROPE(desc.scaling = STG_SCALING_LINEAR, "factor: 0 is not finite and above 0");
+  ROPE((desc.scaling = STG_SCALING_LLAMA3, desc.factor = 8, desc.low_freq = 4, desc.high_freq = 1,
+        desc.original = 8192),
+       "low_freq: 4, high_freq: 1, original: 8192; frequencies are above 0, the low one below the "
+       "high one, and there is a position at least");
+  ROPE(desc.table_positions = 2, "table_positions: 2 with a table at (nil)");
+  ROPE((desc.table = table, desc.table_positions = 15),
+       "table_positions: 15 are fewer than the 16 of the cache");
+  ROPE(desc.kv = other.kv, "kv: the cache is of another engine");
+  ROPE(desc.dim = 16, "kv_heads 2, dim 16, dtype f32; the cache has 2, 8, f32");
+  ROPE(desc.heads = 3, "kv_heads: 2 does not divide the 3 heads");
+  ROPE(desc.rot = 5, "rot: 5 is not even and in 2..8, the dim");
+  ROPE(desc.layout = STG_QKV_INTERLEAVED,
+       "layout: interleaved needs as many KV heads as heads, not 2 and 4");
+  obj_close(&other);
+  obj_close(&all);
+}
+
+#define TENSORS(change, message)                                                                   \
+  REFUSED(obj_rope_tensors(&all, 0), change, STG_E_INVALID, message,                               \
+          stg_rope_apply(all.rope, all.rows, &desc, NULL, &error))
+
+static void tensors_of_a_rope(void **state) {
+  struct objects all;
+  stg_rope_tensors desc;
+  stg_error lone = STG_ERROR_INIT;
+  float k[1];
+  (void)state;
+  obj_open(&all, STG_BACKEND_CPU);
+  TENSORS((void)desc, "stg_rope_apply: the rows have had no step");
+  obj_set_rows(&all, all_of_them, 3);
+  TENSORS(desc.struct_size = 3, "stg_rope_apply: rope is NULL, or struct_size is not 104");
+  TENSORS(desc.layer = 2, "layer: 2 is not below 2");
+  TENSORS(desc.qkv = NULL, "qkv: (nil) is no address of f32 elements");
+  TENSORS(desc.qkv_stride = 63, "qkv_stride: 63; what it steps over has 64");
+  TENSORS(desc.q = NULL, "q: (nil) is no address of f32 elements");
+  TENSORS(desc.q_stride = 31, "q_stride: 31; what it steps over has 32");
+  desc = obj_rope_tensors(&all, 0);
+  desc.k = k;
+  assert_int_equal(STG_E_INVALID, stg_rope_apply(all.rope, all.rows, &desc, NULL, &lone));
+  assert_non_null(strstr(lone.message, "v: (nil); K and V go to the cache of the rope"));
+  desc = obj_rope_tensors(&all, 0);
+  must_say(STG_E_INVALID, "stg_rope_apply: rows is NULL; with a cache they say where K and V go",
+           stg_rope_apply(all.rope, NULL, &desc, NULL, &lone), &lone);
+  must_say(STG_E_NOT_DECLARED, "stg_rope_backward: the rope does not declare backward",
+           stg_rope_backward(all.rope, all.rows, &desc, NULL, &lone), &lone);
+  const stg_heads_tensors heads = {.struct_size = sizeof heads, .heads = 1};
+  must_say(STG_E_NOT_DECLARED, "stg_heads_transpose: the rope does not declare transpose",
+           stg_heads_transpose(all.rope, &heads, NULL, &lone), &lone);
+  obj_close(&all);
+}
+
+static void ropes_without_a_cache(void **state) {
+  stg_rope_desc desc = {.struct_size = sizeof desc,
+                        .heads = OBJ_HEADS,
+                        .kv_heads = OBJ_KV_HEADS,
+                        .dim = OBJ_DIM,
+                        .dtype = STG_F32,
+                        .transpose = true};
+  const stg_heads_tensors heads = {.struct_size = sizeof heads, .heads = 0, .rows = 2};
+  stg_rope *rope = NULL;
+  stg_error error = STG_ERROR_INIT;
+  struct objects all;
+  (void)state;
+  obj_open(&all, STG_BACKEND_CPU);
+  must(stg_rope_create(all.engine, &desc, &rope, &error), &error);
+  stg_rope_tensors tensors = obj_rope_tensors(&all, 0);
+  tensors.rows = 2;
+  must_say(STG_E_INVALID, "stg_rope_apply: 2 rows with positions of 4 bytes at (nil)",
+           stg_rope_apply(rope, NULL, &tensors, NULL, &error), &error);
+  tensors.pos = all_of_them;
+  must_say(STG_E_INVALID, "k: (nil) is no address of f32 elements",
+           stg_rope_apply(rope, NULL, &tensors, NULL, &error), &error);
+  tensors.k = all.out;
+  must_say(STG_E_INVALID, "v: (nil) is no address of f32 elements",
+           stg_rope_apply(rope, NULL, &tensors, NULL, &error), &error);
+  tensors.v = all.out;
+  tensors.layer = 1;
+  must_say(STG_E_INVALID, "layer: 1 is not below 1",
+           stg_rope_apply(rope, NULL, &tensors, NULL, &error), &error);
+  must_say(STG_E_INVALID, "stg_heads_transpose: 0 heads of 2 rows in order 0",
+           stg_heads_transpose(rope, &heads, NULL, &error), &error);
+  must_say(STG_E_INVALID, "stg_heads_transpose: rope is NULL, or struct_size is not 56",
+           stg_heads_transpose(NULL, &heads, NULL, &error), &error);
+  must(stg_rope_destroy(rope, &error), &error);
+  obj_close(&all);
+}
+
+#define ATTEND(change, message)                                                                    \
+  REFUSED(obj_attend_desc(all.kv), change, STG_E_INVALID, message,                                 \
+          stg_attend_create(all.engine, &desc, &attend, &error))
+
+static void attends(void **state) {
+  struct objects all, other;
+  stg_attend *attend = NULL;
+  stg_attend_desc desc;
+  (void)state;
+  obj_open(&all, STG_BACKEND_CPU);
+  obj_open(&other, STG_BACKEND_CPU);
+  ATTEND(desc.struct_size = 3,
+         "stg_attend_create: engine, desc or ret_attend is NULL, or struct_size is not 72");
+  ATTEND(desc.batch = 3, "batch 3, kv_heads 0, dim 0, tokens 0, dtype 0: with a cache they are its "
+                         "own; leave them 0");
+  ATTEND(desc.kv = other.kv, "kv: the cache is of another engine");
+  ATTEND(desc.kv = NULL, "batch: 0, tokens: 0; both are from 1 to 2^31 - 1");
+  ATTEND(desc.scale = NAN, "scale: nan is not finite");
+  ATTEND(desc.window = -1, "window: -1 is below 0");
+  ATTEND(desc.order = 2, "order: 2 is not in 0..1");
+  ATTEND(desc.heads = 3, "heads: 3 are not a multiple of 2 KV heads");
+  obj_close(&other);
+  obj_close(&all);
+}
+
+#define KEYS(change, message)                                                                      \
+  REFUSED(obj_attend_tensors(&all, 0), change, STG_E_INVALID, message,                             \
+          stg_attend_apply(all.attend, all.rows, &desc, NULL, &error))
+
+static void tensors_of_an_attend(void **state) {
+  struct objects all;
+  stg_attend_tensors desc;
+  stg_error lone = STG_ERROR_INIT;
+  (void)state;
+  obj_open(&all, STG_BACKEND_CPU);
+  obj_set_rows(&all, all_of_them, 3);
+  KEYS(desc.struct_size = 3, "stg_attend_apply: attend is NULL, or struct_size is not 112");
+  KEYS(desc.layer = 2, "layer: 2 is not below 2");
+  KEYS(desc.q = NULL, "q: (nil) is no address of f32 elements");
+  KEYS(desc.out = NULL, "out: (nil) is no address of f32 elements");
+  KEYS(desc.out_stride = 8, "out_stride: 8; what it steps over has 32");
+  desc = obj_attend_tensors(&all, 0);
+  must_say(STG_E_INVALID, "stg_attend_apply: rows is NULL",
+           stg_attend_apply(all.attend, NULL, &desc, NULL, &lone), &lone);
+  desc.k = all.q;
+  assert_int_equal(STG_E_INVALID, stg_attend_apply(all.attend, all.rows, &desc, NULL, &lone));
+  assert_non_null(strstr(lone.message, "the attend reads those of its cache"));
+  desc = obj_attend_tensors(&all, 0);
+  desc.key_mask = (const uint8_t *)all.q;
+  assert_int_equal(STG_E_INVALID, stg_attend_apply(all.attend, all.rows, &desc, NULL, &lone));
+  assert_non_null(strstr(lone.message, "the attend declares none"));
+  obj_close(&all);
+}
+
+/* Of tensors, with a mask. */
+static void attends_without_a_cache(void **state) {
+  const stg_attend_desc desc = {.struct_size = sizeof desc,
+                                .heads = OBJ_HEADS,
+                                .key_mask = true,
+                                .batch = 2,
+                                .kv_heads = OBJ_KV_HEADS,
+                                .dim = OBJ_DIM,
+                                .tokens = 4,
+                                .dtype = STG_F32};
+  const stg_rows_desc wanted = {.struct_size = sizeof wanted, .batch = 2, .max_rows = 4};
+  const stg_rows_step step = {
+      .struct_size = sizeof step, .rows = 2, .seq = all_of_them + 1, .pos = all_of_them + 1};
+  stg_attend *attend = NULL;
+  stg_rows *rows = NULL;
+  stg_error error = STG_ERROR_INIT;
+  struct objects all;
+  (void)state;
+  obj_open(&all, STG_BACKEND_CPU);
+  must(stg_attend_create(all.engine, &desc, &attend, &error), &error);
+  must(stg_rows_create(all.engine, &wanted, &rows, &error), &error);
+  must(stg_rows_step_set(rows, &step, NULL, &error), &error);
+  stg_attend_tensors tensors = obj_attend_tensors(&all, 0);
+  must_say(STG_E_INVALID, "stg_attend_apply: the rows are of 3 sequences, the tensors of 2",
+           stg_attend_apply(attend, all.rows, &tensors, NULL, &error), &error);
+  must_say(STG_E_INVALID, "k: (nil), v: (nil), len: (nil); one is no address of its elements",
+           stg_attend_apply(attend, rows, &tensors, NULL, &error), &error);
+  tensors.k = tensors.v = all.qkv;
+  must_say(STG_E_INVALID, "key_mask: (nil); the attend declares one",
+           stg_attend_apply(attend, rows, &tensors, NULL, &error), &error);
+  tensors.key_mask = (const uint8_t *)all.qkv;
+  tensors.mask_stride = 3;
+  must_say(STG_E_INVALID, "mask_stride: 3; a sequence has 4 positions",
+           stg_attend_apply(attend, rows, &tensors, NULL, &error), &error);
+  tensors.mask_stride = 0;
+  tensors.pos_stride = -8;
+  must_say(STG_E_INVALID, "seq_stride: 0, head_stride: 0, pos_stride: -8; one is below 0",
+           stg_attend_apply(attend, rows, &tensors, NULL, &error), &error);
+  must(stg_rows_destroy(rows, &error), &error);
+  must(stg_attend_destroy(attend, &error), &error);
+  obj_close(&all);
+}
+
+#define BLOCK(change, message)                                                                     \
+  REFUSED(good, change, STG_E_INVALID, message, stg_block_create(all.engine, &desc, &block, &error))
+
+static void blocks(void **state) {
+  const stg_steer_desc narrow = {.struct_size = sizeof narrow, .hidden_size = 16, .dtype = STG_F32};
+  const stg_steer_desc pair = {.struct_size = sizeof pair,
+                               .hidden_size = OBJ_ROW,
+                               .dtype = STG_F32,
+                               .state = STG_STATE_HIDDEN_PLUS_RESIDUAL};
+  stg_steer *steer = NULL, *paired = NULL;
+  stg_block_desc desc;
+  stg_block *block = NULL;
+  stg_error lone = STG_ERROR_INIT;
+  struct objects all, other;
+  (void)state;
+  obj_open(&all, STG_BACKEND_CPU);
+  obj_open_on(&other, all.engine);
+  must(stg_steer_create(all.engine, &narrow, &steer, &lone), &lone);
+  must(stg_steer_create(all.engine, &pair, &paired, &lone), &lone);
+  const stg_block_desc good = {
+      .struct_size = sizeof good, .rope = all.rope, .attend = all.attend, .advance = true};
+  BLOCK(desc.struct_size = 1, "stg_block_create: desc is NULL, or struct_size is not 40");
+  BLOCK(desc.rope = NULL;
+        desc.attend = NULL, "rope, attend: neither has a cache; a block has one of them at least");
+  BLOCK(desc.attend = other.attend, "rope, attend: they do not have one cache");
+  BLOCK((desc.attend = NULL, desc.steer = steer),
+        "steer: it acts on the output of an attend, which is NULL");
+  BLOCK(desc.steer = steer, "steer: hidden_size 16 of f32; the attend gives 32 of f32");
+  BLOCK(desc.steer = paired,
+        "steer: state hidden+residual, 0 probes; a block steers hidden states alone, without "
+        "probes, of an attend in STG_ORDER_ROWS_FIRST");
+  must(stg_steer_destroy(steer, &lone), &lone);
+  must(stg_steer_destroy(paired, &lone), &lone);
+  obj_close_on(&other);
+  obj_close(&all);
+}
+
+static void steps_of_blocks(void **state) {
+  static const int32_t one[] = {0}, nine[] = {0, -1, -1, -1, -1, -1, -1, -1, -1};
+  stg_error error = STG_ERROR_INIT;
+  struct objects all;
+  (void)state;
+  obj_open(&all, STG_BACKEND_CPU);
+  obj_open_block(&all);
+  must_say(STG_E_INVALID, "stg_block_apply: the block has had no step",
+           obj_try_layer(&all, 0, &error), &error);
+  must_say(STG_E_INVALID, "stg_block_step: rows is NULL",
+           stg_block_step(all.block, NULL, NULL, NULL, &error), &error);
+  must_say(STG_E_INVALID, "stg_block_step: the rows have had no step",
+           stg_block_step(all.block, all.rows, NULL, NULL, &error), &error);
+  obj_set_rows(&all, one, 1);
+  must(stg_block_step(all.block, all.rows, NULL, NULL, &error), &error);
+  must_say(STG_E_INVALID, "layer: 2 is not below 2", obj_try_layer(&all, 2, &error), &error);
+  obj_set_rows(&all, nine, 9);
+  must_say(STG_E_INVALID,
+           "stg_block_apply: the rows were set anew, in other buckets; step the block behind them",
+           obj_try_layer(&all, 0, &error), &error);
+  const stg_block_tensors none = {.struct_size = sizeof none};
+  must_say(STG_E_INVALID,
+           "stg_block_apply: rope: (nil), attend: (nil); tensors are given of the parts that "
+           "there are",
+           stg_block_apply(all.block, &none, NULL, &error), &error);
+  obj_close(&all);
+}
+
+static void steered_blocks_want_their_frame(void **state) {
+  static const char *const ops[] = {"add"};
+  static const int32_t map[] = {-1, -1};
+  const stg_steer_desc wanted = {.struct_size = sizeof wanted,
+                                 .hidden_size = OBJ_ROW,
+                                 .dtype = STG_F32,
+                                 .ops = ops,
+                                 .n_ops = 1};
+  const stg_step two = {.struct_size = sizeof two, .rows = 2, .row_map = map};
+  stg_error error = STG_ERROR_INIT;
+  stg_steer *steer = NULL;
+  stg_frame *frame = NULL;
+  struct objects all;
+  (void)state;
+  obj_open(&all, STG_BACKEND_CPU);
+  must(stg_steer_create(all.engine, &wanted, &steer, &error), &error);
+  must(stg_frame_create(steer, &frame, &error), &error);
+  const stg_block_desc desc = {.struct_size = sizeof desc, .attend = all.attend, .steer = steer};
+  must(stg_block_create(all.engine, &desc, &all.block, &error), &error);
+  obj_set_rows(&all, all_of_them, 3);
+  must_say(STG_E_INVALID,
+           "stg_block_step: frame: (nil); the block steers, and takes one of its table",
+           stg_block_step(all.block, all.rows, NULL, NULL, &error), &error);
+  must_say(STG_E_INVALID, "stg_block_step: the frame was stepped with -1 rows, rows have 3",
+           stg_block_step(all.block, all.rows, frame, NULL, &error), &error);
+  must(stg_steer_step(frame, &two, NULL, &error), &error);
+  must_say(STG_E_INVALID, "stg_block_step: the frame was stepped with 2 rows, rows have 3",
+           stg_block_step(all.block, all.rows, frame, NULL, &error), &error);
+  stg_frame_destroy(frame);
+  must_say(STG_E_BUSY, "stg_steer_destroy: 1 blocks use the table; destroy them first",
+           stg_steer_destroy(steer, &error), &error);
+  stg_block_destroy(all.block);
+  all.block = NULL;
+  must(stg_steer_destroy(steer, &error), &error);
+  obj_close(&all);
+}
+
+/* Each allocation of the whole life fails in turn; nothing is left behind. */
+static void memory_may_be_short_at_every_place(void **state) {
+  stg_error error = STG_ERROR_INIT;
+  struct objects all = {.engine = obj_engine(STG_BACKEND_CPU, STG_LAUNCH_DEFAULT)};
+  bool failed = true;
+  (void)state;
+  for (size_t nth = 1; failed; nth++) {
+    const stg_kv_desc kv = obj_kv_desc();
+    stg_status status;
+    all = (struct objects){.engine = all.engine};
+    stg_alloc_fail_at(nth);
+    status = stg_kv_create(all.engine, &kv, &all.kv, &error);
+    if (status == STG_OK) {
+      const stg_rope_desc rope = obj_rope_desc(all.kv);
+      status = stg_rope_create(all.engine, &rope, &all.rope, &error);
+    }
+    if (status == STG_OK) {
+      const stg_attend_desc attend = obj_attend_desc(all.kv);
+      status = stg_attend_create(all.engine, &attend, &all.attend, &error);
+    }
+    if (status == STG_OK) {
+      const stg_rows_desc rows = obj_rows_desc(all.kv);
+      status = stg_rows_create(all.engine, &rows, &all.rows, &error);
+    }
+    if (status == STG_OK) {
+      const stg_block_desc block = {
+          .struct_size = sizeof block, .rope = all.rope, .attend = all.attend};
+      status = stg_block_create(all.engine, &block, &all.block, &error);
+    }
+    if (status == STG_OK) {
+      status = obj_try_rows(&all, all_of_them, 3, &error);
+    }
+    if (status == STG_OK) {
+      status = stg_block_step(all.block, all.rows, NULL, NULL, &error);
+    }
+    stg_alloc_fail_at(0);
+    failed = status != STG_OK;
+    assert_true(status == STG_OK || status == STG_E_NO_MEMORY);
+    assert_true(!failed || strstr(error.message, "memory") != NULL);
+    obj_close_on(&all);
+    assert_true(nth < 1000);
+  }
+  must(stg_engine_destroy(all.engine, &error), &error);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(caches),
+      cmocka_unit_test(lengths_and_blocks),
+      cmocka_unit_test(rows_of_steps),
+      cmocka_unit_test(steps),
+      cmocka_unit_test(ropes),
+      cmocka_unit_test(tensors_of_a_rope),
+      cmocka_unit_test(ropes_without_a_cache),
+      cmocka_unit_test(attends),
+      cmocka_unit_test(tensors_of_an_attend),
+      cmocka_unit_test(attends_without_a_cache),
+      cmocka_unit_test(blocks),
+      cmocka_unit_test(steps_of_blocks),
+      cmocka_unit_test(steered_blocks_want_their_frame),
+      cmocka_unit_test(memory_may_be_short_at_every_place),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
