@@ -46,6 +46,15 @@ static inline void must_say(stg_status wanted, const char *message, stg_status s
   }
 }
 
+/* Make a copy of `base`, change it, and see what is said of it. */
+#define REFUSED(base, change, status, message, call)                                               \
+  do {                                                                                             \
+    stg_error error = STG_ERROR_INIT;                                                              \
+    desc = (base);                                                                                 \
+    change;                                                                                        \
+    must_say(status, message, call, &error);                                                       \
+  } while (0)
+
 static inline stg_kv_desc obj_kv_desc(void) {
   return (stg_kv_desc){.struct_size = sizeof(stg_kv_desc),
                        .layers = OBJ_LAYERS,

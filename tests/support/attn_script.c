@@ -1,7 +1,7 @@
 /*
  * attn_script.c: see attn_script.h. What a run needs is opened by attn_run.c.
  */
-#include "tests/support/attn_run.h"
+#include "tests/support/attn_script.h"
 
 #include <math.h>
 
@@ -9,6 +9,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/dtype.h"
 #include "runtime/device.h"
+#include "tests/support/attn_run.h"
 
 const struct attn_script attn_scripts[] = {
     {.name = "dense bf16",

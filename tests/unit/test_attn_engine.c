@@ -9,8 +9,10 @@
 
 #include <cmocka.h>
 
+#include "tests/support/attn_growing.h"
 #include "tests/support/attn_script.h"
 #include "tests/support/host_device.h"
+#include "tests/support/quick.h"
 #include "tests/support/tier_bed.h"
 
 static stg_engine *open_cpu(void) {
@@ -69,10 +71,24 @@ static void a_device_is_told_what_the_cpu_does(void **state) {
   close_engine(cpu);
 }
 
+static void a_fixed_cache_equals_one_that_grows(void **state) {
+  const int64_t capacity = test_is_quick() ? 300 : 520;
+  (void)state;
+  stg_engine *engine = open_cpu();
+  attn_growing_run(engine, capacity, 0);
+  attn_growing_run(engine, 200, 16);
+  close_engine(engine);
+  struct bed bed;
+  open_bed(&bed, STG_COMPILE_BLOCK, 1, 8);
+  attn_growing_run(bed.engine, 100, 8);
+  close_bed(&bed);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(blocks_give_the_bits_of_their_parts),
       cmocka_unit_test(a_device_is_told_what_the_cpu_does),
+      cmocka_unit_test(a_fixed_cache_equals_one_that_grows),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,7 +95,7 @@ static void what_does_not_read_says_where(void **state) {
       {DECODE "dense chunk=256 window=2 mask=0 order=rows", STG_E_FORMAT,
        "column 83: 2 is more than 1"},
       {DECODE "sparse chunk=256", STG_E_FORMAT,
-       "column 64: expected dense or paged, found 'sparse chunk=256 | batch...'"},
+       "column 60: expected dense or paged, found 'sparse chunk=256 | batch<=8 seq<=1 rows<...'"},
   };
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
