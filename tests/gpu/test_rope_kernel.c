@@ -252,6 +252,9 @@ static const struct stg_step_rows mixed_rows = {
 
 static void appends_what_has_room_and_says_which_rows_had_none(void **state) {
   struct rope_device *device = *state;
+  struct attn_bed bed;
+  attn_open(&bed, 1);
+  const float *table = attn_random(&bed, STG_F32, (int64_t)38 * 64);
   for (size_t k = 0; k < COUNT(dtypes); k++) {
     for (uint32_t block = 0; block <= 8; block += 8) {
       struct scene scene = {
@@ -265,8 +268,12 @@ static void appends_what_has_room_and_says_which_rows_had_none(void **state) {
       assert_int_equal(report.rows_bad, 3);
       scene.missing = block == 0 ? 0 : 1; /* positions 0 to 7 of sequence 0 */
       run(device, &scene, (struct rope_how){0});
+      scene.table = table; /* which ends before some rows that have no room */
+      scene.table_positions = 38;
+      run(device, &scene, (struct rope_how){0});
     }
   }
+  attn_close(&bed);
 }
 
 static void appends_at_lengths_and_advances_them(void **state) {
