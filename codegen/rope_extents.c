@@ -28,6 +28,8 @@
  */
 #include "codegen/rope_extents.h"
 
+#include <assert.h>
+
 #include "runtime/base/dtype.h"
 #include "runtime/base/intmath.h"
 
@@ -73,6 +75,7 @@ struct stg_rope_extents stg_rope_extents_of(const struct stg_rope_geometry *g) {
   const uint32_t most = most_turns(g);
   const uint32_t wanted = ceil_div(items, MAX_THREADS);
   const uint32_t turns = wanted < most ? wanted : most;
+  assert(turns > 0);
   const uint32_t even = ceil_div(items, turns);
   const uint32_t warps = ceil_div(even < MAX_THREADS ? even : MAX_THREADS, WARP_THREADS);
   const uint32_t threads = warps * WARP_THREADS;

@@ -287,10 +287,10 @@ static void check_words(struct checker *checker, const struct stg_kv_words *word
   for (int64_t row = checker->rows->rows - 1; row >= 0; row--) {
     const struct stg_oracle_place place = place_of(checker, row);
     if (place.fate == STG_ROW_FULL) {
-      expected.full = ((uint64_t)row << 32) + (uint64_t)place.seq;
+      expected.full = (uint64_t)row * 0x100000000U + (uint64_t)place.seq;
       expected.full_rows++;
     } else if (place.fate == STG_ROW_BAD) {
-      expected.bad = ((uint64_t)row << 32) + (uint64_t)place.seq;
+      expected.bad = (uint64_t)row * 0x100000000U + (uint64_t)place.seq;
       expected.bad_rows++;
     }
   }

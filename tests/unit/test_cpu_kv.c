@@ -270,7 +270,7 @@ static void a_batch_of_64_and_then_of_3_gives_the_3_their_bits(void **state) {
   attn_rope_open(&bed, &g, &plain, &rows, &caches[1], &small);
   small.qkv = big.qkv;
   attn_rope_run(&small);
-  assert_memory_equal(big.q, small.q, SMALL * 512 * sizeof(float));
+  assert_memory_equal(big.q, small.q, (size_t)SMALL * 512 * sizeof(float));
   const size_t seq_bytes = (size_t)caches[0].view.seq_stride * sizeof(float);
   assert_memory_equal(caches[0].view.k, caches[1].view.k, SMALL * seq_bytes);
   assert_memory_equal(caches[0].view.v, caches[1].view.v, SMALL * seq_bytes);
