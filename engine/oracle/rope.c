@@ -281,16 +281,21 @@ static stg_status check_cache(struct checker *checker, const struct stg_oracle_r
   return STG_OK;
 }
 
+/* A row and its sequence in one word, the row above. */
+static uint64_t word_of(int64_t row, int64_t seq) {
+  return (uint64_t)row * 0x100000000U + (uint32_t)seq;
+}
+
 /* Refusals, counted one by one. */
 static void check_words(struct checker *checker, const struct stg_kv_words *words) {
   struct stg_kv_words expected = STG_KV_WORDS_INIT;
   for (int64_t row = checker->rows->rows - 1; row >= 0; row--) {
     const struct stg_oracle_place place = place_of(checker, row);
     if (place.fate == STG_ROW_FULL) {
-      expected.full = (uint64_t)row * 0x100000000U + (uint64_t)place.seq;
+      expected.full = word_of(row, place.seq);
       expected.full_rows++;
     } else if (place.fate == STG_ROW_BAD) {
-      expected.bad = (uint64_t)row * 0x100000000U + (uint64_t)place.seq;
+      expected.bad = word_of(row, place.seq);
       expected.bad_rows++;
     }
   }

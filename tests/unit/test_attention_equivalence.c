@@ -24,7 +24,8 @@
 #define HEADS 4
 #define KV_HEADS 2
 #define DIM 64
-#define ROW (HEADS * DIM)
+#define ROW 256
+_Static_assert(ROW == HEADS * DIM, "a row is all its heads");
 #define MAX_MAE 1e-6
 
 static const struct stg_rope_freq plain = {.base = 10000};
@@ -131,7 +132,7 @@ static double step_growing(struct run *run, int64_t row, int64_t position) {
     turned_head(run, &turn, row, STG_ROPE_Q, head, q);
     stg_oracle_attend_head(&run->decode, 0.125, q, &keys, run->scores, ref, bound);
     for (size_t d = 0; d < DIM; d++) {
-      sum += fabs((double)run->out[(size_t)row * ROW + head * DIM + d] - ref[d]);
+      sum += fabs((double)run->out[(size_t)row * ROW + (size_t)head * DIM + d] - ref[d]);
     }
   }
   return sum;

@@ -81,7 +81,7 @@ static const int32_t usual[BATCH] = {0, 99, 37, 64};
 
 static void groups_of_1_4_and_8_heads_read_their_kv_head(void **state) {
   static const uint32_t heads[][2] = {{2, 2}, {8, 2}, {8, 1}, {12, 12}, {6, 2}};
-  for (size_t k = 0; k < 5 * 3 * 2; k++) {
+  for (size_t k = 0; k < (size_t)5 * 3 * 2; k++) {
     struct bench bench;
     const struct stg_decode_geometry g =
         geometry_of(heads[k / 6][0], heads[k / 6][1], 64, dtypes[k % 3]);
@@ -136,7 +136,7 @@ static void weights_are_those_of_a_softmax(void **state) {
 
 static void every_dim_type_and_order_is_within_the_bound(void **state) {
   static const uint32_t dims[] = {8, 64, 96, 128, 256, 2, 34};
-  for (size_t k = 0; k < 7 * 3 * 2; k++) {
+  for (size_t k = 0; k < (size_t)7 * 3 * 2; k++) {
     struct bench bench;
     struct stg_decode_geometry g = geometry_of(4, 2, dims[k / 6], dtypes[k % 3]);
     g.order = k / 3 % 2 == 0 ? STG_HEADS_ROWS_FIRST : STG_HEADS_HEADS_FIRST;

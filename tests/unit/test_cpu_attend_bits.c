@@ -17,7 +17,8 @@
 #define HEADS 4
 #define KV_HEADS 2
 #define DIM 32
-#define ROW (HEADS * DIM)
+#define ROW 128
+_Static_assert(ROW == HEADS * DIM, "a row is all its heads");
 
 static const struct stg_decode_geometry usual = {
     .heads = HEADS, .kv_heads = KV_HEADS, .dim = DIM, .dtype = STG_F32, .chunk = 16};
@@ -71,7 +72,7 @@ static void a_batch_of_64_and_then_of_3_gives_the_3_their_bits(void **state) {
   const float *alone = attend(&bed, &kv, &rows, q);
   assert_memory_equal(all, few, sizeof(float) * SMALL * ROW);
   assert_memory_equal(all, alone, sizeof(float) * SMALL * ROW);
-  assert_true(isnan(few[SMALL * ROW]));
+  assert_true(isnan(few[(size_t)SMALL * ROW]));
   attn_close(&bed);
   (void)state;
 }
@@ -96,11 +97,11 @@ static void tails_and_pad_rows_of_nan_and_inf_show_in_no_bit(void **state) {
       attn_kv_fill(&bed, &kv, filled);
       float *q = attn_random(&bed, STG_F32, (int64_t)N * ROW);
       for (size_t j = 0; j < ROW; j++) {
-        q[ROW + j] = q[3 * ROW + j] = poisons[k];
+        q[ROW + j] = q[(size_t)3 * ROW + j] = poisons[k];
       }
       const float *out = attend(&bed, &kv, &rows, q);
       for (size_t j = 0; j < ROW; j++) {
-        assert_true(isfinite(out[j]) && isfinite(out[2 * ROW + j]));
+        assert_true(isfinite(out[j]) && isfinite(out[(size_t)2 * ROW + j]));
       }
       if (k == 0) {
         memcpy(first, out, sizeof first);
@@ -137,6 +138,19 @@ static void several_rows_of_a_sequence_have_the_bits_of_one_at_a_time(void **sta
   (void)state;
 }
 
+/* K and V of the first positions of a sequence. */
+static void copy_keys(const struct attn_kv *from, const struct attn_kv *to, int32_t seq,
+                      int64_t positions) {
+  for (int64_t position = 0; position < positions; position++) {
+    for (uint32_t head = 0; head < KV_HEADS; head++) {
+      memcpy(attn_kv_at(to, to->view.k, seq, position, head),
+             attn_kv_at(from, from->view.k, seq, position, head), DIM * sizeof(float));
+      memcpy(attn_kv_at(to, to->view.v, seq, position, head),
+             attn_kv_at(from, from->view.v, seq, position, head), DIM * sizeof(float));
+    }
+  }
+}
+
 static void a_paged_cache_gives_the_bits_of_a_dense_one(void **state) {
   enum { CAPACITY = 70 };
   static const int32_t filled[3] = {70, 1, 33};
@@ -152,14 +166,7 @@ static void a_paged_cache_gives_the_bits_of_a_dense_one(void **state) {
   for (uint32_t block = 8; block <= 64; block *= 2) {
     struct attn_kv paged = open_cache(&bed, 3, CAPACITY, block);
     for (int32_t s = 0; s < 3; s++) {
-      for (int64_t position = 0; position < filled[s]; position++) {
-        for (uint32_t head = 0; head < KV_HEADS; head++) {
-          memcpy(attn_kv_at(&paged, paged.view.k, s, position, head),
-                 attn_kv_at(&dense, dense.view.k, s, position, head), DIM * sizeof(float));
-          memcpy(attn_kv_at(&paged, paged.view.v, s, position, head),
-                 attn_kv_at(&dense, dense.view.v, s, position, head), DIM * sizeof(float));
-        }
-      }
+      copy_keys(&dense, &paged, s, filled[s]);
     }
     assert_memory_equal(expected, attend(&bed, &paged, &rows, q), sizeof(float) * 3 * ROW);
   }
@@ -235,8 +242,8 @@ static void nan_and_inf_in_valid_keys_reach_those_who_read_them(void **state) {
     const bool of_head_0 = j < ROW / 2; /* query heads 0 and 1 read KV head 0 */
     assert_true(isfinite(out[j]));
     assert_int_equal(of_head_0, isnan(out[ROW + j]) != 0);
-    assert_true(isfinite(out[2 * ROW + j]));
-    assert_int_equal(of_head_0, !isfinite(out[3 * ROW + j]));
+    assert_true(isfinite(out[(size_t)2 * ROW + j]));
+    assert_int_equal(of_head_0, !isfinite(out[(size_t)3 * ROW + j]));
   }
   attn_close(&bed);
   (void)state;

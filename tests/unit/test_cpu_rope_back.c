@@ -88,7 +88,7 @@ static void expect_identity(int64_t n, const struct stg_rope_geometry *g) {
 static void backward_of_forward_is_the_identity_on_1_19_and_99_rows(void **state) {
   static const int64_t sizes[] = {1, 19, MAX_ROWS};
   static const uint32_t rots[] = {64, 32, 10};
-  for (size_t k = 0; k < 3 * 3 * 4; k++) {
+  for (size_t k = 0; k < (size_t)3 * 3 * 4; k++) {
     struct stg_rope_geometry g = attn_rope_geometry();
     g.rot = rots[k / 3 % 3];
     g.dtype = dtypes[k % 3];

@@ -125,7 +125,7 @@ static void both_orders_of_the_outputs_hold_the_same_heads(void **state) {
   second.qkv = first.qkv;
   attn_rope_run(&first);
   attn_rope_run(&second);
-  float *turned = attn_nans(&bed, STG_F32, 3 * 8 * 64);
+  float *turned = attn_nans(&bed, STG_F32, (int64_t)3 * 8 * 64);
   struct stg_cpu_transpose transpose = {.dtype = STG_F32,
                                         .rows = 3,
                                         .heads = 8,

@@ -46,7 +46,8 @@ static void expect_scales(enum stg_rope_xpos xpos, const int *frequency) {
   attn_rope_run(&scaled);
   attn_rope_run(&unscaled);
   for (int j = 0; j < 8 * 4; j++) {
-    const double factor = pow(scale[frequency[j % 4]], (double)(j / 4 - 3) / 512);
+    const int from_centre = j / 4 - 3;
+    const double factor = pow(scale[frequency[j % 4]], (double)from_centre / 512);
     const double q = (double)((float *)unscaled.q)[j];
     const double k = (double)((float *)unscaled.k)[j];
     assert_true(fabs((double)((float *)scaled.q)[j] - q * factor) <= 1e-6);

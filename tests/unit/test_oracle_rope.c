@@ -227,11 +227,11 @@ static void a_bit_of_what_has_to_stay_fails(void **state) {
   expect_wrong(&report, "q");
   assert_int_equal(1, report.violations);
   q[33] ^= 1;
-  q[2 * 512] ^= 1; /* padding */
+  q[1024] ^= 1; /* padding */
   report = check(&bench, &g);
   expect_wrong(&report, "q");
   assert_true(report.violations == 1 && report.first_row == 2);
-  q[2 * 512] ^= 1;
+  q[1024] ^= 1;
   *(uint16_t *)attn_kv_at(&bench.kv, bench.kv.view.v, 1, 200, 1) ^= 1;
   report = check(&bench, &g);
   expect_wrong(&report, "v");
