@@ -15,7 +15,7 @@
 /* work=rotate. Strides of q, k and v are from a row to the next, or from a head to the next where
  * heads come first. */
 struct stg_rope_args {
-  struct stg_rows_args rows;
+  struct stg_rows_args rows; /* the launch has rows.rows * spans blocks, spans of a kind together */
   struct stg_kv_args kv; /* without a cache k and v are tensors as q is, and nothing else is read */
   uint64_t qkv, q;
   uint64_t inv_freq, log_scale, table; /* as stg_rope_angles has them */

@@ -4,11 +4,11 @@
  * No figure here has been measured yet; they follow from these counts, for an H200 with 132
  * multiprocessors at 1.7 GHz and 4.2 TB/s of reads and writes, 18.7 bytes a cycle each.
  *
- * A thread's item of two chunks, of 16-bit elements, is 32 bytes in and 32 out. It takes about 100
+ * A thread's item of two chunks, of 16-bit elements, is 32 bytes in and 32 out. It takes about 130
  * instructions: 16 to widen, 48 to turn 8 pairs, 8 to narrow, 4 loads from shared memory, 4 to and
- * from memory, 20 for its place; a warp of them has 2048 bytes, 110 cycles of a multiprocessor's
- * share, and 25 cycles of its four schedulers. Each block adds about 110 instructions a warp: its
- * row's place, one sine and cosine, their way into shared memory.
+ * from memory, 50 for where it comes from and goes to; a warp of them has 2048 bytes, 110 cycles of
+ * a multiprocessor's share, and 33 cycles of its four schedulers. Each block adds about 200
+ * instructions a warp: its row's place, one sine and cosine, their way into shared memory.
  *
  * What hides the 600 to 900 ns of a load under full traffic is bytes on their way: the reads, half
  * of 18.7 bytes a cycle, by 1500 cycles are 14 KiB. 1024 threads of up to 3 items, all asked for

@@ -81,33 +81,35 @@ __device__ __forceinline__ void stg_store_global(uint4 *p, const stg_raw32 &r) {
   stg_store_global(p + 1, stg_raw16{r.hi});
 }
 
-// A head somewhere: in a packed row or in a tensor.
+// Where an item of a head begins: in a packed row or in a tensor.
 template <class G> struct stg_home {
   typedef typename G::data data;
   typedef typename data::element element;
   typedef stg_piece<G::wide, data> piece;
-  element *first;
-  long long step; // from an element to the next
+  element *first; // of its first piece
+  int step;       // from an element to the next
 
-  // `Whole`: by 16 bytes, where elements follow each other.
+  // The piece `ahead` of the first. `Whole`: by 16 bytes, where elements follow each other.
   template <bool Whole>
-  __device__ __forceinline__ void load(int at, typename piece::raw &r) const {
+  __device__ __forceinline__ void load(int ahead, typename piece::raw &r) const {
+    element *const at = first + ahead * piece::elements * step;
     if constexpr (Whole && G::wide) {
       if (step == 1) {
-        stg_load_now((const uint4 *)(first + at * 8), r);
+        stg_load_now((const uint4 *)at, r);
         return;
       }
     }
-    stg_load_apart<data>(first + at * piece::elements * step, step, r);
+    stg_load_apart<data>(at, step, r);
   }
   template <bool Whole>
-  __device__ __forceinline__ void store(int at, const typename piece::raw &r) const {
+  __device__ __forceinline__ void store(int ahead, const typename piece::raw &r) const {
+    element *const at = first + ahead * piece::elements * step;
     if constexpr (Whole && G::wide) {
       if (step == 1) {
-        stg_store_global((uint4 *)(first + at * 8), r);
+        stg_store_global((uint4 *)at, r);
         return;
       }
     }
-    stg_store_apart<data>(first + at * piece::elements * step, step, r);
+    stg_store_apart<data>(at, step, r);
   }
 };

@@ -19,13 +19,14 @@ template <class G> struct stg_item {
   int unit;       // of the head
   typename piece::raw a, b;
 
-  __device__ __forceinline__ void locate(int item) {
-    slot = item / G::units;
-    unit = item % G::units;
+  // Unsigned, and 32 bits wide for as long as they go: that is half the instructions.
+  __device__ __forceinline__ void locate(unsigned item) {
+    slot = item / (unsigned)G::units;
+    unit = item % (unsigned)G::units;
     if constexpr (G::layout == STG_GROUPED) {
-      constexpr int of_group = G::heads / G::kv_heads;
-      const int group = slot / (of_group + 2), within = slot % (of_group + 2);
-      part = within < of_group ? STG_Q : within - of_group + STG_K;
+      constexpr unsigned of_group = G::heads / G::kv_heads;
+      const unsigned group = slot / (of_group + 2), within = slot % (of_group + 2);
+      part = within < of_group ? STG_Q : (int)(within - of_group) + STG_K;
       head = part == STG_Q ? group * of_group + within : group;
     } else {
       part = slot < G::heads ? STG_Q : slot < G::heads + G::kv_heads ? STG_K : STG_V;
@@ -36,50 +37,58 @@ template <class G> struct stg_item {
   __device__ __forceinline__ bool is_turned() const {
     return unit < G::turned_units && part != STG_V;
   }
-  // Pieces of the head that the item has. The second may lie behind the last one.
-  __device__ __forceinline__ int first() const {
-    return G::half && unit < G::turned_units ? unit : 2 * unit;
+  // The item's first piece in its head, and how far ahead the second one is, which may lie behind
+  // the last one of the head.
+  __device__ __forceinline__ bool is_split() const {
+    return G::half && (G::turned_units == G::units || unit < G::turned_units);
   }
-  __device__ __forceinline__ int second() const {
-    return G::half && unit < G::turned_units ? unit + G::turned_units : 2 * unit + 1;
+  __device__ __forceinline__ int first() const {
+    return is_split() ? unit : 2 * unit;
+  }
+  __device__ __forceinline__ int ahead() const {
+    return is_split() ? G::turned_units : 1;
   }
   __device__ __forceinline__ bool has_second() const {
-    return pieces % 2 == 0 || second() < pieces;
+    return pieces % 2 == 0 || first() + ahead() < pieces;
   }
 
   __device__ __forceinline__ stg_home<G> packed(const stg_rope_args &args, int row) const {
     element *const at = (element *)args.qkv + row * args.qkv_stride;
+    const unsigned within = first() * piece::elements;
     if constexpr (G::layout == STG_HEAD_FASTEST) {
-      return {at + (slot - head) * G::dim + head, part == STG_Q ? G::heads : G::kv_heads};
+      const unsigned step = part == STG_Q ? G::heads : G::kv_heads;
+      return {at + (unsigned)((slot - head) * G::dim + head + within * step), (int)step};
     }
-    return {at + slot * G::dim, 1};
+    return {at + (unsigned)(slot * G::dim + within), 1};
   }
   __device__ __forceinline__ stg_home<G> unpacked(const stg_rope_args &args, int row,
                                                   const stg_place &place) const {
     element *const at = (element *)(part == STG_Q   ? args.q
                                     : part == STG_K ? args.kv.k
                                                     : args.kv.v);
+    const unsigned within = first() * piece::elements;
     if (G::cached && part != STG_Q) {
-      return {at + place.offset + head * args.kv.head_stride, 1};
+      return {at + (place.offset + head * args.kv.head_stride) + within, 1};
     }
     const long long stride = part == STG_Q   ? args.q_stride
                              : part == STG_K ? args.k_stride
                                              : args.v_stride;
-    return {at + (G::heads_first ? head * stride + (long long)row * G::dim
-                                 : row * stride + head * G::dim),
-            1};
+    if constexpr (G::heads_first) {
+      return {at + (head * stride + (long long)row * G::dim) + within, 1};
+    }
+    return {at + row * stride + (unsigned)(head * G::dim + within), 1};
   }
 
   template <bool Whole> __device__ __forceinline__ void load(const stg_home<G> &from) {
-    from.template load<Whole>(first(), a);
+    from.template load<Whole>(0, a);
     if (has_second()) {
-      from.template load<Whole>(second(), b);
+      from.template load<Whole>(ahead(), b);
     }
   }
   template <bool Whole> __device__ __forceinline__ void store(const stg_home<G> &to) const {
-    to.template store<Whole>(first(), a);
+    to.template store<Whole>(0, a);
     if (has_second()) {
-      to.template store<Whole>(second(), b);
+      to.template store<Whole>(ahead(), b);
     }
   }
   __device__ __forceinline__ void clear() {
@@ -102,7 +111,8 @@ template <class G> struct stg_item {
       float4 *const scale = part == STG_K ? angles.k_scale : angles.q_scale;
       // the scale of an element is that of frequency element % (rot/2), or that of its pair
       angles.read(scale, G::scale_by_element ? first() % G::turned_units : unit, x_scale);
-      angles.read(scale, G::scale_by_element ? second() % G::turned_units : unit, y_scale);
+      angles.read(scale, G::scale_by_element ? (first() + ahead()) % G::turned_units : unit,
+                  y_scale);
       if constexpr (zipped && G::scale_by_element) {
         stg_unzip(x_scale, y_scale);
       }
@@ -116,7 +126,8 @@ template <class G> struct stg_item {
   }
 };
 
-// A block's span of a row.
+// A block's span of a row: the first spans of all rows, then the second ones, so that no block has to
+// divide.
 template <class G> struct stg_span {
   const stg_rope_args &a;
   int row, first, end; // its items
@@ -124,8 +135,12 @@ template <class G> struct stg_span {
   bool has_angles; // else what goes to tensors is zeros
 
   __device__ __forceinline__ stg_span(const stg_rope_args &args) : a(args) {
-    row = blockIdx.x / a.spans;
-    first = blockIdx.x % a.spans * a.span_items;
+    row = blockIdx.x;
+    first = 0;
+    for (unsigned span = 1; span < a.spans && row >= a.rows.rows; span++) {
+      row -= a.rows.rows;
+      first += (int)a.span_items;
+    }
     end = first + (int)a.span_items < G::items ? first + (int)a.span_items : G::items;
   }
 
@@ -178,7 +193,6 @@ template <class G> __device__ __forceinline__ void stg_rope_run(const stg_rope_a
   if (entry.seq < 0) {
     return;
   }
-  const long long position = stg_row_position(a.rows, entry);
   stg_item<G> items[G::turns];
   if (whole) {
 #pragma unroll
@@ -189,6 +203,8 @@ template <class G> __device__ __forceinline__ void stg_rope_run(const stg_rope_a
       }
     }
   }
+  // behind the items: the compiler has it wait for the position at once
+  const long long position = stg_row_position(a.rows, entry);
   stg_let_next_launch_begin();
   span.settle(entry, position);
   if (span.has_angles) {
