@@ -1,7 +1,8 @@
 /*
  * rope_args.h: what the kernels of the rope family are given: each one argument, a struct.
  *
- * prelude/rope.cuh, heads.cuh and advance.cuh say the same to the device; the two change together.
+ * prelude/rope_args.cuh, heads.cuh and advance.cuh say the same to the device; the two change
+ * together.
  */
 #ifndef STG_CODEGEN_ROPE_ARGS_H
 #define STG_CODEGEN_ROPE_ARGS_H
@@ -14,7 +15,7 @@
 /* work=rotate. Strides of q, k and v are from a row to the next, or from a head to the next where
  * heads come first. */
 struct stg_rope_args {
-  struct stg_rows_args rows;
+  struct stg_rows_args rows; /* the launch has rows.rows * spans blocks, spans of a kind together */
   struct stg_kv_args kv; /* without a cache k and v are tensors as q is, and nothing else is read */
   uint64_t qkv, q;
   uint64_t inv_freq, log_scale, table; /* as stg_rope_angles has them */
@@ -43,8 +44,8 @@ struct stg_advance_args {
   uint32_t unused;
 };
 
-_Static_assert(sizeof(struct stg_rope_args) == 208, "rope.cuh has the same");
-_Static_assert(offsetof(struct stg_rope_args, qkv_stride) == 152, "rope.cuh has the same");
+_Static_assert(sizeof(struct stg_rope_args) == 208, "rope_args.cuh has the same");
+_Static_assert(offsetof(struct stg_rope_args, qkv_stride) == 152, "rope_args.cuh has the same");
 _Static_assert(sizeof(struct stg_transpose_args) == 48, "heads.cuh has the same");
 _Static_assert(sizeof(struct stg_advance_args) == 112, "advance.cuh has the same");
 

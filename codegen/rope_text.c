@@ -15,7 +15,8 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* Files of the prelude in the order in which they read. */
-static const char *const rotate_stems[] = {"math", "angle", "warp", "chunk", "rows", "rope"};
+static const char *const rotate_stems[] = {"math",      "angle",  "warp", "chunk", "rows",
+                                           "rope_args", "pieces", "turn", "rope"};
 static const char *const transpose_stems[] = {"warp", "chunk", "heads"};
 static const char *const advance_stems[] = {"warp", "chunk", "rows", "advance"};
 

@@ -37,8 +37,9 @@ struct stg_cpu_rope_batch {
 /**
  * Split, rotate and append. The batch has been checked; of a table, table_positions covers the
  * capacity of a cache. Padding leaves everything as it is. A row without room has its q and nothing
- * else; a bad row, which without a cache one past the table is as well, has zeros for what goes to
- * tensors. STG_E_NO_MEMORY with xPos only, before any write.
+ * else, zeros if its position is past the table; a bad row, which without a cache one past the
+ * table is as well, has zeros for what goes to tensors. STG_E_NO_MEMORY with xPos only, before any
+ * write.
  */
 STG_NODISCARD stg_status stg_cpu_rope(const struct stg_cpu_rope_batch *batch, stg_error *reterr);
 

@@ -49,10 +49,10 @@ struct stg_oracle_rope_batch {
 };
 
 /**
- * Check every row: live and full ones within their bounds, bad ones zeros, padding as it was; in
- * the cache every place that no row is appended to as it was; refusals as counted one by one.
- * STG_E_INVALID where two rows are appended to one place, which leaves open what it holds;
- * STG_E_NO_MEMORY.
+ * Check every row: live and full ones within their bounds, bad ones and those past a table zeros,
+ * padding as it was; in the cache every place that no row is appended to as it was; refusals as
+ * counted one by one. STG_E_INVALID where two rows are appended to one place, which leaves open
+ * what it holds; STG_E_NO_MEMORY.
  */
 STG_NODISCARD stg_status stg_oracle_rope_check(const struct stg_oracle_rope_batch *batch,
                                                struct stg_oracle_heads_report *ret_report,

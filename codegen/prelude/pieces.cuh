@@ -1,0 +1,115 @@
+// pieces.cuh: heads by pieces: chunks of 8 elements, or single ones where pairs do not come in whole
+// chunks; wherever the head stands. Knows no angle.
+
+template <bool Wide, class D> struct stg_piece {
+  typedef typename D::raw raw;
+  static constexpr int elements = 8;
+};
+template <class D> struct stg_piece<false, D> {
+  typedef typename D::element raw;
+  static constexpr int elements = 1;
+};
+
+// A scalar as a tensor would hold it.
+template <class D> __device__ __forceinline__ void stg_narrow_one(float x, unsigned short &e) {
+  e = (unsigned short)(D::narrow2(x, 0.0f) & 0xffffu);
+}
+template <class D> __device__ __forceinline__ void stg_narrow_one(float x, unsigned &e) {
+  e = __float_as_uint(x);
+}
+template <class D> __device__ __forceinline__ float stg_rounded(float x) {
+  typename D::element e;
+  stg_narrow_one<D>(x, e);
+  return D::widen(e);
+}
+
+template <class D, class Raw>
+__device__ __forceinline__ void stg_widen_piece(const Raw &r, float (&f)[8]) {
+  stg_widen<D>(r, f);
+}
+template <class D, class Raw>
+__device__ __forceinline__ void stg_widen_piece(const Raw &r, float (&f)[1]) {
+  f[0] = D::widen(r);
+}
+template <class D, class Raw>
+__device__ __forceinline__ void stg_narrow_piece(const float (&f)[8], Raw &r) {
+  stg_narrow<D>(f, r);
+}
+template <class D, class Raw>
+__device__ __forceinline__ void stg_narrow_piece(const float (&f)[1], Raw &r) {
+  stg_narrow_one<D>(f[0], r);
+}
+
+// Elements that stand `step` apart.
+template <class D>
+__device__ __forceinline__ void stg_load_apart(const typename D::element *at, long long step,
+                                               typename D::raw &r) {
+  alignas(16) typename D::element e[8]; // read as whole words below
+#pragma unroll
+  for (int j = 0; j < 8; j++) {
+    e[j] = at[j * step];
+  }
+  r = *(const typename D::raw *)e;
+}
+template <class D>
+__device__ __forceinline__ void stg_load_apart(const typename D::element *at, long long step,
+                                               typename D::element &r) {
+  r = *at;
+}
+template <class D>
+__device__ __forceinline__ void stg_store_apart(typename D::element *at, long long step,
+                                                const typename D::raw &r) {
+  const typename D::element *e = (const typename D::element *)&r;
+#pragma unroll
+  for (int j = 0; j < 8; j++) {
+    at[j * step] = e[j];
+  }
+}
+template <class D>
+__device__ __forceinline__ void stg_store_apart(typename D::element *at, long long step,
+                                                const typename D::element &r) {
+  *at = r;
+}
+
+// By its address alone the compiler does not know that it is no shared memory.
+__device__ __forceinline__ void stg_store_global(uint4 *p, const stg_raw16 &r) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(r.w.x), "r"(r.w.y),
+               "r"(r.w.z), "r"(r.w.w));
+}
+__device__ __forceinline__ void stg_store_global(uint4 *p, const stg_raw32 &r) {
+  stg_store_global(p, stg_raw16{r.lo});
+  stg_store_global(p + 1, stg_raw16{r.hi});
+}
+
+// Where an item of a head begins: in a packed row or in a tensor.
+template <class G> struct stg_home {
+  typedef typename G::data data;
+  typedef typename data::element element;
+  typedef stg_piece<G::wide, data> piece;
+  element *first; // of its first piece
+  int step;       // from an element to the next
+
+  // The piece `ahead` of the first. `Whole`: by 16 bytes, where elements follow each other.
+  template <bool Whole>
+  __device__ __forceinline__ void load(int ahead, typename piece::raw &r) const {
+    element *const at = first + ahead * piece::elements * step;
+    if constexpr (Whole && G::wide) {
+      if (step == 1) {
+        stg_load_now((const uint4 *)at, r);
+        return;
+      }
+    }
+    stg_load_apart<data>(at, step, r);
+  }
+  template <bool Whole>
+  __device__ __forceinline__ void store(int ahead, const typename piece::raw &r) const {
+    element *const at = first + ahead * piece::elements * step;
+    if constexpr (Whole && G::wide) {
+      if (step == 1) {
+        stg_store_global((uint4 *)at, r);
+        return;
+      }
+    }
+    stg_store_apart<data>(at, step, r);
+  }
+};
