@@ -46,7 +46,6 @@ static_assert(sizeof(stg_kv_words) == 24, "codegen/kv.h has the same");
 #define STG_ROW_FULL 2    // no room at its position: nothing appended, attention gives zeros
 #define STG_ROW_LIVE 3
 
-#define STG_NO_POSITION (-1)
 #define STG_MAX_POSITION 2147483646
 
 // A row as the map has it. Earlier launches do not write a map, so this may be read ahead of them.
@@ -57,30 +56,37 @@ struct stg_row_entry {
 };
 
 __device__ __forceinline__ stg_row_entry stg_row_entry_of(const stg_rows_args &a, int row) {
-  stg_row_entry entry;
-  if (a.map == 0) {
-    entry.seq = row < a.rows ? 0 : -1;
-    entry.pos_is_64 = a.pos_is_64 != 0;
-    entry.pos = (const char *)a.pos + (long long)row * (entry.pos_is_64 ? 8 : 4);
-    return entry;
+  int seq = 0;
+  int rows = a.rows;
+  const char *positions = (const char *)a.pos;
+  bool pos_is_64 = a.pos_is_64 != 0;
+  if (a.map != 0) {
+    const int4 header = *(const int4 *)a.map;
+    seq = a.map[STG_ROWS_HEADER + row];
+    rows = header.x;
+    positions = header.y == STG_ROWS_AT_LEN ? 0 : (const char *)(a.map + header.z);
+    pos_is_64 = header.y == STG_ROWS_AT_POS64;
   }
-  const int4 header = *(const int4 *)a.map;
-  const int seq = a.map[STG_ROWS_HEADER + row];
-  entry.seq = row < header.x ? seq : -1;
-  entry.pos_is_64 = header.y == STG_ROWS_AT_POS64;
-  entry.pos = header.y == STG_ROWS_AT_LEN
-                  ? 0
-                  : (const char *)(a.map + header.z) + (long long)row * (entry.pos_is_64 ? 8 : 4);
+  stg_row_entry entry;
+  entry.seq = row < rows ? seq : -1;
+  entry.pos = positions == 0 ? 0 : positions + (long long)row * (pos_is_64 ? 8 : 4);
+  entry.pos_is_64 = pos_is_64;
   return entry;
 }
 
-// A position that a row can have, or STG_NO_POSITION. The sequence is one that there is.
-__device__ __forceinline__ int stg_row_position(const stg_rows_args &a,
-                                                const stg_row_entry &entry) {
-  const long long p = entry.pos == 0      ? (long long)a.len[entry.seq]
-                      : entry.pos_is_64 ? *(const long long *)entry.pos
-                                        : (long long)*(const int *)entry.pos;
-  return p < 0 || p > STG_MAX_POSITION ? STG_NO_POSITION : (int)p;
+// The position of a row that is no padding, as it stands; -1 where there is no such sequence.
+__device__ __forceinline__ long long stg_row_position(const stg_rows_args &a,
+                                                      const stg_row_entry &entry) {
+  if ((unsigned)entry.seq >= a.batch) {
+    return -1;
+  }
+  return entry.pos == 0      ? (long long)a.len[entry.seq]
+         : entry.pos_is_64 ? *(const long long *)entry.pos
+                           : (long long)*(const int *)entry.pos;
+}
+
+__device__ __forceinline__ bool stg_is_position(long long position) {
+  return position >= 0 && position <= STG_MAX_POSITION;
 }
 
 // Whether a position of a sequence has memory; where its K and V of head 0 are, in elements.
@@ -109,23 +115,19 @@ struct stg_place {
   long long offset; // of a live row in a cache
 };
 
-// Where a row stands; what it reads is what earlier launches may have written. Without a cache
-// every position has room.
-__device__ __forceinline__ stg_place stg_place_of(const stg_rows_args &a,
-                                                  const stg_row_entry &entry,
+// Where a row stands that is at `position`, as stg_row_position gave it. Without a cache every
+// position has room.
+__device__ __forceinline__ stg_place stg_place_at(const stg_row_entry &entry, long long position,
                                                   const stg_kv_args &kv, bool cached, bool paged) {
-  stg_place place = {STG_ROW_PADDING, entry.seq, STG_NO_POSITION, 0};
+  stg_place place = {STG_ROW_PADDING, entry.seq, 0, 0};
   if (entry.seq < 0) {
     return place;
   }
   place.fate = STG_ROW_BAD;
-  if ((unsigned)entry.seq >= a.batch) {
+  if (!stg_is_position(position)) {
     return place;
   }
-  place.position = stg_row_position(a, entry);
-  if (place.position == STG_NO_POSITION) {
-    return place;
-  }
+  place.position = (int)position;
   place.fate = !cached || stg_kv_find(kv, paged, entry.seq, place.position, place.offset)
                    ? STG_ROW_LIVE
                    : STG_ROW_FULL;

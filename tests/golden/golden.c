@@ -20,6 +20,7 @@ static const struct {
     {"cuda-decode", golden_decode},
     {"keys", golden_keys},
     {"program", golden_program},
+    {"rope", golden_rope},
 };
 
 static stg_status print(const char *kind, const char *name, struct stg_arena *arena,

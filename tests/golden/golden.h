@@ -7,6 +7,7 @@
 #define STG_TESTS_GOLDEN_GOLDEN_H
 
 #include "codegen/decode_kernel.h"
+#include "codegen/rope_text.h"
 #include "codegen/steer.h"
 
 /**
@@ -40,6 +41,15 @@ STG_NODISCARD stg_status golden_geometry(struct stg_arena *arena, const char *na
  * of one. NAME is as for `cuda`, its tile left out of account.
  */
 STG_NODISCARD stg_status golden_keys(struct stg_arena *arena, const char *name,
+                                     struct stg_strbuf *out, stg_error *reterr);
+
+/**
+ * Kind `rope`: a kernel of the rope family, without the prelude, after a comment that gives its
+ * launch rule. NAME is rotate-hHEADS-kKV_HEADS-dDIM-rROT-DTYPE-LAYOUT-PAIRS-SINK, with what is not
+ * as usual after '+', as in "rotate-h32-k8-d128-r128-bf16-concat-half-dense+each_op"; or
+ * transpose-dDIM-DTYPE; or advance.
+ */
+STG_NODISCARD stg_status golden_rope(struct stg_arena *arena, const char *name,
                                      struct stg_strbuf *out, stg_error *reterr);
 
 /**

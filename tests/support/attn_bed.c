@@ -233,7 +233,18 @@ void attn_expect_ok(const struct stg_oracle_heads_report *report) {
   }
 }
 
+static void run_on_cpu(void *user, const struct stg_cpu_rope_batch *batch) {
+  (void)user;
+  assert_int_equal(STG_OK, stg_cpu_rope(batch, NULL));
+}
+
 struct stg_oracle_heads_report attn_rope_run(struct attn_rope *rope) {
+  return attn_rope_run_by(rope, run_on_cpu, NULL);
+}
+
+struct stg_oracle_heads_report
+attn_rope_run_by(struct attn_rope *rope,
+                 void (*run)(void *user, const struct stg_cpu_rope_batch *batch), void *user) {
   const struct stg_rope_geometry *g = &rope->geometry;
   const struct stg_cpu_rope_batch batch = attn_rope_batch(rope);
   const int64_t q_elems = rope->rows.rows * g->heads * g->dim;
@@ -258,7 +269,7 @@ struct stg_oracle_heads_report attn_rope_run(struct attn_rope *rope) {
   struct stg_oracle_heads_report report;
   stg_error error = STG_ERROR_INIT;
   rope->words = (struct stg_kv_words)STG_KV_WORDS_INIT;
-  assert_int_equal(STG_OK, stg_cpu_rope(&batch, &error));
+  run(user, &batch);
   assert_int_equal(STG_OK, stg_oracle_rope_check(&check, &report, &error));
   attn_expect_ok(&report);
   return report;

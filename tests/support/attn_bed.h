@@ -82,6 +82,11 @@ struct stg_cpu_rope_batch attn_rope_batch(struct attn_rope *rope);
 /** Run it, and fail the test where the oracle finds a violation; returns the report. */
 struct stg_oracle_heads_report attn_rope_run(struct attn_rope *rope);
 
+/** The same, with what `run` does in place of the CPU. */
+struct stg_oracle_heads_report
+attn_rope_run_by(struct attn_rope *rope,
+                 void (*run)(void *user, const struct stg_cpu_rope_batch *batch), void *user);
+
 /** Elements from a row to the next, or from a head to the next, of a packed tensor of heads. */
 int64_t attn_stride(enum stg_heads_order order, int64_t rows, int64_t heads, int64_t dim);
 

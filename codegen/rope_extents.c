@@ -1,0 +1,97 @@
+/*
+ * rope_extents.c: see rope_extents.h.
+ *
+ * No figure here has been measured yet; they follow from these counts, for an H200 with 132
+ * multiprocessors at 1.7 GHz and 4.2 TB/s of reads and writes, 18.7 bytes a cycle each.
+ *
+ * A thread's item of two chunks, of 16-bit elements, is 32 bytes in and 32 out. It takes about 100
+ * instructions: 16 to widen, 48 to turn 8 pairs, 8 to narrow, 4 loads from shared memory, 4 to and
+ * from memory, 20 for its place; a warp of them has 2048 bytes, 110 cycles of a multiprocessor's
+ * share, and 25 cycles of its four schedulers. Each block adds about 110 instructions a warp: its
+ * row's place, one sine and cosine, their way into shared memory.
+ *
+ * What hides the 600 to 900 ns of a load under full traffic is bytes on their way: 18.7 bytes a
+ * cycle by 1500 cycles are 28 KiB. 1024 threads of up to 3 items, all asked for before any is
+ * worked on, are 96 KiB at most and 32 KiB where only a third of the blocks have them on their
+ * way. For that a thread has 64 registers, 24 of them for what it asked for.
+ *
+ *   shape                                            bytes      floor      prediction
+ *   4 x 2048 rows, 32/8 heads of 64, bf16, with V    100.7 MB   24.0 us    26 us    1.08
+ *   the same, Q and K alone                           83.9 MB   20.0 us    22 us    1.10
+ *   8 x 2048 rows, 32/32 heads of 128, f32, Q and K    1.07 GB   256 us    270 us   1.05
+ *   8192 rows, 32/8 heads of 128, bf16, with V       201.3 MB   47.9 us    51 us    1.07
+ *   32 rows, 32/8 heads of 128, bf16, with V          0.79 MB   latency    2.3 us
+ *
+ * The last: a launch of 0.9 us, then, one after the other, the map (0.45 us from the second level),
+ * length and row together (0.5), a sine behind a barrier (0.15), the turning and the stores (0.3).
+ * With 3 spans to a row each thread has one item there; with one it would have three, 0.3 us more.
+ */
+#include "codegen/rope_extents.h"
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/intmath.h"
+
+#define WARP_THREADS 32
+#define CHUNK_ELEMS 8
+/* Of a block: enough for a chunk of the angles each, and few enough for several blocks. */
+#define MAX_THREADS 128
+/* Items that a thread asks for before it works on any: 24 registers, of float32 32, which leaves no
+ * room for the scales of xPos. */
+#define MAX_TURNS 3
+#define MAX_TURNS_F32 2
+#define MAX_TURNS_F32_XPOS 1
+/* Threads that a multiprocessor is to hold at once, which leave each 64 registers. */
+#define RESIDENT_THREADS 1024
+/* A launch of fewer blocks leaves multiprocessors idle or with little to hide waits behind: there
+ * rows are cut as finely as can be. Two blocks for each multiprocessor of an H200. */
+#define FEW_BLOCKS 264
+
+static uint32_t ceil_div(uint32_t x, uint32_t by) {
+  return (uint32_t)stg_ceil_div(x, by);
+}
+
+/* Pairs come in whole chunks, whichever they are. */
+static bool is_wide(const struct stg_rope_geometry *g) {
+  return g->dim % CHUNK_ELEMS == 0 && g->rot % (2 * CHUNK_ELEMS) == 0;
+}
+
+static uint32_t most_turns(const struct stg_rope_geometry *g) {
+  if (g->dtype != STG_F32) {
+    return MAX_TURNS;
+  }
+  return g->xpos == STG_ROPE_XPOS_NONE ? MAX_TURNS_F32 : MAX_TURNS_F32_XPOS;
+}
+
+struct stg_rope_extents stg_rope_extents_of(const struct stg_rope_geometry *g) {
+  const uint32_t piece = is_wide(g) ? CHUNK_ELEMS : 1;
+  const uint32_t turned = g->rot / (2 * piece);
+  const uint32_t passing = ceil_div((g->dim - g->rot) / piece, 2);
+  const uint32_t heads = g->heads + 2 * g->kv_heads;
+  const uint32_t items = heads * (turned + passing);
+  const uint32_t most = most_turns(g);
+  const uint32_t wanted = ceil_div(items, MAX_THREADS);
+  const uint32_t turns = wanted < most ? wanted : most;
+  const uint32_t even = ceil_div(items, turns);
+  const uint32_t warps = ceil_div(even < MAX_THREADS ? even : MAX_THREADS, WARP_THREADS);
+  const uint32_t threads = warps * WARP_THREADS;
+  return (struct stg_rope_extents){
+      .row_heads = heads,
+      .wide = is_wide(g),
+      .units = turned + passing,
+      .turned_units = turned,
+      .items = items,
+      .threads = threads,
+      .turns = turns,
+      .resident_blocks = RESIDENT_THREADS / threads,
+  };
+}
+
+struct stg_rope_spans stg_rope_spans_of(const struct stg_rope_geometry *g, int64_t rows) {
+  const struct stg_rope_extents e = stg_rope_extents_of(g);
+  const uint32_t block_items = e.threads * e.turns;
+  const uint32_t whole = ceil_div(e.items, block_items);
+  if (rows >= ceil_div(FEW_BLOCKS, whole)) {
+    return (struct stg_rope_spans){.spans = whole, .span_items = block_items};
+  }
+  return (struct stg_rope_spans){.spans = ceil_div(e.items, e.threads), .span_items = e.threads};
+}
