@@ -16,7 +16,9 @@
  * A map of rows in device memory: a header of 32-bit words, then int32 seq[room], then, at the word
  * that the header names, the positions. Word 0: the rows that there are, which may be fewer than
  * the launch's; word 1: where positions come from; word 2: the word where they begin, even where
- * they are int64. `room` is no less than the rows of any launch. The map is 16-byte aligned.
+ * they are int64; word 3: the word where int32 [room] begin with the largest position that the step
+ * has of each row's sequence, or 0: kernels that ask for it look at all rows. `room` is no less
+ * than the rows of any launch. The map is 16-byte aligned.
  */
 #define STG_ROWS_HEADER_WORDS 4
 #define STG_ROWS_AT_LEN 0U   /* a row is at len[seq] */

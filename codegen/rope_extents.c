@@ -10,10 +10,10 @@
  * share, and 25 cycles of its four schedulers. Each block adds about 110 instructions a warp: its
  * row's place, one sine and cosine, their way into shared memory.
  *
- * What hides the 600 to 900 ns of a load under full traffic is bytes on their way: 18.7 bytes a
- * cycle by 1500 cycles are 28 KiB. 1024 threads of up to 3 items, all asked for before any is
- * worked on, are 96 KiB at most and 32 KiB where only a third of the blocks have them on their
- * way. For that a thread has 64 registers, 24 of them for what it asked for.
+ * What hides the 600 to 900 ns of a load under full traffic is bytes on their way: the reads, half
+ * of 18.7 bytes a cycle, by 1500 cycles are 14 KiB. 1024 threads of up to 3 items, all asked for
+ * before any is worked on, are 96 KiB where all have theirs on the way, and 32 KiB where a third
+ * has. For that a thread has 64 registers, 24 of them for what it asked for.
  *
  *   shape                                            bytes      floor      prediction
  *   4 x 2048 rows, 32/8 heads of 64, bf16, with V    100.7 MB   24.0 us    26 us    1.08
@@ -42,6 +42,8 @@
 #define MAX_TURNS_F32_XPOS 1
 /* Threads that a multiprocessor is to hold at once, which leave each 64 registers. */
 #define RESIDENT_THREADS 1024
+/* What the smaller architectures hold of blocks. */
+#define MAX_RESIDENT_BLOCKS 16
 /* A launch of fewer blocks leaves multiprocessors idle or with little to hide waits behind: there
  * rows are cut as finely as can be. Two blocks for each multiprocessor of an H200. */
 #define FEW_BLOCKS 264
@@ -74,6 +76,7 @@ struct stg_rope_extents stg_rope_extents_of(const struct stg_rope_geometry *g) {
   const uint32_t even = ceil_div(items, turns);
   const uint32_t warps = ceil_div(even < MAX_THREADS ? even : MAX_THREADS, WARP_THREADS);
   const uint32_t threads = warps * WARP_THREADS;
+  const uint32_t resident = RESIDENT_THREADS / threads;
   return (struct stg_rope_extents){
       .row_heads = heads,
       .wide = is_wide(g),
@@ -82,7 +85,7 @@ struct stg_rope_extents stg_rope_extents_of(const struct stg_rope_geometry *g) {
       .items = items,
       .threads = threads,
       .turns = turns,
-      .resident_blocks = RESIDENT_THREADS / threads,
+      .resident_blocks = resident < MAX_RESIDENT_BLOCKS ? resident : MAX_RESIDENT_BLOCKS,
   };
 }
 

@@ -21,8 +21,7 @@ __device__ __forceinline__ void stg_advance_run(const stg_advance_args &a) {
   if (entry.seq < 0) {
     return;
   }
-  const stg_place place = stg_place_at(entry, stg_row_position(a.rows, entry), a.kv, true,
-                                       a.kv.block_table != 0);
+  const stg_place place = stg_place_of(a.rows, entry, a.kv, true, a.kv.block_table != 0);
   if (place.fate == STG_ROW_LIVE) {
     // atomic, for rows of one sequence; a row that is at the length itself is its only one
     atomicAdd((int *)a.rows.len + place.seq, 1);

@@ -108,6 +108,16 @@ __device__ __forceinline__ void stg_store_apart(typename D::element *at, long lo
   *at = r;
 }
 
+// By its address alone the compiler does not know that it is no shared memory.
+__device__ __forceinline__ void stg_store_global(uint4 *p, const stg_raw16 &r) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(r.w.x), "r"(r.w.y),
+               "r"(r.w.z), "r"(r.w.w));
+}
+__device__ __forceinline__ void stg_store_global(uint4 *p, const stg_raw32 &r) {
+  stg_store_global(p, stg_raw16{r.lo});
+  stg_store_global(p + 1, stg_raw16{r.hi});
+}
+
 // A head somewhere: in a packed row or in a tensor.
 template <class G> struct stg_home {
   typedef typename G::data data;
@@ -131,7 +141,7 @@ template <class G> struct stg_home {
   __device__ __forceinline__ void store(int at, const typename piece::raw &r) const {
     if constexpr (Whole && G::wide) {
       if (step == 1) {
-        stg_store_wide((uint4 *)(first + at * 8), r);
+        stg_store_global((uint4 *)(first + at * 8), r);
         return;
       }
     }
@@ -199,13 +209,17 @@ template <class G> struct stg_angles {
   }
 };
 
-// Where the scale of xPos is 1: half the largest position that the call has of the sequence.
+// Where the scale of xPos is 1: half the largest position that the call has of the sequence. A map
+// that does not say it costs every block a look at all rows.
 template <class G>
 __device__ __forceinline__ int stg_centre(const stg_rope_args &a, const stg_row_entry &entry,
                                           int position) {
   __shared__ int largest;
   if (entry.pos == 0) {
     return position / 2; // the only row of its sequence
+  }
+  if (entry.largest != 0) {
+    return *entry.largest / 2;
   }
   if (threadIdx.x == 0) {
     largest = position;

@@ -12,7 +12,8 @@ struct stg_rows_args {
   unsigned unused;
 };
 
-// map[0]: its rows. map[1]: where positions come from. map[2]: the word where they begin.
+// map[0]: its rows. map[1]: where positions come from. map[2]: the word where they begin. map[3]: the
+// word where the largest positions of the rows' sequences begin, or 0.
 #define STG_ROWS_HEADER 4
 #define STG_ROWS_AT_LEN 0
 #define STG_ROWS_AT_POS32 1
@@ -46,6 +47,7 @@ static_assert(sizeof(stg_kv_words) == 24, "codegen/kv.h has the same");
 #define STG_ROW_FULL 2    // no room at its position: nothing appended, attention gives zeros
 #define STG_ROW_LIVE 3
 
+#define STG_NO_POSITION (-1)
 #define STG_MAX_POSITION 2147483646
 
 // A row as the map has it. Earlier launches do not write a map, so this may be read ahead of them.
@@ -53,6 +55,7 @@ struct stg_row_entry {
   int seq;         // negative: padding
   const void *pos; // where its position stands, or null: it is len[seq]
   bool pos_is_64;
+  const int *largest; // position of its sequence in this step, or null: the map does not say
 };
 
 __device__ __forceinline__ stg_row_entry stg_row_entry_of(const stg_rows_args &a, int row) {
@@ -60,25 +63,28 @@ __device__ __forceinline__ stg_row_entry stg_row_entry_of(const stg_rows_args &a
   int rows = a.rows;
   const char *positions = (const char *)a.pos;
   bool pos_is_64 = a.pos_is_64 != 0;
+  int largest_at = 0;
   if (a.map != 0) {
     const int4 header = *(const int4 *)a.map;
     seq = a.map[STG_ROWS_HEADER + row];
     rows = header.x;
     positions = header.y == STG_ROWS_AT_LEN ? 0 : (const char *)(a.map + header.z);
     pos_is_64 = header.y == STG_ROWS_AT_POS64;
+    largest_at = header.w;
   }
   stg_row_entry entry;
   entry.seq = row < rows ? seq : -1;
   entry.pos = positions == 0 ? 0 : positions + (long long)row * (pos_is_64 ? 8 : 4);
   entry.pos_is_64 = pos_is_64;
+  entry.largest = largest_at == 0 ? 0 : a.map + largest_at + row;
   return entry;
 }
 
-// The position of a row that is no padding, as it stands; -1 where there is no such sequence.
+// The position of a row as it stands; STG_NO_POSITION of padding, and where there is no such sequence.
 __device__ __forceinline__ long long stg_row_position(const stg_rows_args &a,
                                                       const stg_row_entry &entry) {
   if ((unsigned)entry.seq >= a.batch) {
-    return -1;
+    return STG_NO_POSITION;
   }
   return entry.pos == 0      ? (long long)a.len[entry.seq]
          : entry.pos_is_64 ? *(const long long *)entry.pos
@@ -132,6 +138,13 @@ __device__ __forceinline__ stg_place stg_place_at(const stg_row_entry &entry, lo
                    ? STG_ROW_LIVE
                    : STG_ROW_FULL;
   return place;
+}
+
+// The same for who has nothing to do meanwhile.
+__device__ __forceinline__ stg_place stg_place_of(const stg_rows_args &a,
+                                                  const stg_row_entry &entry,
+                                                  const stg_kv_args &kv, bool cached, bool paged) {
+  return stg_place_at(entry, stg_row_position(a, entry), kv, cached, paged);
 }
 
 // Note a row that was refused: one thread's work. Minima and counts of integers, so that the words

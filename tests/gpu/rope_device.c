@@ -169,10 +169,28 @@ static int64_t launch_rows(const struct rope_device *device, const struct stg_st
   return device->how.room > rows->rows ? device->how.room : rows->rows;
 }
 
+static int64_t position_of(const struct stg_step_rows *rows, int64_t row) {
+  return rows->pos_is_64 ? ((const int64_t *)rows->pos)[row]
+                         : (int64_t)((const int32_t *)rows->pos)[row];
+}
+
+/* The largest position that the step has of a row's sequence. */
+static int32_t largest_position(const struct stg_step_rows *rows, int64_t row) {
+  int64_t largest = 0;
+  for (int64_t other = 0; other < rows->rows; other++) {
+    const bool same = rows->seq == NULL || rows->seq[other] == rows->seq[row];
+    const int64_t position = position_of(rows, other);
+    if (same && position > largest && position <= STG_MAX_POSITION) {
+      largest = position;
+    }
+  }
+  return (int32_t)largest;
+}
+
 /* The map of a step; rows past the step's have what a larger step left there, a sequence. */
 static uint64_t put_map(struct rope_device *device, const struct stg_step_rows *rows) {
   const int64_t room = (launch_rows(device, rows) + 1) / 2 * 2;
-  const size_t words = STG_ROWS_HEADER_WORDS + (size_t)room * 3;
+  const size_t words = STG_ROWS_HEADER_WORDS + (size_t)room * 4;
   int32_t *map = stg_calloc(words, sizeof *map);
   assert_non_null(map);
   map[0] = (int32_t)rows->rows;
@@ -185,6 +203,12 @@ static uint64_t put_map(struct rope_device *device, const struct stg_step_rows *
   }
   if (rows->pos != NULL) {
     memcpy(map + map[2], rows->pos, (size_t)rows->rows * (rows->pos_is_64 ? 8 : 4));
+  }
+  if (device->how.largest && rows->pos != NULL) {
+    map[3] = map[2] + 2 * (int32_t)room;
+    for (int64_t row = 0; row < rows->rows; row++) {
+      map[map[3] + row] = largest_position(rows, row);
+    }
   }
   const uint64_t address = put(device, map, words * sizeof *map, 0, NULL);
   stg_free(map);

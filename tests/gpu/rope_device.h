@@ -21,6 +21,7 @@ struct rope_device {
   struct rope_how {
     int64_t room;    /* rows of the launch, where they are more than the call's */
     bool always_map; /* rows in a map even where all are of sequence 0 */
+    bool largest;    /* the map says the largest position of each row's sequence */
     bool misaligned; /* addresses by an element, not by 16 bytes */
     bool spread;     /* spans as of a launch of one row */
     bool early;      /* may begin before the launch ahead of it has ended */
