@@ -31,9 +31,9 @@ stg_status golden_decode_geometry(const char *name, struct stg_decode_geometry *
   char order[8];
   int end = 0;
   /* NOLINTNEXTLINE(cert-err34-c): numbers that are out of range give a kernel that is not held */
-  const int n = sscanf(name, "q%u-k%u-d%u-%7[a-z0-9]-%31[a-z+]-c%u-%7[a-z]%n", &geometry.heads,
-                       &geometry.kv_heads, &geometry.dim, dtype, cache, &geometry.chunk, order,
-                       &end);
+  const int n =
+      sscanf(name, "q%u-k%u-d%u-%7[a-z0-9]-%31[a-z+]-c%u-%7[a-z]%n", &geometry.heads,
+             &geometry.kv_heads, &geometry.dim, dtype, cache, &geometry.chunk, order, &end);
   const bool heads_first = n == 7 && strcmp(order, "heads") == 0;
   if (n != 7 || name[end] != '\0' || !stg_dtype_parse(dtype, &geometry.dtype) ||
       !parse_cache(cache, &geometry) || (!heads_first && strcmp(order, "rows") != 0)) {

@@ -86,8 +86,9 @@ static void put_rows(struct decode_call *call) {
   int32_t *map = calloc(words, sizeof *map);
   assert_non_null(map);
   map[0] = (int32_t)rows->rows;
-  map[1] = (int32_t)(rows->pos == NULL ? STG_ROWS_AT_LEN : wide ? STG_ROWS_AT_POS64
-                                                                : STG_ROWS_AT_POS32);
+  map[1] = (int32_t)(rows->pos == NULL ? STG_ROWS_AT_LEN
+                     : wide            ? STG_ROWS_AT_POS64
+                                       : STG_ROWS_AT_POS32);
   map[2] = (int32_t)pos_at;
   for (int64_t r = 0; r < rows->rows; r++) {
     map[STG_ROWS_HEADER_WORDS + r] = rows->seq[r];
@@ -128,8 +129,8 @@ static void put_kv(struct decode_call *call) {
 static bool is_aligned(const struct stg_cpu_attend_batch *batch) {
   const int64_t unit = (int64_t)stg_dtype_bytes(batch->geometry->dtype);
   const struct stg_kv_view *kv = batch->kv;
-  const int64_t strides[] = {batch->q_stride, batch->out_stride, kv->seq_stride, kv->head_stride,
-                             kv->pos_stride,  (int64_t)batch->geometry->dim};
+  const int64_t strides[] = {batch->q_stride, batch->out_stride, kv->seq_stride,
+                             kv->head_stride, kv->pos_stride,    (int64_t)batch->geometry->dim};
   for (size_t i = 0; i < sizeof strides / sizeof strides[0]; i++) {
     if (strides[i] * unit % 16 != 0) {
       return false;
@@ -156,12 +157,12 @@ void decode_call_open(const struct decode_kernel *kernel, const struct stg_cpu_a
   call->args.q_stride = batch->q_stride;
   call->args.out_stride = batch->out_stride;
   if (g->masked) {
-    call->args.key_mask = have(call, batch->key_mask, batch->rows.batch * (size_t)batch->mask_stride);
+    call->args.key_mask =
+        have(call, batch->key_mask, batch->rows.batch * (size_t)batch->mask_stride);
     call->args.mask_stride = batch->mask_stride;
   }
   call->args.valid =
-      have(call, batch->valid,
-           batch->valid == NULL ? 0 : batch->rows.batch * sizeof *batch->valid);
+      have(call, batch->valid, batch->valid == NULL ? 0 : batch->rows.batch * sizeof *batch->valid);
   if (!call->way.owner) {
     call->args.partials = have(call, NULL, call->space.partial_bytes);
     call->args.counters = have(call, NULL, call->space.counter_bytes);

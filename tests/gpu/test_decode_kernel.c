@@ -2,9 +2,10 @@
  * test_decode_kernel.c: the decode kernel on a device against the oracle, and against itself: its
  * bits do not depend on the launch, on other rows, nor on what a row does not read.
  *
- * STG_TEST_TIME=1: print what launches take as well, beside the bytes of K and V that they read.
+ * STG_TEST_TIME=1: print what launches take as well (decode_timing.c).
  */
 #include "tests/gpu/decode_bed.h"
+#include "tests/gpu/decode_timing.h"
 
 #include <math.h>
 #include <string.h>
@@ -126,8 +127,15 @@ static size_t row_bytes(const struct bench *b) {
 }
 
 static const struct decode_way ways[] = {
-    {0}, {.owner = true}, {.blocks = 1}, {.blocks = 7}, {.owner = true, .blocks = 3},
-    {.blocks = 1000}, {.flat = true}, {.owner = true, .flat = true}, {.spare = 5},
+    {0},
+    {.owner = true},
+    {.blocks = 1},
+    {.blocks = 7},
+    {.owner = true, .blocks = 3},
+    {.blocks = 1000},
+    {.flat = true},
+    {.owner = true, .flat = true},
+    {.spare = 5},
 };
 
 static void runs_and_agrees(const struct gpu *gpu, const struct shape *shape) {
@@ -210,9 +218,9 @@ static void what_is_masked_is_not_read(void **state) {
   open_bench(*state, &shape, at, &b);
   uint8_t *mask = attn_filled(&b.bed, shape.batch * (size_t)shape.capacity, 1);
   b.batch.key_mask = mask;
-  memset(mask, 0, (size_t)shape.capacity);                     /* all of sequence 0 */
-  memset(mask + shape.capacity, 0, 256);                       /* whole chunks of sequence 1 */
-  memset(mask + 2 * shape.capacity + 100, 0, 500);             /* some in the middle */
+  memset(mask, 0, (size_t)shape.capacity);         /* all of sequence 0 */
+  memset(mask + shape.capacity, 0, 256);           /* whole chunks of sequence 1 */
+  memset(mask + 2 * shape.capacity + 100, 0, 500); /* some in the middle */
   mask[3 * shape.capacity + 3] = 0;
   const void *first = run(&b, ways[0]);
   (void)decode_check(&b.batch, b.before);
@@ -314,7 +322,6 @@ static void every_length_is_a_row_of_the_prefill_form(const struct gpu *gpu,
   const struct stg_oracle_heads_report report = decode_check(&all.batch, all.before);
   assert_true(shape->dtype != STG_F32 || report.mae < 1e-6);
   assert_memory_equal(outs, run(&all, (struct decode_way){.owner = true}), out_bytes(&all));
-  memcpy(step.kv.view.k, all.kv.view.k, (size_t)step.kv.elems * stg_dtype_bytes(shape->dtype));
   for (int32_t p = rows - 1; p >= 0; p -= stride) {
     struct stg_cpu_attend_batch *batch = &step.batch;
     step.kv.len[0] = p;
@@ -338,8 +345,13 @@ static void every_length_is_a_row_of_the_prefill_form(const struct gpu *gpu,
 static void a_length_has_its_bits_whatever_lies_behind_it(void **state) {
   static const struct shape dense = {
       .heads = 4, .kv_heads = 2, .dim = 64, .dtype = STG_F32, .batch = 1, .capacity = 600};
-  static const struct shape paged = {
-      .heads = 4, .kv_heads = 1, .dim = 64, .dtype = STG_BF16, .batch = 1, .capacity = 256, .block = 16};
+  static const struct shape paged = {.heads = 4,
+                                     .kv_heads = 1,
+                                     .dim = 64,
+                                     .dtype = STG_BF16,
+                                     .batch = 1,
+                                     .capacity = 256,
+                                     .block = 16};
   const int32_t stride = test_is_quick() ? 37 : 1;
   every_length_is_a_row_of_the_prefill_form(*state, &dense, stride);
   every_length_is_a_row_of_the_prefill_form(*state, &paged, stride);
@@ -380,6 +392,7 @@ int main(void) {
       cmocka_unit_test(a_batch_of_64_and_one_of_3_give_the_same_bits),
       cmocka_unit_test(a_length_has_its_bits_whatever_lies_behind_it),
       cmocka_unit_test(a_launch_that_is_repeated_follows_the_lengths),
+      cmocka_unit_test(prints_times_where_asked_to),
   };
   return cmocka_run_group_tests(tests, gpu_setup, gpu_teardown);
 }
