@@ -29,6 +29,7 @@ static void write_constants(struct stg_writer *w, const struct stg_decode_geomet
   stg_write_bool(w, "heads_first", g->order == STG_HEADS_HEADS_FIRST,
                  "q and out: [heads, rows, dim]");
   stg_write_bool(w, "whole", e->whole, "a head is whole pieces of 16 bytes");
+  stg_write_bool(w, "aligned", e->whole && !g->loose, "and K and V stand by 16 bytes");
   stg_write_int(w, "group", e->group, "query heads that share K and V");
   stg_write_int(w, "tile_heads", e->tile_heads, "of them, that a block works on at once");
   stg_write_int(w, "group_tiles", e->group_tiles, "in which a group comes");

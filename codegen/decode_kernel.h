@@ -35,7 +35,7 @@ struct stg_decode_args {
   float scale;
   uint32_t flags;
 };
-#define STG_DECODE_ALIGNED 1u /* q, out, K and V, and all their strides, by 16 bytes */
+#define STG_DECODE_ALIGNED 1u /* out and its stride, by 16 bytes */
 #define STG_DECODE_OWNER 2u   /* blocks own rows */
 
 _Static_assert(sizeof(struct stg_decode_args) == 192, "attend_args.cuh has the same");

@@ -9,7 +9,7 @@
 #include "codegen/decode_kernel.h"
 #include "runtime/base/dtype.h"
 
-/* "paged", or with what the kernel is made for besides: "paged+window+mask". */
+/* "paged", or with what the kernel is made for besides: "paged+window+mask+loose". */
 static bool parse_cache(const char *text, struct stg_decode_geometry *geometry) {
   const size_t len = strcspn(text, "+");
   geometry->paged = len == 5 && strncmp(text, "paged", len) == 0;
@@ -19,8 +19,10 @@ static bool parse_cache(const char *text, struct stg_decode_geometry *geometry) 
   const char *features = text + len;
   geometry->windowed = strncmp(features, "+window", 7) == 0;
   features += geometry->windowed ? 7 : 0;
-  geometry->masked = strcmp(features, "+mask") == 0;
-  return geometry->masked || *features == '\0';
+  geometry->masked = strncmp(features, "+mask", 5) == 0;
+  features += geometry->masked ? 5 : 0;
+  geometry->loose = strcmp(features, "+loose") == 0;
+  return geometry->loose || *features == '\0';
 }
 
 stg_status golden_decode_geometry(const char *name, struct stg_decode_geometry *ret,

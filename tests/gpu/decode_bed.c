@@ -126,24 +126,12 @@ static void put_kv(struct decode_call *call) {
   };
 }
 
-static bool is_aligned(const struct stg_cpu_attend_batch *batch) {
-  const int64_t unit = (int64_t)stg_dtype_bytes(batch->geometry->dtype);
-  const struct stg_kv_view *kv = batch->kv;
-  const int64_t strides[] = {batch->q_stride, batch->out_stride, kv->seq_stride,
-                             kv->head_stride, kv->pos_stride,    (int64_t)batch->geometry->dim};
-  for (size_t i = 0; i < sizeof strides / sizeof strides[0]; i++) {
-    if (strides[i] * unit % 16 != 0) {
-      return false;
-    }
-  }
-  return true;
-}
-
 void decode_call_open(const struct decode_kernel *kernel, const struct stg_cpu_attend_batch *batch,
                       int64_t kv_elems, struct decode_way way, struct decode_call *ret_call) {
   const struct stg_decode_geometry *g = &kernel->geometry;
   const size_t unit = stg_dtype_bytes(g->dtype);
   const uint32_t rows = (uint32_t)(batch->rows.rows + way.spare);
+  const bool is_aligned = batch->out_stride * (int64_t)unit % 16 == 0;
   struct decode_call *call = ret_call;
   *call = (struct decode_call){
       .kernel = kernel, .batch = batch, .way = way, .kv_bytes = (size_t)kv_elems * unit};
@@ -171,7 +159,7 @@ void decode_call_open(const struct decode_kernel *kernel, const struct stg_cpu_a
   call->args.chunks = (int32_t)call->space.chunks;
   call->args.scale = batch->scale;
   call->args.flags = (call->way.owner ? STG_DECODE_OWNER : 0) |
-                     (!way.flat && is_aligned(batch) ? STG_DECODE_ALIGNED : 0);
+                     (!way.flat && is_aligned ? STG_DECODE_ALIGNED : 0);
 }
 
 void decode_call_close(struct decode_call *call) {

@@ -25,7 +25,7 @@ void decode_kernel_close(struct decode_kernel *kernel);
 struct decode_way {
   bool owner;      /* blocks own rows */
   uint32_t blocks; /* 0: as many as are right */
-  bool flat;       /* say that nothing is aligned */
+  bool flat;       /* say that out is not aligned */
   bool wide_pos;   /* positions as int64; they are int32 in the call */
   int32_t spare;   /* rows of padding behind those of the map, that the launch has and it has not */
 };

@@ -279,6 +279,35 @@ static void what_is_not_finite_stays_in_its_row(void **state) {
   close_bench(&b);
 }
 
+/* Positions an odd number of elements apart, for a kernel that takes them at any. */
+static void a_cache_may_stand_anywhere(void **state) {
+  static const int32_t at[] = {5, 400, 699, 127, 30, 0};
+  struct bench b;
+  open_bench(*state, &usual, at, &b);
+  const void *first = run(&b, ways[0]);
+  const struct stg_kv_view packed = b.kv.view;
+  struct stg_kv_view *view = &b.kv.view;
+  const size_t bytes = usual.dim * stg_dtype_bytes(usual.dtype);
+  const int64_t positions = (int64_t)usual.batch * usual.kv_heads * usual.capacity;
+  view->pos_stride = usual.dim + 1;
+  view->head_stride = usual.capacity * view->pos_stride;
+  view->seq_stride = usual.kv_heads * view->head_stride;
+  view->k = attn_nans(&b.bed, usual.dtype, positions * view->pos_stride);
+  view->v = attn_nans(&b.bed, usual.dtype, positions * view->pos_stride);
+  for (int64_t k = 0; k < positions; k++) {
+    const size_t to = (size_t)k * (bytes + bytes / usual.dim);
+    memcpy((char *)view->k + to, (const char *)packed.k + (size_t)k * bytes, bytes);
+    memcpy((char *)view->v + to, (const char *)packed.v + (size_t)k * bytes, bytes);
+  }
+  b.kv.elems = positions * view->pos_stride;
+  decode_kernel_close(&b.kernel);
+  b.geometry.loose = true;
+  decode_kernel_open(*state, &b.geometry, &b.kernel);
+  assert_memory_equal(first, run(&b, ways[0]), out_bytes(&b));
+  (void)decode_check(&b.batch, b.before);
+  close_bench(&b);
+}
+
 static void a_batch_of_64_and_one_of_3_give_the_same_bits(void **state) {
   int32_t at[MAX_BATCH];
   struct shape shape = usual;
@@ -389,6 +418,7 @@ int main(void) {
       cmocka_unit_test(what_is_masked_is_not_read),
       cmocka_unit_test(what_has_no_block_is_not_read),
       cmocka_unit_test(what_is_not_finite_stays_in_its_row),
+      cmocka_unit_test(a_cache_may_stand_anywhere),
       cmocka_unit_test(a_batch_of_64_and_one_of_3_give_the_same_bits),
       cmocka_unit_test(a_length_has_its_bits_whatever_lies_behind_it),
       cmocka_unit_test(a_launch_that_is_repeated_follows_the_lengths),
