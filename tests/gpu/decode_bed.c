@@ -158,8 +158,8 @@ void decode_call_open(const struct decode_kernel *kernel, const struct stg_cpu_a
   call->args.window = (int32_t)batch->window;
   call->args.chunks = (int32_t)call->space.chunks;
   call->args.scale = batch->scale;
-  call->args.flags = (call->way.owner ? STG_DECODE_OWNER : 0) |
-                     (!way.flat && is_aligned ? STG_DECODE_ALIGNED : 0);
+  call->args.flags =
+      (call->way.owner ? STG_DECODE_OWNER : 0) | (!way.flat && is_aligned ? STG_DECODE_ALIGNED : 0);
 }
 
 void decode_call_close(struct decode_call *call) {
