@@ -5,14 +5,11 @@
  */
 #include "codegen/decode_kernel.h"
 
+#include "codegen/constants.h"
 #include "codegen/decode_extents.h"
 #include "codegen/prelude.h"
-#include "codegen/writer.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/intmath.h"
-
-/* Layout of the text: where comments begin. */
-#define NOTE_COLUMN 48
 
 void stg_decode_prelude(struct stg_strbuf *out) {
   /* in the order in which they read */
@@ -23,55 +20,27 @@ void stg_decode_prelude(struct stg_strbuf *out) {
   stg_prelude_append(stems, sizeof stems / sizeof stems[0], out);
 }
 
-static const char *device_type(stg_dtype dtype) {
-  return dtype == STG_BF16 ? "stg_bf16" : dtype == STG_F16 ? "stg_f16" : "stg_f32";
-}
-
-/* Write a constant, with a comment in a column of its own. */
-static void write_constant(struct stg_writer *w, const char *type, const char *name,
-                           const char *value, const char *note) {
-  struct stg_strbuf line = {0};
-  stg_strbuf_printf(&line, "static constexpr %s %s = %s;", type, name, value);
-  do {
-    stg_strbuf_char(&line, ' ');
-  } while (line.len < NOTE_COLUMN && !line.failed);
-  stg_strbuf_printf(&line, "// %s", note);
-  stg_write_line(w, "%s", stg_strbuf_text(&line));
-  w->out->failed = w->out->failed || line.failed;
-  stg_strbuf_finish(&line);
-}
-
-static void write_int(struct stg_writer *w, const char *name, uint32_t value, const char *note) {
-  struct stg_strbuf text = {0};
-  stg_strbuf_printf(&text, "%u", value);
-  write_constant(w, "int", name, stg_strbuf_text(&text), note);
-  w->out->failed = w->out->failed || text.failed;
-  stg_strbuf_finish(&text);
-}
-
-static void write_bool(struct stg_writer *w, const char *name, bool value, const char *note) {
-  write_constant(w, "bool", name, value ? "true" : "false", note);
-}
-
 static void write_constants(struct stg_writer *w, const struct stg_decode_geometry *g,
                             const struct stg_decode_extents *e) {
-  stg_write_line(w, "typedef %s data;", device_type(g->dtype));
-  write_bool(w, "paged", g->paged, "the cache has a block table");
-  write_bool(w, "windowed", g->windowed, "rows read the last positions alone");
-  write_bool(w, "masked", g->masked, "a mask says which positions are read");
-  write_bool(w, "heads_first", g->order == STG_HEADS_HEADS_FIRST, "q and out: [heads, rows, dim]");
-  write_bool(w, "whole", e->whole, "a head is whole pieces of 16 bytes");
-  write_int(w, "group", e->group, "query heads that share K and V");
-  write_int(w, "tile_heads", e->tile_heads, "of them, that a block works on at once");
-  write_int(w, "group_tiles", e->group_tiles, "in which a group comes");
-  write_int(w, "tiles", e->tiles, "in which all query heads come");
-  write_int(w, "dim", g->dim, "elements of a head");
-  write_int(w, "lanes", e->lanes, "threads that share a position");
-  write_int(w, "pieces", e->pieces, "of 16 bytes, of a thread and a position");
-  write_int(w, "chunk", g->chunk, "positions whose sums are merged as one");
-  write_int(w, "tile", e->tile, "positions that a block works on at once");
-  write_int(w, "batch", e->batch, "positions that a thread waits for at once");
-  write_int(w, "depth", e->depth, "batches that are under way or in use");
+  stg_write_line(w, "typedef %s data;", stg_device_type(g->dtype));
+  stg_write_bool(w, "paged", g->paged, "the cache has a block table");
+  stg_write_bool(w, "windowed", g->windowed, "rows read the last positions alone");
+  stg_write_bool(w, "masked", g->masked, "a mask says which positions are read");
+  stg_write_bool(w, "heads_first", g->order == STG_HEADS_HEADS_FIRST,
+                 "q and out: [heads, rows, dim]");
+  stg_write_bool(w, "whole", e->whole, "a head is whole pieces of 16 bytes");
+  stg_write_bool(w, "aligned", e->whole && !g->loose, "and K and V stand by 16 bytes");
+  stg_write_int(w, "group", e->group, "query heads that share K and V");
+  stg_write_int(w, "tile_heads", e->tile_heads, "of them, that a block works on at once");
+  stg_write_int(w, "group_tiles", e->group_tiles, "in which a group comes");
+  stg_write_int(w, "tiles", e->tiles, "in which all query heads come");
+  stg_write_int(w, "dim", g->dim, "elements of a head");
+  stg_write_int(w, "lanes", e->lanes, "threads that share a position");
+  stg_write_int(w, "pieces", e->pieces, "of 16 bytes, of a thread and a position");
+  stg_write_int(w, "chunk", g->chunk, "positions whose sums are merged as one");
+  stg_write_int(w, "tile", e->tile, "positions that a block works on at once");
+  stg_write_int(w, "batch", e->batch, "positions that a thread waits for at once");
+  stg_write_int(w, "depth", e->depth, "batches that are under way or in use");
 }
 
 static void write_kernel(struct stg_writer *w, const struct stg_decode_geometry *g) {

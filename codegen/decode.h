@@ -22,6 +22,8 @@ struct stg_decode_geometry {
   bool paged;    /* the cache has a block table */
   bool windowed; /* a row reads no more than the positions of a window */
   bool masked;   /* a mask says which positions may be read */
+  bool loose;    /* K and V may stand at any element; else they and their strides by 16 bytes,
+                    where a head's elements are whole pieces of 16 bytes */
 };
 
 #endif

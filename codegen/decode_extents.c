@@ -7,8 +7,8 @@
  *
  * A position of a KV head at dim 128 in bf16 is 512 bytes of K and V: 27 cycles of memory, in which
  * 109 warp instructions issue. Of 4 query heads it takes about 71: 32 multiply-adds, 8 to widen K
- * and V, 9 to fold sums of lanes, 13 to ask and to read the ring, 9 for its share of weights, of the
- * exchange and of merging. Of 8 heads about 121, so there the arithmetic is the limit.
+ * and V, 9 to fold sums of lanes, 13 to ask and to read the ring, 9 for its share of weights, of
+ * the exchange and of merging. Of 8 heads about 121, so there the arithmetic is the limit.
  *
  * Predicted from that, bytes of valid K and V alone counting:
  *   batch 32, 32/8 heads of 128, bf16, lengths 512 to 4096 (302 MB at the mean of 2304: 72 us):
@@ -37,9 +37,12 @@
 /* Slots of a thread's ring: 32 KiB a block and 128 KiB a multiprocessor, more than it has under
  * way; and at the end of a tile the sums of 8 heads have room there. */
 #define RING_PIECES 16U
-/* What leaves a thread 128 registers; and where it has more heads, 168. */
+/* What leaves a thread 128 registers; where it has more heads, 168; and 255 where it also merges
+ * more than two quads. */
 #define RESIDENT_BLOCKS 4U
 #define RESIDENT_BLOCKS_OF_MANY_HEADS 3U
+#define RESIDENT_BLOCKS_OF_LONG_HEADS 2U
+#define LONG_HEAD_LANES 32U
 /* Bytes of a tile that are worth its overhead; where 128 positions are less, 256 are taken. */
 #define LEAST_TILE_BYTES 32768U
 #define LONG_TILE 256U
@@ -88,8 +91,9 @@ struct stg_decode_extents stg_decode_extents_of(const struct stg_decode_geometry
   e.group_tiles = (e.group + MAX_TILE_HEADS - 1) / MAX_TILE_HEADS;
   e.tile_heads = (e.group + e.group_tiles - 1) / e.group_tiles;
   e.tiles = g->kv_heads * e.group_tiles;
-  e.resident_blocks =
-      e.tile_heads > HEADS_OF_LONG_BATCH ? RESIDENT_BLOCKS_OF_MANY_HEADS : RESIDENT_BLOCKS;
+  e.resident_blocks = e.tile_heads <= HEADS_OF_LONG_BATCH ? RESIDENT_BLOCKS
+                      : e.lanes < LONG_HEAD_LANES         ? RESIDENT_BLOCKS_OF_MANY_HEADS
+                                                          : RESIDENT_BLOCKS_OF_LONG_HEADS;
   if (g->chunk != 0) {
     e.tile = smaller(e.tile, g->chunk);
   }

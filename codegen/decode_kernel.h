@@ -35,7 +35,7 @@ struct stg_decode_args {
   float scale;
   uint32_t flags;
 };
-#define STG_DECODE_ALIGNED 1u /* q, out, K and V, and all their strides, by 16 bytes */
+#define STG_DECODE_ALIGNED 1u /* out and its stride, by 16 bytes */
 #define STG_DECODE_OWNER 2u   /* blocks own rows */
 
 _Static_assert(sizeof(struct stg_decode_args) == 192, "attend_args.cuh has the same");
@@ -46,8 +46,8 @@ uint32_t stg_decode_chunk(const struct stg_decode_geometry *geometry, int64_t ca
 
 /* Device memory beside the cache, for launches of up to so many rows on one stream. */
 struct stg_decode_space {
-  uint32_t split_rows; /* a launch of more rows has blocks that own rows */
-  uint32_t chunks;     /* of a row */
+  uint32_t split_rows;                 /* a launch of more rows has blocks that own rows */
+  uint32_t chunks;                     /* of a row */
   size_t partial_bytes, counter_bytes; /* the counters are zeros before the first launch, and again
                                           after each */
 };

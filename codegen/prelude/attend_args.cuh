@@ -17,7 +17,7 @@ struct stg_decode_args {
   float scale;
   unsigned flags;
 };
-#define STG_ATTEND_ALIGNED 1u // q, out, K and V, and all their strides, by 16 bytes
+#define STG_ATTEND_ALIGNED 1u // out and its stride, by 16 bytes
 #define STG_ATTEND_OWNER 2u   // a block takes all chunks of a row, one after the other
 
 static_assert(sizeof(stg_decode_args) == 192, "codegen/decode_kernel.h has the same");

@@ -17,21 +17,24 @@ template <class G> struct stg_attend_stream {
 
   const stg_decode_args &a;
   const stg_attend_keys<G> &keys;
-  uint4 *const ring;  // this thread's column
-  const int lane;     // of those that share a position
-  const int place;    // of its position in a step
-  int low, length;    // positions that are read: [low, low + length] and chosen
-  int first, batches; // of the tile
-  long long start;    // this thread's first element in K and V, but for a paged cache's block
-  long long at;       // likewise of the step that is asked for next
+  const uint4 *const ring;       // this thread's column
+  const unsigned ring_at;        // its address, of shared memory
+  const int lane;                // of those that share a position
+  const int place;               // of its position in a step
+  int low, length;               // positions that are read: [low, low + length], and chosen
+  int first, batches;            // of the tile
+  int o;                         // the position of this thread that is asked for next
+  long long start;               // this thread's first element in K and V, of a paged cache's block
+  const element *at;             // and that of position o, of a dense cache
 
   __device__ __forceinline__ stg_attend_stream(const stg_decode_args &args,
                                                const stg_attend_keys<G> &chosen, uint4 *slots)
-      : a(args), keys(chosen), ring(slots + threadIdx.x), lane(threadIdx.x % G::lanes),
-        place(threadIdx.x / G::lanes) {
+      : a(args), keys(chosen), ring(slots + threadIdx.x),
+        ring_at((unsigned)__cvta_generic_to_shared(slots + threadIdx.x)),
+        lane(threadIdx.x % G::lanes), place(threadIdx.x / G::lanes) {
   }
 
-  // The tile at position `begin`, of which a row reads [from, to].
+  // The tile at position `begin`, of which the item's row reads [item.first, item.position].
   __device__ __forceinline__ void open(const stg_attend_item &item, int begin) {
     const int last = item.position - begin < G::tile - 1 ? item.position - begin : G::tile - 1;
     low = item.first > begin ? item.first - begin : 0;
@@ -47,65 +50,62 @@ template <class G> struct stg_attend_stream {
     }
   }
 
-  // Whether position `o` of the tile is read.
-  __device__ __forceinline__ bool reads(int o) const {
-    bool is = (unsigned)(o - low) <= (unsigned)length;
+  // Whether position `p` of the tile is read.
+  __device__ __forceinline__ bool reads(int p) const {
+    bool is = (unsigned)(p - low) <= (unsigned)length;
     if constexpr (G::masked) {
-      is = is && keys.key[o] != 0;
+      is = is && keys.key[p] != 0;
     }
     if constexpr (G::paged) {
-      is = is && keys.unit[o >> a.kv.block_shift] >= 0;
+      is = is && keys.unit[p >> a.kv.block_shift] >= 0;
     }
     return is;
   }
 
-  // This thread's first element of position `o`, which is the next one.
-  __device__ __forceinline__ long long element_at(int o) const {
-    if constexpr (G::paged) {
-      return start + keys.unit[o >> a.kv.block_shift] * a.kv.seq_stride +
-             (o & ((1 << a.kv.block_shift) - 1)) * a.kv.pos_stride;
-    } else {
-      return at;
-    }
-  }
-
-  __device__ __forceinline__ uint4 *slot(int n, int r) const {
-    return ring + (n % G::depth * G::batch + r) * G::pieces * shape::threads;
+  // Slots of batch n, in pieces from the column's first.
+  static __device__ __forceinline__ int slots_of(int n) {
+    return n % G::depth * (G::batch * G::pieces * shape::threads);
   }
 
   // A piece by its elements, for rows that are not aligned and for tails.
-  __device__ __forceinline__ void fill(uint4 *to, const element *from, int begin, bool is) const {
+  static __device__ __forceinline__ void fill(uint4 *to, const element *from, int begin, bool is) {
 #pragma unroll 1
     for (int j = 0; j < shape::piece_elems; j++) {
       ((element *)to)[j] = is && begin + j < G::dim ? from[j] : (element)0;
     }
   }
 
-  // Ask for batch `n` of the tile's, K's and then V's; behind the last there is nothing.
+  // Ask for batch n of the tile's, K's and then V's, one after the other; behind the last there is
+  // nothing.
   __device__ __forceinline__ void ask(int n) {
     if (n < 2 * batches) {
-      const bool values = n >= batches;
-      const element *const from = (const element *)(values ? a.kv.v : a.kv.k);
-      const int o = (first + n - (values ? batches : 0)) * shape::batch_places + place;
       if (n == 0 || n == batches) {
-        at = start;
+        o = first * shape::batch_places + place;
+        at = (const element *)(n == 0 ? a.kv.k : a.kv.v) + start;
       }
 #pragma unroll
       for (int r = 0; r < G::batch; r++) {
-        const bool is = reads(o + r * shape::step);
-        const element *const here = from + element_at(o + r * shape::step);
+        const bool is = reads(o);
+        const element *here = at;
+        if constexpr (G::paged) {
+          here += keys.unit[o >> a.kv.block_shift] * a.kv.seq_stride +
+                  (o & ((1 << a.kv.block_shift) - 1)) * a.kv.pos_stride;
+        } else {
+          at += shape::step * a.kv.pos_stride;
+        }
 #pragma unroll
         for (int p = 0; p < G::pieces; p++) {
           const int piece = p * G::lanes + lane;
-          const int apart = p * G::lanes * shape::piece_elems;
-          uint4 *const to = slot(n, r) + p * shape::threads;
-          if (G::whole && (a.flags & STG_ATTEND_ALIGNED) != 0) {
-            stg_copy_or_clear_async(to, here + apart, is && piece < shape::row_pieces);
+          const int slot = slots_of(n) + (r * G::pieces + p) * shape::threads;
+          const element *const from = here + p * G::lanes * shape::piece_elems;
+          if constexpr (G::aligned) {
+            stg_copy_or_clear_async(ring_at + slot * (int)sizeof(uint4), from,
+                                    is && piece < shape::row_pieces);
           } else {
-            fill(to, here + apart, piece * shape::piece_elems, is);
+            fill((uint4 *)ring + slot, from, piece * shape::piece_elems, is);
           }
         }
-        at += shape::step * a.kv.pos_stride;
+        o += shape::step;
       }
     }
     stg_copy_commit();
@@ -117,7 +117,7 @@ template <class G> struct stg_attend_stream {
     uint4 *const pieces = (uint4 *)&g;
 #pragma unroll
     for (int p = 0; p < G::pieces; p++) {
-      pieces[p] = slot(n, r)[p * shape::threads];
+      pieces[p] = ring[slots_of(n) + (r * G::pieces + p) * shape::threads];
     }
     stg_widen<data>(g, f);
   }

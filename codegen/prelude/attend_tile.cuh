@@ -282,7 +282,7 @@ template <class G> struct stg_attend_tile {
     if (!choose(begin)) {
       return false;
     }
-#pragma unroll
+#pragma unroll 1
     for (int n = 0; n < G::depth - 1; n++) {
       stream.ask(n);
     }

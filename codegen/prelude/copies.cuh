@@ -1,8 +1,8 @@
 // copies.cuh: copies to shared memory in the background, in groups that are waited for in order.
 
-// 16 bytes past the first-level cache, or zeros: then `from` is not read.
-__device__ __forceinline__ void stg_copy_or_clear_async(uint4 *to, const void *from, bool copy) {
-  const unsigned at = (unsigned)__cvta_generic_to_shared(to);
+// 16 bytes past the first-level cache, or zeros: then `from` is not read. `at` is an address of
+// shared memory.
+__device__ __forceinline__ void stg_copy_or_clear_async(unsigned at, const void *from, bool copy) {
   const unsigned bytes = copy ? 16u : 0u;
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(bytes)
                : "memory");

@@ -17,7 +17,7 @@ static const struct {
                       stg_error *reterr);
 } kinds[] = {
     {"cuda", golden_cuda},
-    {"cuda-decode", golden_decode},
+    {"decode", golden_decode},
     {"keys", golden_keys},
     {"program", golden_program},
     {"rope", golden_rope},

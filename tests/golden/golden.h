@@ -53,13 +53,13 @@ STG_NODISCARD stg_status golden_rope(struct stg_arena *arena, const char *name,
                                      struct stg_strbuf *out, stg_error *reterr);
 
 /**
- * Kind `cuda-decode`: as `cuda`, of the decode family. NAME is qHEADS-kKVHEADS-dDIM-DTYPE-CACHE-
+ * Kind `decode`: as `cuda`, of the decode family. NAME is qHEADS-kKVHEADS-dDIM-DTYPE-CACHE-
  * cCHUNK-ORDER, as in "q32-k8-d128-bf16-paged+window+mask-c128-rows".
  */
 STG_NODISCARD stg_status golden_decode(struct stg_arena *arena, const char *name,
                                        struct stg_strbuf *out, stg_error *reterr);
 
-/** The geometry that a name of kind `cuda-decode` spells. */
+/** The geometry that a name of kind `decode` spells. */
 STG_NODISCARD stg_status golden_decode_geometry(const char *name, struct stg_decode_geometry *ret,
                                                 stg_error *reterr);
 

@@ -9,7 +9,7 @@
 #include "codegen/decode_kernel.h"
 #include "runtime/base/dtype.h"
 
-/* "paged", or with what the kernel is made for besides: "paged+window+mask". */
+/* "paged", or with what the kernel is made for besides: "paged+window+mask+loose". */
 static bool parse_cache(const char *text, struct stg_decode_geometry *geometry) {
   const size_t len = strcspn(text, "+");
   geometry->paged = len == 5 && strncmp(text, "paged", len) == 0;
@@ -19,8 +19,10 @@ static bool parse_cache(const char *text, struct stg_decode_geometry *geometry) 
   const char *features = text + len;
   geometry->windowed = strncmp(features, "+window", 7) == 0;
   features += geometry->windowed ? 7 : 0;
-  geometry->masked = strcmp(features, "+mask") == 0;
-  return geometry->masked || *features == '\0';
+  geometry->masked = strncmp(features, "+mask", 5) == 0;
+  features += geometry->masked ? 5 : 0;
+  geometry->loose = strcmp(features, "+loose") == 0;
+  return geometry->loose || *features == '\0';
 }
 
 stg_status golden_decode_geometry(const char *name, struct stg_decode_geometry *ret,
@@ -31,9 +33,9 @@ stg_status golden_decode_geometry(const char *name, struct stg_decode_geometry *
   char order[8];
   int end = 0;
   /* NOLINTNEXTLINE(cert-err34-c): numbers that are out of range give a kernel that is not held */
-  const int n = sscanf(name, "q%u-k%u-d%u-%7[a-z0-9]-%31[a-z+]-c%u-%7[a-z]%n", &geometry.heads,
-                       &geometry.kv_heads, &geometry.dim, dtype, cache, &geometry.chunk, order,
-                       &end);
+  const int n =
+      sscanf(name, "q%u-k%u-d%u-%7[a-z0-9]-%31[a-z+]-c%u-%7[a-z]%n", &geometry.heads,
+             &geometry.kv_heads, &geometry.dim, dtype, cache, &geometry.chunk, order, &end);
   const bool heads_first = n == 7 && strcmp(order, "heads") == 0;
   if (n != 7 || name[end] != '\0' || !stg_dtype_parse(dtype, &geometry.dtype) ||
       !parse_cache(cache, &geometry) || (!heads_first && strcmp(order, "rows") != 0)) {

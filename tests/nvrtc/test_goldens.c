@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codegen/decode_kernel.h"
 #include "codegen/rope_args.h"
 #include "codegen/rope_text.h"
 #include "codegen/steer.h"
@@ -58,6 +59,8 @@ static const struct kind {
 } kinds[] = {
     {"cuda", "h", STG_STEER_KERNEL_NAME, sizeof(struct stg_steer_args), stg_steer_prelude, 10,
      "h4096-bf16-bf16-", MAX_LOCAL_BYTES},
+    {"cuda-decode", "q", STG_DECODE_KERNEL_NAME, sizeof(struct stg_decode_args), stg_decode_prelude,
+     8, "", 0},
     {"cuda-rope", "rotate-", "stg_rope_rotate", sizeof(struct stg_rope_args), rotate_prelude, 8, "",
      0},
     {"cuda-rope", "transpose-", "stg_rope_transpose", sizeof(struct stg_transpose_args),

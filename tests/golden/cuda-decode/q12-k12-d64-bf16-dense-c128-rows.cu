@@ -8,6 +8,7 @@ struct stg_geometry {
   static constexpr bool masked = false;           // a mask says which positions are read
   static constexpr bool heads_first = false;      // q and out: [heads, rows, dim]
   static constexpr bool whole = true;             // a head is whole pieces of 16 bytes
+  static constexpr bool aligned = true;           // and K and V stand by 16 bytes
   static constexpr int group = 1;                 // query heads that share K and V
   static constexpr int tile_heads = 1;            // of them, that a block works on at once
   static constexpr int group_tiles = 1;           // in which a group comes

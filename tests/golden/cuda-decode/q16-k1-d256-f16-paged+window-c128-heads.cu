@@ -8,6 +8,7 @@ struct stg_geometry {
   static constexpr bool masked = false;           // a mask says which positions are read
   static constexpr bool heads_first = true;       // q and out: [heads, rows, dim]
   static constexpr bool whole = true;             // a head is whole pieces of 16 bytes
+  static constexpr bool aligned = true;           // and K and V stand by 16 bytes
   static constexpr int group = 16;                // query heads that share K and V
   static constexpr int tile_heads = 8;            // of them, that a block works on at once
   static constexpr int group_tiles = 2;           // in which a group comes
@@ -21,7 +22,7 @@ struct stg_geometry {
   static constexpr int depth = 8;                 // batches that are under way or in use
 };
 
-extern "C" __global__ void __launch_bounds__(128, 3)
+extern "C" __global__ void __launch_bounds__(128, 2)
 stg_decode(const __grid_constant__ stg_decode_args args) {
   stg_attend_run<stg_geometry>(args);
 }

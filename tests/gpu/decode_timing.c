@@ -1,0 +1,280 @@
+/*
+ * decode_timing.c: see decode_timing.h.
+ *
+ * Launches follow each other, each over another cache, as many of them as the second-level cache
+ * does not hold twice. "stream": launched one by one, which for short kernels is the host's time;
+ * "graph": nodes of one graph, which is what a step has. Bytes are those of the K and V that rows
+ * read; of several rows of one sequence, those of the longest.
+ */
+#include "tests/gpu/decode_timing.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "runtime/base/dtype.h"
+#include "tests/gpu/decode_bed.h"
+
+#define MAX_SETS 8
+#define MAX_ROWS 512
+#define LAUNCHES 32
+#define REPEATS 5
+#define BYTES_PER_US 4.2e6 /* of an H200 */
+#define CACHE_BYTES (2 * 62914560ULL)
+#define PATTERN 0x3c003c00U /* small numbers in every type */
+
+/* What is not as usual stands behind it. */
+#define HEADS(n, n_kv, size, type) .heads = (n), .kv_heads = (n_kv), .dim = (size), .dtype = (type)
+
+static const struct shape {
+  const char *name;
+  uint32_t rows, batch; /* more rows than sequences: those before the last positions */
+  int32_t capacity, shortest, longest; /* positions that rows read, evenly from here to there */
+  uint32_t block_shift;                /* of a paged cache */
+  bool owner;
+  struct stg_decode_geometry geometry;
+} shapes[] = {
+    {"32 32/8 D128 bf16 4096", 32, 32, 4096, 512, 4096, 0, false, {HEADS(32, 8, 128, STG_BF16)}},
+    {"32 32/8 D128 bf16 4096 paged 16",
+     32,
+     32,
+     4096,
+     512,
+     4096,
+     4,
+     false,
+     {HEADS(32, 8, 128, STG_BF16), .paged = true}},
+    {"8 12/12 D64 bf16 1024", 8, 8, 1024, 148, 1024, 0, false, {HEADS(12, 12, 64, STG_BF16)}},
+    {"8 12/12 D64 bf16 1024 paged 16",
+     8,
+     8,
+     1024,
+     148,
+     1024,
+     4,
+     false,
+     {HEADS(12, 12, 64, STG_BF16), .paged = true}},
+    {"32 64/8 D128 bf16 4096", 32, 32, 4096, 512, 4096, 0, false, {HEADS(64, 8, 128, STG_BF16)}},
+    {"32 32/8 D128 f32 4096", 32, 32, 4096, 512, 4096, 0, false, {HEADS(32, 8, 128, STG_F32)}},
+    {"32 32/8 D64 f16 4096", 32, 32, 4096, 512, 4096, 0, false, {HEADS(32, 8, 64, STG_F16)}},
+    {"1 32/8 D128 bf16 32768", 1, 1, 32768, 32768, 32768, 0, false, {HEADS(32, 8, 128, STG_BF16)}},
+    {"64 8/8 D128 bf16 1024 owner", 64, 64, 1024, 128, 1024, 0, true, {HEADS(8, 8, 128, STG_BF16)}},
+    {"512 of one 32/8 D128 bf16 2048 owner",
+     512,
+     1,
+     2048,
+     2048,
+     2048,
+     0,
+     true,
+     {HEADS(32, 8, 128, STG_BF16)}},
+};
+
+struct timed {
+  const struct gpu *gpu;
+  const struct shape *shape;
+  struct decode_kernel kernel;
+  struct stg_launch_dims dims;
+  struct stg_decode_args args[MAX_SETS];
+  uint64_t owned[MAX_SETS * 4 + 8];
+  size_t n_owned, n_sets;
+  double bytes; /* of K and V that are read */
+};
+
+static uint64_t allocate(struct timed *timed, size_t bytes, uint32_t word) {
+  stg_error error = STG_ERROR_INIT;
+  uint64_t address = 0;
+  const size_t words = (bytes + 3) / 4;
+  check_ok(stg_device_alloc(timed->gpu->device, words * 4 + 4, &address, &error), &error);
+  check_ok(stg_fill_u32(timed->gpu->device, address, word, words, timed->gpu->stream, &error),
+           &error);
+  timed->owned[timed->n_owned++] = address;
+  return address;
+}
+
+static uint64_t put(struct timed *timed, const int32_t *words, size_t count) {
+  const uint64_t address = allocate(timed, count * sizeof *words, 0);
+  void *staged = NULL;
+  stg_error error = STG_ERROR_INIT;
+  check_ok(stg_pinned_alloc(timed->gpu->device, count * 4, &staged, &error), &error);
+  memcpy(staged, words, count * sizeof *words);
+  check_ok(stg_copy_to_device(timed->gpu->device, address, staged, count * 4, timed->gpu->stream,
+                              &error),
+           &error);
+  check_ok(stg_stream_synchronize(timed->gpu->device, timed->gpu->stream, &error), &error);
+  stg_pinned_free(timed->gpu->device, staged);
+  return address;
+}
+
+/* The positions that sequence k reads. */
+static int32_t length_of(const struct shape *shape, uint32_t k) {
+  const int32_t steps = shape->batch > 1 ? (int32_t)shape->batch - 1 : 1;
+  return shape->shortest + (shape->longest - shape->shortest) * (int32_t)k / steps;
+}
+
+static void put_rows(struct timed *timed, struct stg_decode_args *args) {
+  const struct shape *shape = timed->shape;
+  int32_t map[STG_ROWS_HEADER_WORDS + 2 * MAX_ROWS] = {
+      (int32_t)shape->rows, (int32_t)STG_ROWS_AT_POS32, STG_ROWS_HEADER_WORDS + MAX_ROWS, 0};
+  for (uint32_t row = 0; row < shape->rows; row++) {
+    const uint32_t back = row / shape->batch;
+    map[STG_ROWS_HEADER_WORDS + row] = (int32_t)(row % shape->batch);
+    map[STG_ROWS_HEADER_WORDS + MAX_ROWS + row] =
+        length_of(shape, row % shape->batch) - 1 - (int32_t)back;
+  }
+  args->rows = (struct stg_rows_args){.map = put(timed, map, sizeof map / sizeof map[0]),
+                                      .rows = (int32_t)shape->rows,
+                                      .batch = shape->batch};
+}
+
+/* Strides of a cache, and a table of blocks in a scattered order. */
+static void put_cache(struct timed *timed, struct stg_decode_args *args) {
+  const struct shape *shape = timed->shape;
+  const struct stg_decode_geometry *g = &shape->geometry;
+  const int64_t unit = g->paged ? (int64_t)1 << shape->block_shift : shape->capacity;
+  args->kv = (struct stg_kv_args){.capacity = shape->capacity,
+                                  .pos_stride = g->dim,
+                                  .head_stride = unit * g->dim,
+                                  .seq_stride = unit * g->dim * g->kv_heads};
+  if (g->paged) {
+    const uint32_t row = (uint32_t)shape->capacity >> shape->block_shift;
+    const uint32_t blocks = row * shape->batch;
+    int32_t *table = calloc(blocks, sizeof *table);
+    assert_non_null(table);
+    for (uint32_t i = 0; i < blocks; i++) {
+      table[i] = (int32_t)((uint64_t)i * 4097 % blocks); /* odd, and blocks a power of two */
+    }
+    args->kv.block_table = put(timed, table, blocks);
+    args->kv.table_row = (int32_t)row;
+    args->kv.block_shift = shape->block_shift;
+    args->kv.n_blocks = (int32_t)blocks;
+    free(table);
+  }
+}
+
+static void put_tensors(struct timed *timed, struct stg_decode_args args) {
+  const struct shape *shape = timed->shape;
+  const struct stg_decode_geometry *g = &shape->geometry;
+  const size_t unit = stg_dtype_bytes(g->dtype);
+  const size_t row = (size_t)g->heads * g->dim * unit;
+  const size_t cache = shape->batch * (size_t)shape->capacity * g->kv_heads * g->dim * unit;
+  args.q = allocate(timed, shape->rows * row, PATTERN);
+  args.out = allocate(timed, shape->rows * row, 0);
+  for (size_t i = 0; i < timed->n_sets; i++) {
+    args.kv.k = allocate(timed, cache, PATTERN);
+    args.kv.v = allocate(timed, cache, PATTERN);
+    timed->args[i] = args;
+  }
+}
+
+static void open_timed(const struct gpu *gpu, const struct shape *shape, struct timed *ret_timed) {
+  struct stg_decode_geometry g = shape->geometry;
+  const uint32_t sms = (uint32_t)stg_device_get_info(gpu->device)->multiprocessors;
+  g.chunk = stg_decode_chunk(&g, shape->capacity);
+  struct stg_decode_space space = stg_decode_space_of(&g, shape->rows, shape->capacity, 0);
+  *ret_timed = (struct timed){.gpu = gpu, .shape = shape, .n_sets = 1};
+  decode_kernel_open(gpu, &g, &ret_timed->kernel);
+  for (uint32_t k = 0; k < shape->batch; k++) {
+    ret_timed->bytes +=
+        2.0 * length_of(shape, k) * g.kv_heads * g.dim * (double)stg_dtype_bytes(g.dtype);
+  }
+  while (ret_timed->n_sets < MAX_SETS &&
+         ret_timed->bytes * (double)ret_timed->n_sets < (double)CACHE_BYTES) {
+    ret_timed->n_sets++;
+  }
+  space.split_rows = shape->owner ? 0 : space.split_rows;
+  const struct stg_decode_launch launch = stg_decode_launch_of(&g, &space, shape->rows, sms);
+  ret_timed->dims = (struct stg_launch_dims){launch.blocks, ret_timed->kernel.rule.threads,
+                                             ret_timed->kernel.rule.stage_bytes};
+  struct stg_decode_args args = {
+      .q_stride = (int64_t)g.heads * g.dim,
+      .out_stride = (int64_t)g.heads * g.dim,
+      .chunks = (int32_t)space.chunks,
+      .scale = 1 / sqrtf((float)g.dim),
+      .flags = STG_DECODE_ALIGNED | (launch.owner ? STG_DECODE_OWNER : 0),
+  };
+  if (!launch.owner) {
+    args.partials = allocate(ret_timed, space.partial_bytes, 0);
+    args.counters = allocate(ret_timed, space.counter_bytes, 0);
+  }
+  put_rows(ret_timed, &args);
+  put_cache(ret_timed, &args);
+  put_tensors(ret_timed, args);
+}
+
+static void close_timed(struct timed *timed) {
+  while (timed->n_owned > 0) {
+    stg_device_free(timed->gpu->device, timed->owned[--timed->n_owned]);
+  }
+  decode_kernel_close(&timed->kernel);
+}
+
+/* Shortest time of a launch, in microseconds. `graph` NULL: one by one. */
+static double shortest(struct timed *timed, struct stg_graph *graph) {
+  const struct gpu *gpu = timed->gpu;
+  struct stg_event *ends[2] = {NULL, NULL};
+  stg_error error = STG_ERROR_INIT;
+  double best = 0;
+  for (int i = 0; i < 2; i++) {
+    check_ok(stg_event_create(gpu->device, true, &ends[i], &error), &error);
+  }
+  for (int repeat = 0; repeat <= REPEATS; repeat++) {
+    double us = 0;
+    check_ok(stg_event_record(gpu->device, ends[0], gpu->stream, &error), &error);
+    if (graph != NULL) {
+      check_ok(stg_graph_launch(gpu->device, graph, gpu->stream, &error), &error);
+    }
+    for (size_t i = 0; i < LAUNCHES && graph == NULL; i++) {
+      void *pointers[] = {&timed->args[i % timed->n_sets]};
+      check_ok(stg_launch_early(gpu->device, timed->kernel.module, &timed->dims, pointers,
+                                gpu->stream, &error),
+               &error);
+    }
+    check_ok(stg_event_record(gpu->device, ends[1], gpu->stream, &error), &error);
+    check_ok(stg_event_synchronize(gpu->device, ends[1], &error), &error);
+    check_ok(stg_event_elapsed_us(gpu->device, ends[0], ends[1], &us, &error), &error);
+    best = repeat <= 1 || us < best ? us : best; /* the first one warms up */
+  }
+  for (int i = 0; i < 2; i++) {
+    stg_event_destroy(gpu->device, ends[i]);
+  }
+  return best / LAUNCHES;
+}
+
+static double shortest_of_graph(struct timed *timed) {
+  struct stg_graph_kernel nodes[LAUNCHES];
+  void *pointers[LAUNCHES];
+  struct stg_graph *graph = NULL;
+  stg_error error = STG_ERROR_INIT;
+  for (size_t i = 0; i < LAUNCHES; i++) {
+    pointers[i] = &timed->args[i % timed->n_sets];
+    nodes[i] = (struct stg_graph_kernel){timed->kernel.module, timed->dims, &pointers[i]};
+  }
+  check_ok(
+      stg_graph_create(timed->gpu->device, nodes, LAUNCHES, timed->gpu->stream, &graph, &error),
+      &error);
+  const double us = shortest(timed, graph);
+  stg_graph_destroy(timed->gpu->device, graph);
+  return us;
+}
+
+void prints_times_where_asked_to(void **state) {
+  const struct gpu *gpu = *state;
+  /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
+  const char *asked = getenv("STG_TEST_TIME");
+  if (asked == NULL || asked[0] != '1') {
+    skip();
+  }
+  print_message("%-38s %6s %7s %9s %9s %9s %9s %6s\n", "decode", "chunk", "blocks", "MB",
+                "floor us", "stream us", "graph us", "ratio");
+  for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+    struct timed timed;
+    open_timed(gpu, &shapes[i], &timed);
+    const double stream = shortest(&timed, NULL);
+    const double graph = shortest_of_graph(&timed);
+    const double floor = timed.bytes / BYTES_PER_US;
+    print_message("%-38s %6u %7u %9.2f %9.2f %9.2f %9.2f %6.2f\n", shapes[i].name,
+                  timed.kernel.geometry.chunk, timed.dims.grid_x, timed.bytes / 1e6, floor, stream,
+                  graph, graph / floor);
+    close_timed(&timed);
+  }
+}

@@ -1,0 +1,11 @@
+/*
+ * decode_timing.h: what launches of the decode family take, beside the bytes that they read.
+ */
+#ifndef STG_TESTS_GPU_DECODE_TIMING_H
+#define STG_TESTS_GPU_DECODE_TIMING_H
+
+/** A test: with STG_TEST_TIME=1 it prints a line for each shape, and is skipped otherwise. It
+ * asserts nothing of the times. */
+void prints_times_where_asked_to(void **state);
+
+#endif
