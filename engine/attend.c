@@ -44,6 +44,14 @@ static stg_status check_work(const stg_attend_desc *desc, stg_error *reterr) {
   return STG_OK;
 }
 
+/* Whether K and V may stand anywhere. All strides of a cache are of whole heads; heads that are not
+ * of 16 bytes in whole are never asked for so. */
+static bool is_loose(const struct stg_decode_geometry *g, const stg_kv *kv) {
+  const bool whole = g->dim * stg_dtype_bytes(g->dtype) % 16 == 0;
+  const bool aligned = kv != NULL && (uintptr_t)kv->k % 16 == 0 && (uintptr_t)kv->v % 16 == 0;
+  return whole && !aligned;
+}
+
 /* Fill in everything but what is allocated. A window of all positions is none. */
 static void describe(stg_attend *attend, const stg_attend_desc *desc) {
   const struct stg_kv_form *form = desc->kv != NULL ? &desc->kv->form : NULL;
@@ -60,6 +68,7 @@ static void describe(stg_attend *attend, const stg_attend_desc *desc) {
       .windowed = attend->window > 0,
       .masked = desc->key_mask,
   };
+  attend->geometry.loose = is_loose(&attend->geometry, desc->kv);
   attend->geometry.chunk = stg_decode_chunk(&attend->geometry, attend->capacity);
   attend->scale = desc->scale != 0 ? desc->scale : (float)(1 / sqrt((double)attend->geometry.dim));
 }

@@ -32,17 +32,6 @@ static struct stg_kv_view view_of(const stg_attend *attend, const stg_attend_ten
   };
 }
 
-static bool are_aligned(const stg_attend *attend, const stg_attend_tensors *t,
-                        const struct stg_kv_view *view) {
-  const stg_dtype dtype = attend->geometry.dtype;
-  return stg_attn_is_aligned(dtype, t->q, t->q_stride) &&
-         stg_attn_is_aligned(dtype, t->out, t->out_stride) &&
-         stg_attn_is_aligned(dtype, view->k, view->pos_stride) &&
-         stg_attn_is_aligned(dtype, view->v, view->head_stride) &&
-         stg_attn_is_aligned(dtype, NULL, view->seq_stride) &&
-         stg_attn_is_aligned(dtype, NULL, (int64_t)attend->geometry.dim);
-}
-
 struct stg_node_launch stg_attend_node(const stg_attend *attend, const stg_rows *rows,
                                        const stg_attend_tensors *tensors, uint32_t layer,
                                        int64_t count, struct stg_decode_args *args) {
@@ -69,7 +58,9 @@ struct stg_node_launch stg_attend_node(const stg_attend *attend, const stg_rows 
       .chunks = (int32_t)space.chunks,
       .scale = attend->scale,
       .flags = (launch.owner ? STG_DECODE_OWNER : 0) |
-               (are_aligned(attend, tensors, &view) ? STG_DECODE_ALIGNED : 0),
+               (stg_attn_is_aligned(attend->geometry.dtype, tensors->out, tensors->out_stride)
+                    ? STG_DECODE_ALIGNED
+                    : 0),
   };
   return (struct stg_node_launch){
       .kernel = kernel,

@@ -18,8 +18,8 @@ void stg_decode_decl_print(const struct stg_decode_decl *decl, const char *arch,
   const struct stg_decode_geometry *g = &decl->geometry;
   stg_strbuf_printf(out, "decode v1 | heads=%u kv_heads=%u dim=%u dtype=%s", g->heads, g->kv_heads,
                     g->dim, stg_dtype_name(g->dtype));
-  stg_strbuf_printf(out, " | cache=%s chunk=%u window=%d mask=%d order=%s", caches[g->paged],
-                    g->chunk, g->windowed, g->masked, orders[g->order]);
+  stg_strbuf_printf(out, " | cache=%s chunk=%u window=%d mask=%d loose=%d order=%s",
+                    caches[g->paged], g->chunk, g->windowed, g->masked, g->loose, orders[g->order]);
   if (arch != NULL) {
     stg_strbuf_printf(out, " | %s", arch);
   }
@@ -47,7 +47,7 @@ static stg_status take_heads(struct stg_signature_reader *reader, struct stg_dec
 }
 
 static stg_status take_cache(struct stg_signature_reader *reader, struct stg_decode_geometry *g) {
-  int64_t chunk = 0, windowed = 0, masked = 0;
+  int64_t chunk = 0, windowed = 0, masked = 0, loose = 0;
   int cache = 0, order = 0;
   stg_status status =
       stg_signature_take_choice(reader, " | cache=", caches, "dense or paged", &cache);
@@ -61,12 +61,16 @@ static stg_status take_cache(struct stg_signature_reader *reader, struct stg_dec
     status = stg_signature_take_number(reader, " mask=", 1, &masked);
   }
   if (status == STG_OK) {
+    status = stg_signature_take_number(reader, " loose=", 1, &loose);
+  }
+  if (status == STG_OK) {
     status = stg_signature_take_choice(reader, " order=", orders, "rows or heads", &order);
   }
   g->paged = cache == 1;
   g->chunk = (uint32_t)chunk;
   g->windowed = windowed != 0;
   g->masked = masked != 0;
+  g->loose = loose != 0;
   g->order = (enum stg_heads_order)order;
   return status;
 }

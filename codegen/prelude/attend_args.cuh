@@ -62,8 +62,9 @@ __device__ __forceinline__ long long stg_head_at(long long stride, int row, int 
 template <class G>
 __device__ __forceinline__ bool stg_attend_find(const stg_decode_args &a, int row, int &seq,
                                                 int &position) {
+  const stg_row_entry entry = stg_row_entry_of(a.rows, row);
   const stg_place place =
-      stg_place_of(a.rows, stg_row_entry_of(a.rows, row), a.kv, true, G::paged);
+      stg_place_at(entry, stg_row_position(a.rows, entry), a.kv, true, G::paged);
   const bool reads = place.fate == STG_ROW_LIVE &&
                      (a.valid == 0 || place.position < a.valid[place.seq]);
   seq = place.seq;

@@ -176,7 +176,7 @@ static void without_graphs_the_bits_are_the_same(void **state) {
   "round=final trig=f32 angles=computed xpos=none | sink=dense order=rows dir=forward"
 #define DECODE                                                                                     \
   "decode v1 | heads=4 kv_heads=2 dim=8 dtype=f32 | cache=dense chunk=256 window=0 mask=0 "        \
-  "order=rows"
+  "loose=0 order=rows"
 #define SHAPE "batch<=8 seq<=1 rows<=4"
 
 static void a_plan_names_all_its_kernels(void **state) {

@@ -32,11 +32,12 @@ static const char *const signatures[] = {
     "pairs=half round=final trig=f32 angles=computed xpos=none | sink=out order=rows dir=forward",
     "rope v1 | work=transpose dim=128 dtype=f16",
     "rope v1 | work=advance",
-    DECODE "dense chunk=256 window=0 mask=0 order=rows",
-    DECODE "paged chunk=4096 window=1 mask=1 order=heads",
-    ROTATE(USUAL, "dense order=rows dir=forward") " + " DECODE
-                                                  "dense chunk=128 window=0 mask=0 order=rows"
-                                                  " + rope v1 | work=advance",
+    DECODE "dense chunk=256 window=0 mask=0 loose=0 order=rows",
+    DECODE "paged chunk=4096 window=1 mask=1 loose=1 order=heads",
+    ROTATE(USUAL,
+           "dense order=rows dir=forward") " + " DECODE
+                                           "dense chunk=128 window=0 mask=0 loose=0 order=rows"
+                                           " + rope v1 | work=advance",
 };
 
 static stg_status parse(const char *text, struct stg_parsed *ret, struct stg_arena *arena,
@@ -88,11 +89,11 @@ static void what_does_not_read_says_where(void **state) {
       {ROTATE(USUAL, "dense order=rows dir=backward"), STG_E_INVALID,
        "backward: gradients do not go to a cache"},
       {"decode v1 | heads=0 kv_heads=8 dim=128 dtype=bf16 | cache=dense chunk=256 window=0 mask=0 "
-       "order=rows",
+       "loose=0 order=rows",
        STG_E_INVALID, "heads: 0 are not a multiple of 8 KV heads"},
-      {DECODE "dense chunk=100 window=0 mask=0 order=rows", STG_E_INVALID,
+      {DECODE "dense chunk=100 window=0 mask=0 loose=0 order=rows", STG_E_INVALID,
        "chunk: 100 is not a power of two from 128 to 33554432"},
-      {DECODE "dense chunk=256 window=2 mask=0 order=rows", STG_E_FORMAT,
+      {DECODE "dense chunk=256 window=2 mask=0 loose=0 order=rows", STG_E_FORMAT,
        "column 83: 2 is more than 1"},
       {DECODE "sparse chunk=256", STG_E_FORMAT,
        "column 60: expected dense or paged, found 'sparse chunk=256 | batch<=8 seq<=1 rows<...'"},
