@@ -186,9 +186,10 @@ static unsigned variant_of(const stg_block *block, const struct stg_graph_shape 
 }
 
 static const struct stg_kernel *serving(const stg_block *block, unsigned variant) {
-  return block->steer != NULL  ? stg_kernels_serving(block->steer->kernels, variant)
-         : block->rope != NULL ? stg_attn_kernel(block->rope->forward)
-                               : stg_attn_kernel(block->attend->kernels);
+  if (block->steer != NULL) {
+    return stg_kernels_serving(block->steer->kernels, variant);
+  }
+  return stg_attn_kernel(block->rope != NULL ? block->rope->forward : block->attend->kernels);
 }
 
 /* Whether plan `i`, 1 with the advance, is ever launched. */
@@ -209,10 +210,9 @@ static stg_status take_plans(stg_block *block, const struct stg_graph_shape *sha
     }
   }
   for (size_t i = 0; i < STG_BLOCK_PLANS; i++) {
-    if (status != STG_OK) {
-      stg_plan_release(table, plans[i]);
-    } else if (plans[i] != NULL && plans[i] == block->plans[i]) {
-      stg_plan_release(table, plans[i]); /* the block is a user already */
+    const bool again = plans[i] != NULL && plans[i] == block->plans[i];
+    if (status != STG_OK || again) {
+      stg_plan_release(table, plans[i]); /* the block is a user already, or has no need */
     } else {
       stg_exec_release(table, block->execs[i]);
       stg_plan_release(table, block->plans[i]);

@@ -17,6 +17,9 @@
 #define ROWS 7
 #define TOKENS 9
 #define BATCH 2
+#define PACKED_FLOATS ((size_t)ROWS * OBJ_PACKED)
+#define ROW_FLOATS ((size_t)ROWS * OBJ_ROW)
+#define TOKEN_FLOATS ((size_t)BATCH * TOKENS * OBJ_ROW)
 
 /* Tensors of an engine; memory of a device of the host is heap, as the CPU's. */
 struct tensors {
@@ -80,15 +83,15 @@ static void open_tensors(struct tensors *t, stg_backend backend) {
   must(stg_rope_create(t->engine, &rope, &t->rope, &error), &error);
   must(stg_attend_create(t->engine, &attend, &t->attend, &error), &error);
   must(stg_rows_create(t->engine, &rows, &t->rows, &error), &error);
-  t->qkv = numbers(t, ROWS * OBJ_PACKED);
-  t->back = room(t, ROWS * OBJ_PACKED * sizeof(float));
-  t->q = room(t, ROWS * OBJ_ROW * sizeof(float));
-  t->k = room(t, ROWS * OBJ_ROW * sizeof(float));
-  t->v = room(t, ROWS * OBJ_ROW * sizeof(float));
-  t->heads = room(t, ROWS * OBJ_ROW * sizeof(float));
-  t->out = room(t, BATCH * TOKENS * OBJ_ROW * sizeof(float));
-  t->keys = numbers(t, BATCH * TOKENS * OBJ_ROW);
-  t->values = numbers(t, BATCH * TOKENS * OBJ_ROW);
+  t->qkv = numbers(t, PACKED_FLOATS);
+  t->back = room(t, PACKED_FLOATS * sizeof(float));
+  t->q = room(t, ROW_FLOATS * sizeof(float));
+  t->k = room(t, ROW_FLOATS * sizeof(float));
+  t->v = room(t, ROW_FLOATS * sizeof(float));
+  t->heads = room(t, ROW_FLOATS * sizeof(float));
+  t->out = room(t, TOKEN_FLOATS * sizeof(float));
+  t->keys = numbers(t, TOKEN_FLOATS);
+  t->values = numbers(t, TOKEN_FLOATS);
   t->mask = room(t, BATCH * (TOKENS + 3));
   t->len = room(t, BATCH * sizeof *t->len);
 }
@@ -161,11 +164,11 @@ static void backward_takes_forward_back(void **state) {
   turn(&t, false);
   turn_back(&t);
   bool changed = false;
-  for (size_t i = 0; i < ROWS * OBJ_ROW; i++) {
+  for (size_t i = 0; i < ROW_FLOATS; i++) {
     changed = changed || t.q[i] != t.qkv[i];
   }
   assert_true(changed);
-  for (size_t i = 0; i < ROWS * OBJ_PACKED; i++) {
+  for (size_t i = 0; i < PACKED_FLOATS; i++) {
     assert_float_equal(t.qkv[i], t.back[i], 1e-6F);
   }
   close_tensors(&t);
@@ -292,12 +295,12 @@ static void a_device_is_told_the_same(void **state) {
     transpose_there(t);
     attend_tokens(t);
   }
-  assert_memory_equal(cpu.q, device.q, ROWS * OBJ_ROW * sizeof(float));
-  assert_memory_equal(cpu.k, device.k, ROWS * OBJ_ROW * sizeof(float));
-  assert_memory_equal(cpu.v, device.v, ROWS * OBJ_ROW * sizeof(float));
-  assert_memory_equal(cpu.back, device.back, ROWS * OBJ_PACKED * sizeof(float));
-  assert_memory_equal(cpu.heads, device.heads, ROWS * OBJ_ROW * sizeof(float));
-  assert_memory_equal(cpu.out, device.out, BATCH * TOKENS * OBJ_ROW * sizeof(float));
+  assert_memory_equal(cpu.q, device.q, ROW_FLOATS * sizeof(float));
+  assert_memory_equal(cpu.k, device.k, ROW_FLOATS * sizeof(float));
+  assert_memory_equal(cpu.v, device.v, ROW_FLOATS * sizeof(float));
+  assert_memory_equal(cpu.back, device.back, PACKED_FLOATS * sizeof(float));
+  assert_memory_equal(cpu.heads, device.heads, ROW_FLOATS * sizeof(float));
+  assert_memory_equal(cpu.out, device.out, TOKEN_FLOATS * sizeof(float));
   close_tensors(&device);
   close_tensors(&cpu);
 }
