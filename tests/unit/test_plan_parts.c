@@ -241,6 +241,7 @@ static void a_capture_has_a_node_for_each(void **state) {
   ok(stg_plan_capture(p.bed.engine, &how, nodes, count, &error), &error);
   host_device_end_capture();
   assert_int_equal(3, host_device_replay(capture, p.bed.engine->stream));
+  ok(stg_stream_synchronize(p.bed.engine->device, p.bed.engine->stream, &error), &error);
   (void)host_device_drop_graph(capture);
   stg_plan_release(p.bed.engine->plans, plan);
   close_parts(&p);
