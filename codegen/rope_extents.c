@@ -37,11 +37,10 @@
 #define CHUNK_ELEMS 8
 /* Of a block: enough for a chunk of the angles each, and few enough for several blocks. */
 #define MAX_THREADS 128
-/* Items that a thread asks for before it works on any: 24 registers, of float32 32, which leaves no
- * room for the scales of xPos. */
+/* Items that a thread asks for before it works on any: 24 registers, of float32 32; one less where
+ * there are the scales of xPos to keep as well. */
 #define MAX_TURNS 3
 #define MAX_TURNS_F32 2
-#define MAX_TURNS_F32_XPOS 1
 /* Threads that a multiprocessor is to hold at once, which leave each 64 registers. */
 #define RESIDENT_THREADS 1024
 /* What the smaller architectures hold of blocks. */
@@ -60,10 +59,8 @@ static bool is_wide(const struct stg_rope_geometry *g) {
 }
 
 static uint32_t most_turns(const struct stg_rope_geometry *g) {
-  if (g->dtype != STG_F32) {
-    return MAX_TURNS;
-  }
-  return g->xpos == STG_ROPE_XPOS_NONE ? MAX_TURNS_F32 : MAX_TURNS_F32_XPOS;
+  const uint32_t most = g->dtype == STG_F32 ? MAX_TURNS_F32 : MAX_TURNS;
+  return g->xpos == STG_ROPE_XPOS_NONE ? most : most - 1;
 }
 
 struct stg_rope_extents stg_rope_extents_of(const struct stg_rope_geometry *g) {
