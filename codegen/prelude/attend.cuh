@@ -4,8 +4,8 @@
 // The generated text supplies a struct G with the literal extents. A row's positions are cut into
 // chunks that begin at multiples of G::chunk; blocks take chunks of rows one after the other, so
 // that long and short sequences share the machine evenly, and who comes last with a row merges its
-// chunks in the order of their positions. Or a block owns a row, and merges as it goes. The bits are
-// the same: they depend on the row and on what it reads, not on its mates nor on the grid.
+// chunks in the order of their positions. Or a block owns a row, and merges as it goes. The bits
+// are the same: they depend on the row and on what it reads, not on its mates nor on the grid.
 
 // What a block keeps in shared memory. What it has summed so far leaves the registers to the tile.
 template <class G> struct stg_attend_block {
@@ -34,7 +34,7 @@ __device__ __forceinline__ void stg_attend_chunk(const stg_attend_item &item, in
     sums.clear();
     sums.keep(block.kept[1]);
 #pragma unroll 1
-    for (int at = skipped; at < G::chunk && begin + at <= item.position; at += G::tile) {
+    for (int at = skipped; at < G::chunk && at <= item.position - begin; at += G::tile) {
       if (tile.run(begin + at, fresh)) {
         fresh = false;
         sums.load(block.kept[1]);
@@ -66,8 +66,9 @@ __device__ __forceinline__ bool stg_attend_is_last(const stg_decode_args &a,
 }
 
 template <class G>
-__device__ __forceinline__ void stg_attend_work(const stg_decode_args &a, stg_attend_block<G> &block,
-                                                uint4 *ring, const stg_attend_item &item) {
+__device__ __forceinline__ void stg_attend_work(const stg_decode_args &a,
+                                                stg_attend_block<G> &block, uint4 *ring,
+                                                const stg_attend_item &item) {
   stg_attend_sums<G> row;
   if (item.position == STG_NO_POSITION) {
     row.clear();

@@ -29,18 +29,22 @@ static_assert(sizeof(stg_decode_args) == 192, "codegen/decode_kernel.h has the s
 template <class G> struct stg_attend {
   static constexpr int threads = 128;
   static constexpr int warps = threads / STG_LANES;
-  static constexpr int warp_places = STG_LANES / G::lanes;  // positions that a warp loads at once
-  static constexpr int step = warps * warp_places;          // and a block
-  static constexpr int batch_places = step * G::batch;      // and between two looks at the ring
-  static constexpr int piece_elems = 8 / G::pieces;         // elements of 16 bytes
-  static constexpr int row_pieces = (G::dim + piece_elems - 1) / piece_elems; // that have elements
-  static constexpr int padded = G::lanes * 8;               // elements of a head in shared memory
-  static constexpr int quads = padded / 4;                  // of 4 elements, of a head
-  static constexpr int units = (G::tile_heads * quads + threads - 1) / threads; // quads of a thread
+  static constexpr int warp_places = STG_LANES / G::lanes; // positions that a warp loads at once
+  static constexpr int step = warps * warp_places;         // and a block
+  static constexpr int batch_places = step * G::batch;     // and a block in a batch
+  static constexpr int piece_elems = 8 / G::pieces;        // elements of 16 bytes
+  // pieces of a position that have elements
+  static constexpr int row_pieces = (G::dim + piece_elems - 1) / piece_elems;
+  static constexpr int padded = G::lanes * 8; // elements of a head in shared memory
+  static constexpr int quads = padded / 4;    // of 4 elements, of a head
+  // quads of all heads that are a thread's
+  static constexpr int units = (G::tile_heads * quads + threads - 1) / threads;
+  // heads of a position's scores, with what keeps those of 4 in 16 bytes
   static constexpr int score_heads = G::tile_heads > 4   ? 8
                                      : G::tile_heads > 2 ? 4
-                                                         : G::tile_heads; // with what keeps 16 bytes
-  static constexpr int slot_quads = G::tile_heads * quads + (G::tile_heads + 1) / 2; // of a partial
+                                                         : G::tile_heads;
+  // of partial sums: the quads of all heads, and two floats of each head
+  static constexpr int slot_quads = G::tile_heads * quads + (G::tile_heads + 1) / 2;
   static_assert(G::tile % batch_places == 0 && G::chunk % G::tile == 0, "whole batches");
   static_assert(G::batch <= G::lanes, "a fold leaves a lane one sum");
 };

@@ -159,7 +159,8 @@ template <class G> struct stg_attend_sums {
   }
 
   // Divide, round and store; zeros where nothing was read.
-  __device__ __forceinline__ void give(const stg_decode_args &a, const stg_attend_item &item) const {
+  __device__ __forceinline__ void give(const stg_decode_args &a,
+                                       const stg_attend_item &item) const {
     const int group_begin = item.tile % G::group_tiles * G::tile_heads;
     const int kv_head = item.tile / G::group_tiles;
     const bool aligned = G::whole && (a.flags & STG_ATTEND_ALIGNED) != 0;

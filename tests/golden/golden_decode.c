@@ -3,7 +3,7 @@
  */
 #include "tests/golden/golden.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "codegen/decode_kernel.h"
@@ -25,25 +25,46 @@ static bool parse_cache(const char *text, struct stg_decode_geometry *geometry) 
   return geometry->loose || *features == '\0';
 }
 
+/* "q32-": the number behind the letters. */
+static bool take_number(const char **at, const char *letters, uint32_t *ret) {
+  const size_t len = strlen(letters);
+  char *end = NULL;
+  if (strncmp(*at, letters, len) != 0 || (*at)[len] < '0' || (*at)[len] > '9') {
+    return false;
+  }
+  *ret = (uint32_t)strtoul(*at + len, &end, 10);
+  *at = end + 1;
+  return *end == '-';
+}
+
+/* What stands before the next dash. */
+static bool take_word(const char **at, char *word, size_t size) {
+  const size_t len = strcspn(*at, "-");
+  if (len >= size || (*at)[len] != '-') {
+    return false;
+  }
+  memcpy(word, *at, len);
+  word[len] = '\0';
+  *at += len + 1;
+  return true;
+}
+
 stg_status golden_decode_geometry(const char *name, struct stg_decode_geometry *ret,
                                   stg_error *reterr) {
   struct stg_decode_geometry geometry = {0};
   char dtype[8];
   char cache[32];
-  char order[8];
-  int end = 0;
-  /* NOLINTNEXTLINE(cert-err34-c): numbers that are out of range give a kernel that is not held */
-  const int n =
-      sscanf(name, "q%u-k%u-d%u-%7[a-z0-9]-%31[a-z+]-c%u-%7[a-z]%n", &geometry.heads,
-             &geometry.kv_heads, &geometry.dim, dtype, cache, &geometry.chunk, order, &end);
-  const bool heads_first = n == 7 && strcmp(order, "heads") == 0;
-  if (n != 7 || name[end] != '\0' || !stg_dtype_parse(dtype, &geometry.dtype) ||
-      !parse_cache(cache, &geometry) || (!heads_first && strcmp(order, "rows") != 0)) {
+  const char *at = name;
+  if (!take_number(&at, "q", &geometry.heads) || !take_number(&at, "k", &geometry.kv_heads) ||
+      !take_number(&at, "d", &geometry.dim) || !take_word(&at, dtype, sizeof dtype) ||
+      !take_word(&at, cache, sizeof cache) || !take_number(&at, "c", &geometry.chunk) ||
+      !stg_dtype_parse(dtype, &geometry.dtype) || !parse_cache(cache, &geometry) ||
+      (strcmp(at, "rows") != 0 && strcmp(at, "heads") != 0)) {
     return stg_error_set(reterr, STG_E_INVALID,
                          "'%s' is not of the form q32-k8-d128-bf16-paged+window+mask-c128-rows",
                          name);
   }
-  geometry.order = heads_first ? STG_HEADS_HEADS_FIRST : STG_HEADS_ROWS_FIRST;
+  geometry.order = strcmp(at, "heads") == 0 ? STG_HEADS_HEADS_FIRST : STG_HEADS_ROWS_FIRST;
   *ret = geometry;
   return STG_OK;
 }

@@ -265,8 +265,9 @@ static void what_is_not_finite_stays_in_its_row(void **state) {
   open_bench(*state, &usual, at, &b);
   const void *first = run(&b, ways[0]);
   const void *nans = attn_nans(&b.bed, usual.dtype, usual.dim);
-  memcpy(attn_kv_at(&b.kv, b.kv.view.k, 2, 300, 0), nans, 2 * usual.dim);
-  memcpy(attn_kv_at(&b.kv, b.kv.view.v, 3, 100, 1), nans, 2 * usual.dim);
+  const size_t bytes = usual.dim * stg_dtype_bytes(usual.dtype);
+  memcpy(attn_kv_at(&b.kv, b.kv.view.k, 2, 300, 0), nans, bytes);
+  memcpy(attn_kv_at(&b.kv, b.kv.view.v, 3, 100, 1), nans, bytes);
   const char *second = run(&b, ways[0]);
   const size_t half = row_bytes(&b) / 2;
   (void)decode_check(&b.batch, b.before);

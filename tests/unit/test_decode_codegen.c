@@ -131,12 +131,12 @@ static void check_extents(const struct stg_decode_geometry *g) {
   assert_true(stg_is_pow2(e.batch) && stg_is_pow2(e.depth) && e.depth >= 2);
   /* the ring holds its batches, and at the end a float of each lane's elements and heads */
   assert_int_equal(e.depth * e.batch * e.pieces * 16 * e.threads, e.ring_bytes);
-  assert_true(e.tile_heads * 8 * sizeof(float) * e.threads <= e.ring_bytes);
+  assert_true(sizeof(float) * 8 * e.tile_heads * e.threads <= e.ring_bytes);
   /* with what is static beside it, within the 99 KiB of the smaller architectures */
   assert_true(e.ring_bytes <= 48U * 1024);
   assert_true(e.resident_blocks * e.threads * 32 <= 65536);
   assert_int_equal(e.slot_bytes % 16, 0);
-  assert_true(e.slot_bytes >= e.tile_heads * (e.lanes * 8 + 2) * sizeof(float));
+  assert_true(e.slot_bytes >= sizeof(float) * e.tile_heads * (e.lanes * 8 + 2));
   assert_int_equal(e.whole, g->dim * elem_bytes % 16 == 0);
 }
 

@@ -1,5 +1,5 @@
 /*
- * decode.c: the text of one decode kernel: its literal extents and its entry point.
+ * decode_kernel.c: see decode_kernel.h. A text is a kernel's literal extents and its entry point.
  *
  * What does not depend on the geometry is hand-written in prelude/attend*.cuh.
  */
