@@ -11,6 +11,7 @@
 #include "engine/cache_disk.h"
 #include "engine/cache_explain.h"
 #include "engine/cache_graphs.h"
+#include "engine/cache_left_out.h"
 #include "engine/offline.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
@@ -41,6 +42,7 @@ struct item {
 struct stg_cache {
   struct stg_disk_cache *disk;
   struct stg_cache_graphs *graphs;
+  struct stg_left_outs left_out;
   struct stg_arena arena;
   struct item *items;
   size_t count;
@@ -67,6 +69,9 @@ static bool reserve_one(stg_cache *cache) {
 
 static stg_status add_item(void *user, const struct stg_disk_item *found, stg_error *reterr) {
   stg_cache *cache = user;
+  if (found->problem != NULL) {
+    return stg_left_outs_add(&cache->left_out, &cache->arena, found, reterr);
+  }
   if (!reserve_one(cache)) {
     return stg_error_memory(reterr, "a list of cache entries", cache->count * sizeof *cache->items);
   }
@@ -93,7 +98,8 @@ static stg_status open_listed(const struct stg_disk_options *options, stg_cache 
     status = stg_disk_cache_walk(cache->disk, add_item, cache, reterr);
   }
   if (status == STG_OK) {
-    status = stg_cache_graphs_open(cache->disk, &cache->graphs, reterr);
+    status =
+        stg_cache_graphs_open(cache->disk, &cache->left_out, &cache->arena, &cache->graphs, reterr);
   }
   if (status != STG_OK) {
     stg_cache_close(cache);
@@ -148,6 +154,10 @@ const struct stg_disk_cache *stg_cache_disk(const stg_cache *cache) {
   return cache->disk;
 }
 
+struct stg_arena *stg_cache_arena(stg_cache *cache) {
+  return &cache->arena;
+}
+
 struct stg_cache_graphs *stg_cache_graphs_of(const stg_cache *cache) {
   return cache->graphs;
 }
@@ -169,6 +179,11 @@ char *stg_cache_last_folder(const char *path_list, struct stg_arena *arena) {
 
 size_t stg_cache_count(const stg_cache *cache) {
   return cache == NULL ? 0 : cache->count;
+}
+
+const stg_cache_left_out *stg_cache_left_outs(const stg_cache *cache, size_t *ret_count) {
+  *ret_count = cache == NULL ? 0 : cache->left_out.count;
+  return cache == NULL ? NULL : cache->left_out.items;
 }
 
 /* A bad file is a fact about it, not a failure. */
@@ -325,6 +340,17 @@ static bool same_key(const char *path, const char *other) {
   return strncmp(stg_path_name(path), stg_path_name(other), STG_KEY_HEX_CHARS) == 0;
 }
 
+/* The folder that is left out and would have the entries of a key; or NULL. */
+static const stg_cache_left_out *may_hide(const stg_cache *cache, const char *key_prefix) {
+  for (size_t i = 0; i < cache->left_out.count; i++) {
+    const char *name = stg_path_name(cache->left_out.items[i].path);
+    if (cache->left_out.items[i].is_folder && strncmp(name, key_prefix, strlen(name)) == 0) {
+      return &cache->left_out.items[i];
+    }
+  }
+  return NULL;
+}
+
 stg_status stg_cache_find(stg_cache *cache, const char *key_prefix, stg_cache_entry *ret_entry,
                           stg_error *reterr) {
   if (cache == NULL || key_prefix == NULL || ret_entry == NULL) {
@@ -352,8 +378,10 @@ stg_status stg_cache_find(stg_cache *cache, const char *key_prefix, stg_cache_en
     }
   }
   if (best == cache->count) {
-    return stg_error_set(reterr, STG_E_NOT_FOUND, "no entry of %zu has a key that begins '%.64s'",
-                         cache->count, key_prefix);
+    const stg_cache_left_out *hidden = may_hide(cache, key_prefix);
+    return stg_error_set(
+        reterr, STG_E_NOT_FOUND, "no entry of %zu has a key that begins '%.64s'%s%s", cache->count,
+        key_prefix, hidden != NULL ? "; left out: " : "", hidden != NULL ? hidden->problem : "");
   }
   return stg_cache_get(cache, best, ret_entry, reterr);
 }

@@ -11,6 +11,9 @@
 /** Its layers; as long as the cache is open. */
 const struct stg_disk_cache *stg_cache_disk(const stg_cache *cache);
 
+/** Where text is that lives as long as the cache is open. */
+struct stg_arena *stg_cache_arena(stg_cache *cache);
+
 /** The element of a path list that is written to, without slashes at its end; "" when it has none.
  * NULL: out of memory, which the arena says. */
 char *stg_cache_last_folder(const char *path_list, struct stg_arena *arena);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/cache_disk.h"
+#include "engine/cache_left_out.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
 #include "runtime/disk_evict.h"
@@ -23,6 +24,7 @@ struct gc {
   struct stg_arena arena;
   struct stg_disk_content content;
   stg_cache_victim *victims;
+  struct stg_left_outs left_out;
 };
 
 static stg_cache_victim describe(const struct stg_disk_content_file *file) {
@@ -108,6 +110,20 @@ static stg_status treat_all(struct gc *gc, const stg_cache_limits *limits, stg_e
   return status;
 }
 
+/* What was not looked into may hold what is beyond the limits, or counts to them. */
+static stg_status note_left_out(struct gc *gc, stg_error *reterr) {
+  stg_status status = STG_OK;
+  for (size_t i = 0; i < gc->content.left_out.count && status == STG_OK; i++) {
+    const struct stg_disk_file *file = &gc->content.left_out.items[i];
+    const struct stg_disk_item item = {
+        .path = file->path, .problem = file->problem, .is_folder = true};
+    status = stg_left_outs_add(&gc->left_out, &gc->arena, &item, reterr);
+  }
+  gc->result.left_out = gc->left_out.items;
+  gc->result.n_left_out = gc->left_out.count;
+  return status;
+}
+
 static stg_status collect(struct gc *gc, const char *path_list, const stg_cache_limits *limits,
                           stg_error *reterr) {
   char *folder = stg_cache_last_folder(path_list, &gc->arena);
@@ -135,7 +151,7 @@ static stg_status collect(struct gc *gc, const char *path_list, const stg_cache_
     stg_disk_choose(&gc->content, &bounds, stg_disk_now_ns());
     status = treat_all(gc, limits, reterr);
   }
-  return status;
+  return status == STG_OK ? note_left_out(gc, reterr) : status;
 }
 
 stg_status stg_cache_gc(const char *path_list, const stg_cache_limits *limits,

@@ -29,8 +29,19 @@ struct stg_cache_graphs {
   size_t count, capacity;
 };
 
+/* A listing on its way. */
+struct listing {
+  struct stg_cache_graphs *graphs;
+  struct stg_left_outs *left_out;
+  struct stg_arena *arena;
+};
+
 static stg_status add_item(void *user, const struct stg_disk_item *found, stg_error *reterr) {
-  struct stg_cache_graphs *graphs = user;
+  const struct listing *listing = user;
+  struct stg_cache_graphs *graphs = listing->graphs;
+  if (found->problem != NULL) {
+    return stg_left_outs_add(listing->left_out, listing->arena, found, reterr);
+  }
   if (graphs->count == graphs->capacity) {
     const size_t capacity = graphs->capacity == 0 ? 64 : 2 * graphs->capacity;
     size_t bytes = 0;
@@ -49,13 +60,15 @@ static stg_status add_item(void *user, const struct stg_disk_item *found, stg_er
   return stg_arena_status(&graphs->arena, reterr);
 }
 
-stg_status stg_cache_graphs_open(const struct stg_disk_cache *disk,
-                                 struct stg_cache_graphs **ret_graphs, stg_error *reterr) {
+stg_status stg_cache_graphs_open(const struct stg_disk_cache *disk, struct stg_left_outs *left_out,
+                                 struct stg_arena *arena, struct stg_cache_graphs **ret_graphs,
+                                 stg_error *reterr) {
   struct stg_cache_graphs *graphs = stg_calloc(1, sizeof *graphs);
   if (graphs == NULL) {
     return stg_error_memory(reterr, "a list of recipes", sizeof *graphs);
   }
-  stg_status status = stg_disk_recipe_walk(disk, add_item, graphs, reterr);
+  struct listing listing = {graphs, left_out, arena};
+  stg_status status = stg_disk_recipe_walk(disk, add_item, &listing, reterr);
   if (status != STG_OK) {
     stg_cache_graphs_close(graphs);
     return status;

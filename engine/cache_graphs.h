@@ -6,12 +6,16 @@
 
 #include <steergraph/cache.h>
 
+#include "engine/cache_left_out.h"
 #include "runtime/disk_cache.h"
 
 struct stg_cache_graphs;
 
-/** List the recipes of all layers. The cache is borrowed while it lists. */
+/** List the recipes of all layers; what is left out goes to `left_out`, its text to `arena`. The
+ * cache is borrowed while it lists. */
 STG_NODISCARD stg_status stg_cache_graphs_open(const struct stg_disk_cache *disk,
+                                               struct stg_left_outs *left_out,
+                                               struct stg_arena *arena,
                                                struct stg_cache_graphs **ret_graphs,
                                                stg_error *reterr);
 /** NULL is fine. */

@@ -5,6 +5,7 @@
  * Must not know how either is kept.
  */
 #include "engine/cache_disk.h"
+#include "engine/cache_left_out.h"
 #include "runtime/disk_stats.h"
 
 size_t stg_cache_layer_count(const stg_cache *cache) {
@@ -24,7 +25,12 @@ stg_status stg_cache_layer_get(stg_cache *cache, size_t index, stg_cache_layer *
                          "stg_cache_layer: struct_size is %zu, this library's is %zu",
                          ret_layer->struct_size, sizeof *ret_layer);
   }
-  stg_status status = stg_disk_cache_survey(stg_cache_disk(cache), index, &survey, reterr);
+  struct stg_left_outs left_out = {0};
+  struct stg_arena *arena = stg_cache_arena(cache);
+  stg_status status = stg_disk_cache_survey(stg_cache_disk(cache), index, arena, &survey, reterr);
+  for (size_t i = 0; i < survey.n_left_out && status == STG_OK; i++) {
+    status = stg_left_outs_add(&left_out, arena, &survey.left_out[i], reterr);
+  }
   if (status == STG_OK) {
     *ret_layer = (stg_cache_layer){.struct_size = sizeof *ret_layer,
                                    .path = survey.root,
@@ -36,7 +42,9 @@ stg_status stg_cache_layer_get(stg_cache *cache, size_t index, stg_cache_layer *
                                    .quarantined = survey.quarantined,
                                    .entry_bytes = survey.entry_bytes,
                                    .bytes = survey.bytes,
-                                   .oldest_unix = survey.oldest_unix};
+                                   .oldest_unix = survey.oldest_unix,
+                                   .left_out = left_out.items,
+                                   .n_left_out = left_out.count};
   }
   return status;
 }

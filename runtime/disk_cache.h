@@ -129,10 +129,15 @@ struct stg_disk_item {
   const char *layer; /* folder or pack it is in */
   uint64_t size_bytes;
   int64_t mtime_unix; /* of the file, or of the pack */
+  /* Not NULL: what is left out, and why: a folder of which nothing is listed, or a symbolic link
+   * under the name of a file. Only its path and layer are known. */
+  const char *problem;
+  bool is_folder;
 };
 typedef stg_status (*stg_disk_visit)(void *user, const struct stg_disk_item *item,
                                      stg_error *reterr);
-/** Visit every entry of every layer in path order; stops at the first failure of `visit`. */
+/** Visit every entry of every layer in path order, and what is left out; stops at the first failure
+ * of `visit`. */
 STG_NODISCARD stg_status stg_disk_cache_walk(struct stg_disk_cache *cache, stg_disk_visit visit,
                                              void *user, stg_error *reterr);
 /**
@@ -149,11 +154,14 @@ struct stg_disk_survey {
   uint64_t entries, recipes, temporary, quarantined; /* files */
   uint64_t entry_bytes, bytes;                       /* of the entries; of all that limits count */
   int64_t oldest_unix; /* when the entry that was unused longest was used; 0: there is none */
+  const struct stg_disk_item *left_out; /* folders that cannot be listed; the arena's */
+  size_t n_left_out;
 };
 size_t stg_disk_cache_layers(const struct stg_disk_cache *cache);
 /** Count layer `index`, below the number of them. STG_E_IO; a folder that is not there is empty. */
 STG_NODISCARD stg_status stg_disk_cache_survey(const struct stg_disk_cache *cache, size_t index,
-                                               struct stg_disk_survey *ret, stg_error *reterr);
+                                               struct stg_arena *arena, struct stg_disk_survey *ret,
+                                               stg_error *reterr);
 /** The statistics of the last folder. STG_E_NOT_FOUND: there are none; as stg_disk_stats_read. */
 struct stg_disk_totals;
 STG_NODISCARD stg_status stg_disk_cache_totals(const struct stg_disk_cache *cache,

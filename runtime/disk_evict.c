@@ -1,8 +1,8 @@
 /*
  * disk_evict.c: list what a cache folder holds, choose what goes, remove it.
  *
- * Only regular files with names of ours are seen, and only those are removed. Must not know when a
- * folder is too full, nor what is in a file.
+ * Only regular files with names of ours are seen, and only those are removed; no symbolic link is
+ * followed on the way. Must not know when a folder is too full, nor what is in a file.
  */
 #include "runtime/disk_evict.h"
 
@@ -32,6 +32,7 @@
 
 void stg_disk_content_finish(struct stg_disk_content *content) {
   stg_free(content->items);
+  stg_disk_files_finish(&content->left_out);
   stg_arena_finish(&content->arena);
   *content = (struct stg_disk_content){0};
 }
@@ -117,21 +118,28 @@ static stg_status add_file(struct stg_disk_content *content, int folder_fd, cons
   return added ? STG_OK : stg_error_memory(reterr, "a list of cache files", strlen(folder));
 }
 
+/* One that cannot be listed does not keep the others from being so. */
 static stg_status scan_folder(struct stg_disk_content *content, const char *path,
                               enum stg_disk_kind home, stg_error *reterr) {
-  DIR *folder = opendir(path);
-  stg_status status = STG_OK;
-  if (folder == NULL) {
-    return errno == ENOENT || errno == ENOTDIR ? STG_OK : stg_error_io(reterr, errno, "list", path);
+  DIR *folder = NULL;
+  stg_error error = STG_ERROR_INIT;
+  stg_status status = stg_disk_open_folder(path, &folder, &error);
+  if (status != STG_OK) {
+    const struct stg_disk_file file = {.path = path, .problem = error.message, .is_folder = true};
+    return stg_disk_files_leave_out(&content->left_out, &content->arena, &file)
+               ? STG_OK
+               : stg_error_memory(reterr, "a list of cache files", strlen(path));
   }
   const struct dirent *entry;
-  while (status == STG_OK && (entry = readdir(folder)) != NULL) {
+  while (folder != NULL && status == STG_OK && (entry = readdir(folder)) != NULL) {
     enum stg_disk_kind kind;
     if (kind_of(home, entry->d_name, &kind)) {
       status = add_file(content, dirfd(folder), path, entry->d_name, kind, reterr);
     }
   }
-  closedir(folder);
+  if (folder != NULL) {
+    closedir(folder);
+  }
   return status;
 }
 

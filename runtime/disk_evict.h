@@ -53,6 +53,7 @@ struct stg_disk_content {
   struct stg_disk_content_file *items;
   size_t count;
   size_t capacity;
+  struct stg_disk_files left_out; /* folders that cannot be listed; text in the arena */
   struct stg_arena arena;
 };
 void stg_disk_content_finish(struct stg_disk_content *content);
@@ -60,9 +61,8 @@ void stg_disk_content_finish(struct stg_disk_content *content);
 bool stg_disk_content_add(struct stg_disk_content *content,
                           const struct stg_disk_content_file *file);
 
-/** Append what the layer's folder holds, in no order. STG_E_IO; a folder that is not there is
- * empty.
- */
+/** Append what the layer's folder holds, in no order; one of its folders that cannot be listed, or
+ * is a symbolic link, is left out. STG_E_IO; a folder that is not there is empty. */
 STG_NODISCARD stg_status stg_disk_scan(const struct stg_disk_layer *layer,
                                        struct stg_disk_content *content, stg_error *reterr);
 

@@ -259,6 +259,13 @@ static stg_status visit_file(const struct stg_disk_file *file, stg_disk_visit vi
                              stg_error *reterr) {
   const struct stg_pack *pack = file->layer->pack;
   struct stat info;
+  if (file->problem != NULL) {
+    const struct stg_disk_item left_out = {.path = file->path,
+                                           .layer = file->layer->root,
+                                           .problem = file->problem,
+                                           .is_folder = file->is_folder};
+    return visit(user, &left_out, reterr);
+  }
   if (pack != NULL) {
     struct stg_disk_item entry = {.path = file->path,
                                   .layer = file->layer->root,

@@ -8,6 +8,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -94,6 +95,14 @@ bool stg_disk_files_push(struct stg_disk_files *files, struct stg_disk_file file
   return true;
 }
 
+bool stg_disk_files_leave_out(struct stg_disk_files *files, struct stg_arena *arena,
+                              const struct stg_disk_file *file) {
+  struct stg_disk_file copy = *file;
+  copy.path = stg_arena_strdup(arena, file->path);
+  copy.problem = stg_arena_strdup(arena, file->problem);
+  return copy.path != NULL && copy.problem != NULL && stg_disk_files_push(files, copy);
+}
+
 #define SUFFIX_CHARS (sizeof STG_DISK_SUFFIX - 1)
 
 bool stg_disk_is_entry_name(const char *name) {
@@ -152,14 +161,46 @@ struct listing {
   struct stg_disk_files *files;
 };
 
-/* Open a folder; NULL without an error when it is not there. */
-static stg_status open_folder(const char *path, DIR **ret_folder, stg_error *reterr) {
+/* Why a folder cannot be listed, and what to do about it. */
+static stg_status say_unlisted(int errnum, const char *path, stg_error *reterr) {
+  if (errnum == EACCES) {
+    return stg_error_set(reterr, STG_E_IO,
+                         "cannot list '%s': Permission denied; give it the mode 0700, or move it "
+                         "away",
+                         path);
+  }
+  return stg_error_io(reterr, errnum, "list", path);
+}
+
+stg_status stg_disk_open_folder(const char *path, DIR **ret_folder, stg_error *reterr) {
+  struct stat info, opened;
+  if (lstat(path, &info) != 0) {
+    return errno == ENOENT || errno == ENOTDIR ? STG_OK : say_unlisted(errno, path, reterr);
+  }
+  if (S_ISLNK(info.st_mode)) {
+    return stg_error_set(
+        reterr, STG_E_IO,
+        "'%s' is a symbolic link, which is not followed; put a folder in its place", path);
+  }
+  if (!S_ISDIR(info.st_mode)) {
+    return stg_error_set(reterr, STG_E_IO, "'%s' is no folder; move it away", path);
+  }
   DIR *folder = opendir(path);
-  if (folder == NULL && errno != ENOENT && errno != ENOTDIR) {
-    return stg_error_io(reterr, errno, "list", path);
+  if (folder == NULL) {
+    return errno == ENOENT || errno == ENOTDIR ? STG_OK : say_unlisted(errno, path, reterr);
+  }
+  if (fstat(dirfd(folder), &opened) != 0 || opened.st_dev != info.st_dev ||
+      opened.st_ino != info.st_ino) {
+    closedir(folder); /* put in its place since: as if it had gone */
+    return STG_OK;
   }
   *ret_folder = folder;
   return STG_OK;
+}
+
+static bool is_link(DIR *folder, const char *name) {
+  struct stat info;
+  return fstatat(dirfd(folder), name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(info.st_mode);
 }
 
 /* Append a file of a folder. */
@@ -176,17 +217,53 @@ static stg_status add_file(const struct listing *listing, const char *folder, co
              : stg_error_memory(reterr, "a list of cache files", strlen(folder));
 }
 
+/* Append what is left out. */
+static stg_status leave_out(const struct listing *listing, const struct stg_disk_file *file,
+                            stg_error *reterr) {
+  return stg_disk_files_leave_out(listing->files, listing->arena, file)
+             ? STG_OK
+             : stg_error_memory(reterr, "a list of cache files", strlen(file->path));
+}
+
+/* Append a symbolic link under the name of a file: a cache holds what was written into it. */
+static stg_status leave_out_link(const struct listing *listing, const char *folder,
+                                 const char *name, stg_error *reterr) {
+  char *path = stg_path_join(folder, name);
+  const struct stg_disk_file file = {
+      .path = path,
+      .layer = listing->layer,
+      .problem = "a symbolic link, which is not followed; put the file itself in its place"};
+  stg_status status = path != NULL ? leave_out(listing, &file, reterr)
+                                   : stg_error_memory(reterr, "a path", strlen(folder));
+  stg_free(path);
+  return status;
+}
+
+/* What came of opening a folder, where the others are to be listed although it cannot be. */
+static stg_status pass_over(const struct listing *listing, const char *folder, stg_status status,
+                            const stg_error *error, stg_error *reterr) {
+  const struct stg_disk_file file = {
+      .path = folder, .layer = listing->layer, .problem = error->message, .is_folder = true};
+  if (status == STG_OK) {
+    return STG_OK;
+  }
+  return status == STG_E_IO ? leave_out(listing, &file, reterr)
+                            : stg_error_set(reterr, status, "%s", error->message);
+}
+
 static stg_status list_shard(const struct listing *listing, const char *shard, stg_error *reterr) {
   DIR *folder = NULL;
-  stg_status status = open_folder(shard, &folder, reterr);
+  stg_status status = stg_disk_open_folder(shard, &folder, reterr);
   if (status != STG_OK || folder == NULL) {
     return status;
   }
   const struct dirent *entry;
   while (status == STG_OK && (entry = readdir(folder)) != NULL) {
     const char *compiler = compiler_of(entry->d_name, listing->prefix, listing->arena);
-    if (compiler != NULL) {
+    if (compiler != NULL && !is_link(folder, entry->d_name)) {
       status = add_file(listing, shard, entry->d_name, compiler, reterr);
+    } else if (compiler != NULL && listing->prefix[0] == '\0') {
+      status = leave_out_link(listing, shard, entry->d_name, reterr);
     }
   }
   closedir(folder);
@@ -199,10 +276,10 @@ bool stg_disk_is_shard_name(const char *name) {
 }
 
 static stg_status list_all(const struct listing *listing, const char *top, stg_error *reterr) {
-  DIR *folder = NULL;
-  stg_status status = open_folder(top, &folder, reterr);
-  if (status != STG_OK || folder == NULL) {
-    return status;
+  DIR *folder = opendir(top); /* the root and its v1 may be links: those are the user's choice */
+  stg_status status = STG_OK;
+  if (folder == NULL) {
+    return errno == ENOENT || errno == ENOTDIR ? STG_OK : say_unlisted(errno, top, reterr);
   }
   const struct dirent *entry;
   while (status == STG_OK && (entry = readdir(folder)) != NULL) {
@@ -210,8 +287,10 @@ static stg_status list_all(const struct listing *listing, const char *top, stg_e
       continue;
     }
     char *shard = stg_path_join(top, entry->d_name);
-    status = shard == NULL ? stg_error_memory(reterr, "a path", strlen(top))
-                           : list_shard(listing, shard, reterr);
+    stg_error error = STG_ERROR_INIT;
+    status = shard == NULL ? stg_error_memory(&error, "a path", strlen(top))
+                           : list_shard(listing, shard, &error);
+    status = pass_over(listing, shard, status, &error, reterr);
     stg_free(shard);
   }
   closedir(folder);
@@ -268,12 +347,16 @@ stg_status stg_disk_layer_list_recipes(const struct stg_disk_layer *layer, struc
     return STG_OK;
   }
   char *path = stg_path_join(layer->root, "v1/" STG_DISK_GRAPHS);
-  stg_status status = path != NULL ? open_folder(path, &folder, reterr)
-                                   : stg_error_memory(reterr, "a path", strlen(layer->root));
+  stg_error error = STG_ERROR_INIT;
+  stg_status status = path != NULL ? stg_disk_open_folder(path, &folder, &error)
+                                   : stg_error_memory(&error, "a path", strlen(layer->root));
+  status = pass_over(&listing, path, status, &error, reterr);
   const struct dirent *entry;
   while (folder != NULL && status == STG_OK && (entry = readdir(folder)) != NULL) {
     if (stg_disk_is_recipe_name(entry->d_name, &graph, &kernel)) {
-      status = add_file(&listing, path, entry->d_name, NULL, reterr);
+      status = is_link(folder, entry->d_name)
+                   ? leave_out_link(&listing, path, entry->d_name, reterr)
+                   : add_file(&listing, path, entry->d_name, NULL, reterr);
     }
   }
   if (folder != NULL) {

@@ -10,6 +10,7 @@
 #ifndef STG_RUNTIME_DISK_LAYER_H
 #define STG_RUNTIME_DISK_LAYER_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -37,6 +38,10 @@ struct stg_disk_file {
   const char *compiler; /* as its name says; of a recipe NULL */
   const struct stg_disk_layer *layer;
   uint64_t size_bytes; /* in a pack; a file's is asked for when it is visited */
+  /* Not NULL: no file, but what is left out, and why. Either a folder of which nothing is listed,
+   * or a symbolic link under the name of a file. */
+  const char *problem;
+  bool is_folder;
 };
 
 /* A growing list of files. {0} is a valid empty list; finish frees it. */
@@ -48,6 +53,9 @@ struct stg_disk_files {
 void stg_disk_files_finish(struct stg_disk_files *files);
 /** Append; false when out of memory. */
 bool stg_disk_files_push(struct stg_disk_files *files, struct stg_disk_file file);
+/** Append what is left out, its text copied; false when out of memory. */
+bool stg_disk_files_leave_out(struct stg_disk_files *files, struct stg_arena *arena,
+                              const struct stg_disk_file *file);
 
 /**
  * Whether the folder is there and may be used: STG_E_NOT_FOUND when it (or its v1/) does not exist,
@@ -56,11 +64,22 @@ bool stg_disk_files_push(struct stg_disk_files *files, struct stg_disk_file file
  */
 STG_NODISCARD stg_status stg_disk_layer_check(const struct stg_disk_layer *layer,
                                               stg_error *reterr);
-/** Append the files of one key, or of every key when `key` is NULL, in no order. */
+/**
+ * Open a folder of v1/ to list it; NULL without an error when it is not there. A symbolic link in
+ * its place is never followed: what it leads to is not the cache's to list or to remove. STG_E_IO
+ * when it is one, is no folder or cannot be listed; the message says what to do.
+ */
+STG_NODISCARD stg_status stg_disk_open_folder(const char *path, DIR **ret_folder,
+                                              stg_error *reterr);
+/**
+ * Append the files of one key, or of every key when `key` is NULL, in no order. Of every key: also
+ * what is left out, a folder that cannot be listed or a symbolic link, which no entry is. Of one
+ * key such a folder is a failure, and such a link is nothing.
+ */
 STG_NODISCARD stg_status stg_disk_layer_list(const struct stg_disk_layer *layer,
                                              const struct stg_key *key, struct stg_arena *arena,
                                              struct stg_disk_files *files, stg_error *reterr);
-/** Append the recipes of a folder, in no order; a pack has none. */
+/** Append the recipes of a folder, in no order, and what is left out; a pack has none. */
 STG_NODISCARD stg_status stg_disk_layer_list_recipes(const struct stg_disk_layer *layer,
                                                      struct stg_arena *arena,
                                                      struct stg_disk_files *files,

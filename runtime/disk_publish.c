@@ -105,10 +105,18 @@ struct failure {
   const char *path;
 };
 
+/* A link in its place leads out of the cache, where nobody would look for what was written, nor
+ * remove it: ELOOP. */
+static int make_folder(const struct stg_disk_io *io, const char *path) {
+  struct stat info;
+  const int errnum = io->make_folder(io->user, path);
+  return errnum == 0 && lstat(path, &info) == 0 && S_ISLNK(info.st_mode) ? ELOOP : errnum;
+}
+
 static struct failure make_folders(const struct target *t, const struct stg_disk_io *io) {
-  struct failure failure = {io->make_folder(io->user, t->tmp), "make folder", t->tmp};
+  struct failure failure = {make_folder(io, t->tmp), "make folder", t->tmp};
   if (failure.errnum == 0) {
-    failure.errnum = io->make_folder(io->user, t->folder);
+    failure.errnum = make_folder(io, t->folder);
     failure.path = t->folder;
   }
   return failure;
@@ -146,6 +154,12 @@ static struct failure write_and_rename(const struct target *t, const struct stg_
 
 static stg_status say(const struct failure *failure, stg_error *reterr) {
   struct stat there;
+  if (failure->errnum == ELOOP) {
+    return stg_error_set(
+        reterr, STG_E_IO,
+        "cannot %s '%s': a symbolic link is not followed; put a folder in its place", failure->verb,
+        failure->path);
+  }
   if (stat(failure->path, &there) == 0 && S_ISDIR(there.st_mode) &&
       (failure->errnum == EISDIR || failure->errnum == ENOTEMPTY || failure->errnum == EEXIST)) {
     return stg_error_set(reterr, STG_E_IO,
@@ -209,7 +223,7 @@ stg_status stg_disk_layer_replace(const struct stg_disk_layer *layer, const stru
   stg_status status = STG_OK;
   if (target_init(&target, layer, "", name)) {
     target.unflushed = true;
-    struct failure failure = {io->make_folder(io->user, target.tmp), "make folder", target.tmp};
+    struct failure failure = {make_folder(io, target.tmp), "make folder", target.tmp};
     if (failure.errnum == 0) {
       failure = write_beside(&target, io, data, size);
     }
@@ -250,7 +264,12 @@ stg_status stg_disk_layer_quarantine(const struct stg_disk_layer *layer,
     status = stg_error_memory(reterr, "cache paths", strlen(layer->root));
     goto out;
   }
-  int errnum = io->make_folder(io->user, folder);
+  int errnum = make_folder(io, folder);
+  if (errnum == ELOOP) {
+    const struct failure failure = {errnum, "make folder", folder};
+    status = say(&failure, reterr);
+    goto out;
+  }
   if (errnum == 0) {
     errnum = io->rename(io->user, path, to);
   }

@@ -32,7 +32,7 @@ static stg_status look(const struct stg_disk_cache *cache, const char *path, boo
                        stg_error *ret_why, stg_error *reterr) {
   struct stg_disk_hit there = {0};
   stg_status status = stg_disk_cache_read(cache, path, &there, ret_why);
-  *ret_there = status == STG_OK;
+  *ret_there = status == STG_OK && is_file(path); /* what a link leads to is no entry */
   if (status == STG_OK) {
     stg_disk_hit_finish(&there);
   }

@@ -133,6 +133,9 @@ static void look(struct stg_disk_cache *cache, const struct stg_disk_layer *laye
     stg_disk_content_finish(&content);
     return;
   }
+  for (size_t i = 0; i < content.left_out.count; i++) {
+    log_failure(cache, content.left_out.items[i].problem);
+  }
   for (size_t i = 0; i < content.count; i++) {
     count_file(ret_tally, &content.items[i], false);
   }

@@ -37,8 +37,24 @@ static void count_file(struct stg_disk_survey *survey, const struct stg_disk_con
   }
 }
 
+static stg_status copy_left_out(const struct stg_disk_layer *layer,
+                                const struct stg_disk_files *files, struct stg_arena *arena,
+                                struct stg_disk_survey *survey, stg_error *reterr) {
+  struct stg_disk_item *items = stg_arena_alloc(arena, files->count + 1, sizeof *items);
+  for (size_t i = 0; i < files->count && items != NULL; i++) {
+    items[i] = (struct stg_disk_item){.path = stg_arena_strdup(arena, files->items[i].path),
+                                      .layer = layer->root,
+                                      .problem = stg_arena_strdup(arena, files->items[i].problem),
+                                      .is_folder = true};
+  }
+  survey->left_out = items;
+  survey->n_left_out = files->count;
+  return stg_arena_status(arena, reterr);
+}
+
 stg_status stg_disk_cache_survey(const struct stg_disk_cache *cache, size_t index,
-                                 struct stg_disk_survey *ret, stg_error *reterr) {
+                                 struct stg_arena *arena, struct stg_disk_survey *ret,
+                                 stg_error *reterr) {
   const struct stg_disk_layer *layer = &cache->layers[index];
   struct stg_disk_survey survey = {.root = layer->root, .is_pack = layer->pack != NULL};
   struct stat info;
@@ -53,6 +69,9 @@ stg_status stg_disk_cache_survey(const struct stg_disk_cache *cache, size_t inde
   stg_status status = stg_disk_scan(layer, &content, reterr);
   for (size_t i = 0; i < content.count && status == STG_OK; i++) {
     count_file(&survey, &content.items[i]);
+  }
+  if (status == STG_OK) {
+    status = copy_left_out(layer, &content.left_out, arena, &survey, reterr);
   }
   stg_disk_content_finish(&content);
   if (status == STG_OK) {

@@ -13,6 +13,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "runtime/base/alloc.h"
+#include "runtime/base/json_scan.h"
+
 enum member_type { TEXT, MILLISECONDS, SECONDS, COUNT };
 
 struct member {
@@ -141,7 +144,9 @@ stg_status stg_entry_meta_read(const char *json, size_t size, struct stg_arena *
   struct stg_entry_meta meta = {0};
   cJSON *root = cJSON_ParseWithLengthOpts(json, size, &end, false);
   stg_status status = STG_OK;
-  if (root == NULL || end != json + size) {
+  if (root == NULL && stg_json_scan("", json, size, NULL) == STG_OK) {
+    status = stg_error_memory(reterr, "the metadata of a cache entry", size);
+  } else if (root == NULL || end != json + size) {
     status = stg_error_set(reterr, STG_E_CORRUPT, "metadata is not JSON at byte %zu",
                            end == NULL ? 0 : (size_t)(end - json));
   } else {

@@ -44,6 +44,9 @@ struct stg_pack_writer {
   size_t n_pieces, pieces_room;
   struct entry *entries;
   size_t n_entries, entries_room;
+  size_t *entry_slots; /* hash table of entries by key and compiler, as that of blobs */
+  size_t n_entry_slots;
+  size_t n_compared;
 };
 
 /* Make room for one more item. */
@@ -78,6 +81,7 @@ void stg_pack_writer_destroy(struct stg_pack_writer *writer) {
   if (writer == NULL) {
     return;
   }
+  stg_free(writer->entry_slots);
   stg_free(writer->entries);
   stg_free(writer->pieces);
   stg_free(writer->slots);
@@ -88,6 +92,10 @@ void stg_pack_writer_destroy(struct stg_pack_writer *writer) {
 
 size_t stg_pack_writer_count(const struct stg_pack_writer *writer) {
   return writer->n_entries;
+}
+
+size_t stg_pack_writer_compared(const struct stg_pack_writer *writer) {
+  return writer->n_compared;
 }
 
 /* The slot of a blob, or the free one where it belongs. */
@@ -220,14 +228,38 @@ static stg_status add_verified(struct stg_pack_writer *w, const struct stg_entry
   return STG_OK;
 }
 
-static bool is_there(const struct stg_pack_writer *w, const struct stg_entry *decoded) {
-  for (size_t i = 0; i < w->n_entries; i++) {
-    if (stg_key_equal(w->entries[i].key, decoded->key) &&
-        strcmp(w->entries[i].compiler, decoded->meta.compiler) == 0) {
-      return true;
+/* The slot of the entry of a key and a compiler, or the free one where it belongs. */
+static size_t *find_entry(struct stg_pack_writer *w, struct stg_key key, const char *compiler) {
+  const struct stg_key sum = stg_key_of(compiler, strlen(compiler));
+  size_t at = (size_t)(key.low ^ sum.low) & (w->n_entry_slots - 1);
+  while (w->entry_slots[at] != 0) {
+    const struct entry *there = &w->entries[w->entry_slots[at] - 1];
+    w->n_compared++;
+    if (stg_key_equal(there->key, key) && strcmp(there->compiler, compiler) == 0) {
+      break;
     }
+    at = (at + 1) & (w->n_entry_slots - 1);
   }
-  return false;
+  return &w->entry_slots[at];
+}
+
+/* Make room for one more. */
+static stg_status grow_entry_slots(struct stg_pack_writer *w, stg_error *reterr) {
+  if (2 * (w->n_entries + 1) <= w->n_entry_slots) {
+    return STG_OK;
+  }
+  const size_t n_slots = w->n_entry_slots == 0 ? 256 : 2 * w->n_entry_slots;
+  size_t *slots = stg_calloc(n_slots, sizeof *slots);
+  if (slots == NULL) {
+    return stg_error_memory(reterr, "the entries of a pack", n_slots * sizeof *slots);
+  }
+  stg_free(w->entry_slots);
+  w->entry_slots = slots;
+  w->n_entry_slots = n_slots;
+  for (size_t i = 0; i < w->n_entries; i++) {
+    *find_entry(w, w->entries[i].key, w->entries[i].compiler) = i + 1;
+  }
+  return STG_OK;
 }
 
 stg_status stg_pack_writer_add(struct stg_pack_writer *writer, const void *bytes, size_t size,
@@ -235,8 +267,13 @@ stg_status stg_pack_writer_add(struct stg_pack_writer *writer, const void *bytes
   struct stg_arena arena = {0};
   struct stg_entry decoded;
   stg_status status = stg_entry_decode(bytes, size, &arena, &decoded, reterr);
-  if (status == STG_OK && !is_there(writer, &decoded)) {
+  if (status == STG_OK) {
+    status = grow_entry_slots(writer, reterr);
+  }
+  size_t *slot = status == STG_OK ? find_entry(writer, decoded.key, decoded.meta.compiler) : NULL;
+  if (slot != NULL && *slot == 0) {
     status = add_verified(writer, &decoded, bytes, size, reterr);
+    *slot = status == STG_OK ? writer->n_entries : 0;
   }
   stg_arena_finish(&arena);
   return status;

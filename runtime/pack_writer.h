@@ -22,6 +22,9 @@ STG_NODISCARD stg_status stg_pack_writer_add(struct stg_pack_writer *writer, con
                                              size_t size, stg_error *reterr);
 /** Entries so far. */
 size_t stg_pack_writer_count(const struct stg_pack_writer *writer);
+/** How often one that was added was compared with one that was there, for tests: packs have tens of
+ * thousands of entries. */
+size_t stg_pack_writer_compared(const struct stg_pack_writer *writer);
 /**
  * Append the pack's bytes. The same entries give the same bytes, in whatever order they came.
  * STG_E_CAPACITY beyond 2^32 entries or pieces; STG_E_NO_MEMORY.

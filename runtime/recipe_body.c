@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/json_scan.h"
 
 static void write_node(const struct stg_recipe_node *node, struct stg_strbuf *json) {
   char hex[STG_KEY_HEX_CHARS + 1];
@@ -229,7 +230,9 @@ stg_status stg_recipe_body_read(const char *json, size_t size, struct stg_arena 
   struct stg_recipe recipe = {0};
   stg_status status = STG_OK;
   cJSON *root = cJSON_ParseWithLengthOpts(json, size, &end, false);
-  if (root == NULL) {
+  if (root == NULL && stg_json_scan("", json, size, NULL) == STG_OK) {
+    status = stg_error_memory(reterr, "the body of a recipe", size);
+  } else if (root == NULL) {
     status = stg_error_set(reterr, STG_E_CORRUPT, "the body is not JSON at byte %zu",
                            end == NULL ? 0 : (size_t)(end - json));
   } else {

@@ -53,7 +53,7 @@ static stg_status check_kind(const struct stg_control_use *use,
   if (facts->model_hint != NULL && use->model != NULL &&
       !same_model(facts->model_hint, use->model)) {
     return stg_error_set(reterr, STG_E_UNSUPPORTED,
-                         "'%s' is for model '%.*s' (controlvector.model_hint), geometry.model is "
+                         "'%s' is for model '%.*s' (its model_hint), geometry.model is "
                          "'%.*s'; use one made for it",
                          use->name, NAME_CHARS, facts->model_hint, NAME_CHARS, use->model);
   }

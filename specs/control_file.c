@@ -13,7 +13,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "specs/utf8.h"
+#include "runtime/base/utf8.h"
 
 /* What `vectors convert` puts before the keys of GGUF, and of any other format. */
 static const char *const converted[] = {"gguf.", "source."};

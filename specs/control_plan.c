@@ -64,9 +64,11 @@ static stg_status check_tensor(const struct planner *planner, const struct stg_t
     return stg_tensor_find(planner->file, tensor->name, &readable, reterr);
   }
   stg_tensor_print_shape(tensor, shape);
-  return stg_error_set(
-      reterr, STG_E_FORMAT, "'%s': tensor '%.*s' has shape %s; needed: [%s%" PRId64 "]", use->name,
-      NAME_CHARS, tensor->name, shape, use->rows != NULL ? "layers, " : "", use->hidden_size);
+  return stg_error_set(reterr, STG_E_FORMAT,
+                       "'%s': tensor '%.*s' has shape %s; needed: [%s%" PRId64
+                       "], by geometry.hidden_size",
+                       use->name, NAME_CHARS, tensor->name, shape,
+                       use->rows != NULL ? "layers, " : "", use->hidden_size);
 }
 
 /* The direction with a number of the file; no tensor where it has none. */
@@ -160,8 +162,9 @@ static stg_status choose_range(struct planner *planner, stg_error *reterr) {
   planner->plan.last_block = use->last_block >= 0 ? use->last_block : use->layers - 1;
   if (planner->plan.first_block > planner->plan.last_block) {
     return stg_error_set(
-        reterr, STG_E_FORMAT, "'%s': no block from %d to %d; geometry.layers is %d", use->name,
-        (int)planner->plan.first_block, (int)planner->plan.last_block, (int)use->layers);
+        reterr, STG_E_FORMAT, "'%s': no block from %d to %d; geometry.layers is %d%s", use->name,
+        (int)planner->plan.first_block, (int)planner->plan.last_block, (int)use->layers,
+        use->last_block < 0 ? ", give the number of the model's blocks" : "");
   }
   const int32_t beyond = map->last + use->layer_shift;
   if (map->present > 0 && beyond >= use->layers && use->last_block < 0) {
@@ -192,8 +195,13 @@ static stg_status check_range(const struct planner *planner, stg_error *reterr) 
     n += !is_absent(planner, block);
   }
   if (n == 0 && map->present == 0) {
-    return stg_error_set(reterr, STG_E_FORMAT, "'%s' has no direction; see 'steergraph vectors ls'",
-                         use->name);
+    return use->pattern != NULL
+               ? stg_error_set(reterr, STG_E_FORMAT,
+                               "'%s' has no tensor '%.*s' with a layer's number for {}; see "
+                               "'steergraph vectors ls'",
+                               use->name, NAME_CHARS, use->pattern)
+               : stg_error_set(reterr, STG_E_FORMAT,
+                               "'%s' has no direction; see 'steergraph vectors ls'", use->name);
   }
   if (n == 0) {
     return stg_error_set(reterr, STG_E_FORMAT,

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "runtime/base/bytes.h"
+#include "runtime/base/utf8.h"
 #include "specs/gguf.h"
-#include "specs/utf8.h"
 
 stg_status stg_gguf_error(const struct stg_gguf_cursor *cursor, stg_error *reterr, stg_status code,
                           size_t at, const char *fmt, ...) {

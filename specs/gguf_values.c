@@ -9,8 +9,8 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/intmath.h"
+#include "runtime/base/utf8.h"
 #include "specs/gguf.h"
-#include "specs/utf8.h"
 
 #define MAX_KEY_BYTES 65535
 #define MAX_ARRAY_DEPTH 4

@@ -14,7 +14,6 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
-#include "specs/json_scan.h"
 
 struct stg_json stg_json_root(const struct stg_json_doc *doc) {
   return (struct stg_json){.doc = doc, .value = doc->root};

@@ -14,14 +14,12 @@
 #include <stdint.h>
 
 #include "runtime/base/arena.h"
+#include "runtime/base/json_scan.h"
 #include "runtime/base/strbuf.h"
 
 struct cJSON;
 
 #define STG_JSON_MAX_BYTES ((uint64_t)64 << 20)
-#define STG_JSON_MAX_DEPTH 64
-/* A value of two bytes ("1,") becomes a node of some 80: this bounds the tree at about 350 MB. */
-#define STG_JSON_MAX_VALUES (4 << 20)
 #define STG_JSON_PATH_BYTES 256
 
 /* A parsed document; finish frees it. */

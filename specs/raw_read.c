@@ -45,7 +45,7 @@ stg_status stg_raw_read(struct stg_tensor_file *file, const struct stg_tensor_hi
   if (hint->count_elems == 0 && left % (uint64_t)hint->width_elems != 0) {
     return stg_error_set(reterr, STG_E_FORMAT,
                          "%s: %" PRIu64 " float32 elements are no whole number of rows of %" PRId64
-                         "; give the width that it was written with",
+                         "; it is cut short, or of another width",
                          file->path, left, hint->width_elems);
   }
   struct stg_tensor_info *tensor = stg_arena_alloc(&file->arena, 1, sizeof *tensor);

@@ -93,12 +93,11 @@ static stg_status read_offsets(const struct reader *reader, const struct stg_jso
     return stg_json_error(reterr, STG_E_FORMAT, offsets, "expected [begin, end], found %zu values",
                           stg_json_count(offsets));
   }
-  int64_t max = reader->data_size < MAX_EXTENT ? (int64_t)reader->data_size : MAX_EXTENT;
   int64_t values[2] = {0, 0};
   size_t n = 0;
   struct stg_json value;
   for (bool more = stg_json_first(offsets, &value); more; more = stg_json_next(&value)) {
-    status = stg_json_int(&value, 0, max, &values[n++], reterr);
+    status = stg_json_int(&value, 0, MAX_EXTENT, &values[n++], reterr);
     if (status != STG_OK) {
       return status;
     }
@@ -106,6 +105,12 @@ static stg_status read_offsets(const struct reader *reader, const struct stg_jso
   if (values[0] > values[1]) {
     return stg_json_error(reterr, STG_E_FORMAT, offsets, "begin %lld is after end %lld",
                           (long long)values[0], (long long)values[1]);
+  }
+  if ((uint64_t)values[1] > reader->data_size) {
+    return stg_json_error(reterr, STG_E_FORMAT, offsets,
+                          "the tensor ends at byte %lld of the data, the file has %zu; it is cut "
+                          "short",
+                          (long long)values[1], reader->data_size);
   }
   span->begin = (size_t)values[0];
   span->end = (size_t)values[1];

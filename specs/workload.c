@@ -13,7 +13,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/file.h"
-#include "specs/utf8.h"
+#include "runtime/base/utf8.h"
 #include "specs/workload_reader.h"
 
 static stg_status read_family(struct stg_workload_reader *reader, const struct stg_json *root) {

@@ -155,7 +155,7 @@ struct stg_workload {
   uint32_t repeats;                       /* default 100 */
   const struct stg_spec_file *files;
   size_t n_files;
-  const char *const *notes; /* what a user should know of the files; one line each */
+  const char *const *notes; /* what a user should know; one line each */
   size_t n_notes;
   struct stg_open_file *open;
   struct stg_arena arena;

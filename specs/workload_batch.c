@@ -147,6 +147,37 @@ static stg_status read_requests(struct stg_workload_reader *reader, const struct
   return STG_OK;
 }
 
+/* A batch whose slots have ops, but none at its layer, runs and steers nothing: most likely the
+ * layer was left out, and control vectors begin at block 1. */
+static stg_status note_layer(struct stg_workload_reader *reader) {
+  const struct stg_workload *workload = reader->workload;
+  const uint32_t layer = workload->layer;
+  uint32_t nearest = layer;
+  for (size_t i = 0; i < workload->n_requests; i++) {
+    const int32_t at = workload->requests[i].slot;
+    const bool again = i > 0 && at == workload->requests[i - 1].slot;
+    const struct stg_spec_slot *slot = at >= 0 && !again ? &workload->slots[at] : NULL;
+    for (size_t k = 0; slot != NULL && k < slot->n_chains; k++) {
+      const uint32_t other = slot->chains[k].layer;
+      if (other == layer) {
+        return STG_OK;
+      }
+      const uint32_t far = other > layer ? other - layer : layer - other;
+      const uint32_t least = nearest > layer ? nearest - layer : layer - nearest;
+      nearest = nearest == layer || far < least ? other : nearest;
+    }
+  }
+  if (nearest == layer) {
+    return STG_OK; /* no request is to be steered */
+  }
+  struct stg_strbuf text = {0};
+  stg_strbuf_printf(&text,
+                    "batch.layer is %u, where no slot of a request has ops: nothing is steered; "
+                    "the nearest layer where one has is %u",
+                    layer, nearest);
+  return stg_spec_add_note(reader, &text);
+}
+
 stg_status stg_spec_read_batch(struct stg_workload_reader *reader, const struct stg_json *root) {
   static const char *const keys[] = {"layer", "row_stride", "requests", NULL};
   struct stg_workload *workload = reader->workload;
@@ -175,7 +206,10 @@ stg_status stg_spec_read_batch(struct stg_workload_reader *reader, const struct 
     status = stg_json_get(&batch, "requests", &member, reader->err);
   }
   workload->layer = (uint32_t)layer;
-  return status == STG_OK ? read_requests(reader, &member) : status;
+  if (status == STG_OK) {
+    status = read_requests(reader, &member);
+  }
+  return status == STG_OK ? note_layer(reader) : status;
 }
 
 /* An ascending list of sizes whose last one holds `needed` of `what`. */

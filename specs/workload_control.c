@@ -193,16 +193,13 @@ static stg_status add_file(struct control *control, const struct stg_spec_contro
   return status;
 }
 
-static stg_status add_note(struct control *control, const char *note) {
-  struct stg_workload_reader *reader = control->reader;
+stg_status stg_spec_add_note(struct stg_workload_reader *reader, struct stg_strbuf *text) {
   struct stg_workload *workload = reader->workload;
-  struct stg_strbuf text = {0};
-  stg_strbuf_printf(&text, "slots.%s: %s", control->slot->name, note);
   reader->notes = grow(&workload->arena, reader->notes, workload->n_notes, &reader->notes_capacity,
                        sizeof(const char *));
-  const char *copy = stg_arena_strdup(&workload->arena, stg_strbuf_text(&text));
-  stg_status status = stg_strbuf_status(&text, reader->err);
-  stg_strbuf_finish(&text);
+  const char *copy = stg_arena_strdup(&workload->arena, stg_strbuf_text(text));
+  stg_status status = stg_strbuf_status(text, reader->err);
+  stg_strbuf_finish(text);
   status = status == STG_OK ? stg_arena_status(&workload->arena, reader->err) : status;
   if (status == STG_OK) {
     reader->notes[workload->n_notes++] = copy;
@@ -247,7 +244,9 @@ static stg_status act(struct control *control, const struct stg_spec_control *en
     status = plan_entry(control, entry, &scratch, &plan);
   }
   for (size_t i = 0; status == STG_OK && i < plan.n_notes; i++) {
-    status = add_note(control, plan.notes[i]);
+    struct stg_strbuf text = {0};
+    stg_strbuf_printf(&text, "slots.%s: %s", control->slot->name, plan.notes[i]);
+    status = stg_spec_add_note(control->reader, &text);
   }
   for (uint32_t block = 0; status == STG_OK && block < control->reader->workload->layers; block++) {
     if (plan.at[block].tensor != NULL) {

@@ -133,6 +133,11 @@ static stg_status read_params(struct stg_workload_reader *reader, const struct s
 static stg_status check_layers(struct stg_workload_reader *reader, const struct stg_json *at,
                                const struct stg_spec_control *entry) {
   const struct stg_spec_vector_source *source = &entry->source;
+  struct stg_json row;
+  if (source->layer_in == STG_LAYER_IN_TENSOR && stg_json_find(at, "row", &row)) {
+    return stg_json_error(reader->err, STG_E_FORMAT, &row,
+                          "the tensor of a layer is one direction; leave it out");
+  }
   if (source->layer_in != STG_LAYER_IN_NONE ||
       (source->tensor == NULL && source->row < 0 && source->count == 0)) {
     return STG_OK;

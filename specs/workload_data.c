@@ -63,7 +63,7 @@ static stg_status check_vector_shape(const struct stg_workload *workload,
       return STG_OK;
     }
     snprintf(needed, sizeof needed, "[%" PRId64 "]%s", width,
-             tensor->n_dims == 2 ? ", or a \"row\" of it" : "");
+             tensor->n_dims == 2 ? ", or a \"row\" of it" : ", by geometry.hidden_size");
     return fail_shape(workload, source, tensor, needed, err);
   }
   if (tensor->n_dims != 2 || tensor->shape[1] != width) {

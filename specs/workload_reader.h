@@ -110,6 +110,9 @@ void stg_spec_note_use(struct stg_spec_vector *vector, const struct stg_spec_op_
 
 /* workload_control.c */
 
+/** Add what a user should know, one line; `text` is copied and finished. */
+STG_NODISCARD stg_status stg_spec_add_note(struct stg_workload_reader *reader,
+                                           struct stg_strbuf *text);
 /** "control_vector" of a slot: add the calls of its files behind those of the slot's layers. */
 STG_NODISCARD stg_status stg_spec_read_control(struct stg_workload_reader *reader,
                                                const struct stg_json *list,

@@ -19,6 +19,7 @@
 #include "tools/json_out.h"
 #include "tools/options.h"
 #include "tools/report.h"
+#include "tools/run_output.h"
 #include "tools/table.h"
 #include "tools/trial_compile.h"
 
@@ -179,11 +180,16 @@ static stg_status check_pack_path(const char *path, stg_error *reterr) {
   return status;
 }
 
-static stg_status open_pack(struct build *build, stg_error *reterr) {
+/* A pack of what is built now must not take the place of one that kernels are taken from: it would
+ * hold those alone that this build asks for. */
+static stg_status open_pack(struct build *build, const char *path_list, stg_error *reterr) {
   if (build->pack_path == NULL) {
     return STG_OK;
   }
   stg_status status = check_pack_path(build->pack_path, reterr);
+  if (status == STG_OK) {
+    status = stg_run_output_check_cache(path_list, "--pack", build->pack_path, reterr);
+  }
   for (size_t i = 0; i < build->n_sources && status == STG_OK; i++) {
     status = stg_build_source_check_output(&build->sources[i], "--pack", build->pack_path, reterr);
   }
@@ -297,7 +303,7 @@ static int build_files(char **files, size_t n_files, const struct stg_arch_list 
     status = plan(&build, archs, &err);
   }
   if (status == STG_OK) {
-    status = open_pack(&build, &err);
+    status = open_pack(&build, options->cache_path, &err);
   }
   if (status == STG_OK) {
     status = check_known(archs, &err);

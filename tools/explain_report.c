@@ -152,8 +152,9 @@ void stg_explain_report_text(const struct stg_explain_result *result, struct stg
                    job->requests, job->longest);
   stg_table_cell(&table, "launch");
   if (kernel->threads > 0) {
-    stg_table_printf(&table, "%s, %u threads a block, %u rows at a time", kernel->kernel_name,
-                     kernel->threads, kernel->rows_per_block);
+    stg_table_printf(&table, "%s, %u threads a block, %u row%s at a time", kernel->kernel_name,
+                     kernel->threads, kernel->rows_per_block,
+                     kernel->rows_per_block == 1 ? "" : "s");
   } else {
     stg_table_cell(&table, "none on the CPU");
   }

@@ -4,8 +4,9 @@
 #   sh tools/gpu_tests.sh [BUILD_DIR [NAME...]]
 #
 # NAME: only these tests, as in test_NAME or test_NAME.py. GPU_TEST_WRAPPER: words put before each
-# program in C, such as "compute-sanitizer --tool memcheck --error-exitcode 1". Exit status 1 when a
-# test failed.
+# program in C, such as "compute-sanitizer --tool memcheck --error-exitcode 1". STG_TEST_CACHE_DIR: a
+# folder for the kernels that many tests share, to be compiled once; else one that is removed at the
+# end. Exit status 1 when a test failed.
 set -eu
 
 build=${1:-build}
@@ -13,6 +14,7 @@ build=${1:-build}
 root=$(cd "$(dirname "$0")/.." && pwd)
 outputs=$(mktemp -d)
 trap 'rm -rf "$outputs"' EXIT
+export STG_TEST_CACHE_DIR="${STG_TEST_CACHE_DIR:-$outputs/kernels}"
 
 if [ $# -eq 0 ]; then
   for program in "$build"/tests/gpu/test_*; do

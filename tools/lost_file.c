@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "runtime/base/strbuf.h"
+#include "runtime/base/utf8.h"
 #include "tools/command.h"
 
 #define LINE_BYTES 4600 /* a path of PATH_MAX and what stands before it */
@@ -66,7 +67,7 @@ static void clean(char *path) {
   unsigned char *c = (unsigned char *)path;
   while (*c != '\0') {
     const size_t bytes = stg_utf8_sequence(c);
-    if (bytes == 0 || *c < 0x20 || *c == 0x7f || (*c == 0xc2 && c[1] < 0xa0)) {
+    if (bytes == 0 || !stg_utf8_is_shown(stg_utf8_code((const char *)c, bytes))) {
       *c = '?'; /* and what was to follow it is then none, too */
       c++;
     } else {

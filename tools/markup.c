@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "runtime/base/utf8.h"
+
 /* How many bytes a character that begins so has; 0: none does. */
 static size_t length_of(unsigned char first) {
   return first < 0x80   ? 1
@@ -37,11 +39,7 @@ static size_t decode(const char *text, size_t len, uint32_t *ret_code) {
 }
 
 static bool is_shown(uint32_t code) {
-  const bool control = code < 0x20 || (code >= 0x7f && code < 0xa0);
-  /* marks that turn the direction of what follows: a text could show as another */
-  const bool turns = code == 0x200e || code == 0x200f || (code >= 0x202a && code <= 0x202e) ||
-                     (code >= 0x2066 && code <= 0x2069);
-  return !control && !turns && code != 0xfffe && code != 0xffff;
+  return stg_utf8_is_shown(code) && code != 0xfffe && code != 0xffff;
 }
 
 size_t stg_markup_char_bytes(const char *text, size_t len) {

@@ -1,5 +1,5 @@
 /*
- * notes.h: what a user should know of the files of a workload, in the reports of commands.
+ * notes.h: what a user should know of a workload and its files, in the reports of commands.
  */
 #ifndef STG_TOOLS_NOTES_H
 #define STG_TOOLS_NOTES_H

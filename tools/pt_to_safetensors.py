@@ -298,7 +298,18 @@ def write_atomic(path: pathlib.Path, data: bytes) -> None:
         raise
 
 
+def check_begin(begin: bytes) -> None:
+    """What torch.load would say of another file is that it would run code."""
+    if not begin.startswith(b"PK\3\4") and not (begin[:1] == b"\x80" and begin[1:2] in (b"\2", b"\3", b"\4", b"\5")):
+        raise Refusal(
+            "it is no file of PyTorch, a zip archive or a pickle; safetensors, GGUF, .npy and JSON are read "
+            "by steergraph itself"
+        )
+
+
 def load(path: pathlib.Path):
+    with open(path, "rb") as file:
+        check_begin(file.read(4))
     try:
         import torch
     except ImportError:
@@ -314,9 +325,10 @@ def load(path: pathlib.Path):
             "it needs more than weights_only=True reads, so reading it would run code of the file; "
             "save tensors alone: torch.save({'name': tensor}, ...)"
         ) from None
-    except (RuntimeError, EOFError, ValueError, KeyError) as error:
+    except (RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
+        # OSError too: it was opened above, and torch seeks before the start of an archive that is cut
         first = str(error).strip().splitlines()
-        raise Refusal(f"torch.load: {first[0] if first else type(error).__name__}") from None
+        raise Refusal(f"torch.load: {first[0] if first else type(error).__name__}; is the file whole?") from None
 
 
 def check_outputs(source: pathlib.Path, outputs: list[pathlib.Path]) -> None:

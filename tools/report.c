@@ -2,9 +2,10 @@
  * report.c: stdout and stderr of the command.
  *
  * The only file of the tools that writes to either. Names from files may hold anything, so no
- * control character of theirs reaches a terminal, nor bytes that are no UTF-8: what begins 0x9b is
- * an escape sequence to some. Reports clean the names that they print, for a newline is one of a
- * name or of the report; what goes out is cleaned once more, but for that.
+ * control character of theirs reaches a terminal, nor what turns or hides what stands beside it,
+ * nor bytes that are no UTF-8: what begins 0x9b is an escape sequence to some. Reports clean the
+ * names that they print, for a newline is one of a name or of the report; what goes out is cleaned
+ * once more, but for that.
  */
 #include "tools/report.h"
 
@@ -16,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/base/utf8.h"
 #include "tools/command.h"
 
 /*
@@ -40,21 +42,33 @@ void stg_report_setup(void) {
   sigaction(SIGPIPE, &ignore, NULL);
 }
 
+/* As JSON writes it too: beyond U+FFFF in two halves. */
+static void append_code(struct stg_strbuf *out, uint32_t code) {
+  if (code < 0x10000) {
+    stg_strbuf_printf(out, "\\u%04x", (unsigned)code);
+  } else {
+    stg_strbuf_printf(out, "\\u%04x\\u%04x", (unsigned)(0xd800 + ((code - 0x10000) >> 10)),
+                      (unsigned)(0xdc00 + (code & 0x3ff)));
+  }
+}
+
 /*
- * Append what of `text` a terminal shows, and the rest as what it is: bytes as \x1b, and U+0080 to
- * U+009f as \u009b, which JSON reads as the same character. `kept` are control characters that
- * stay.
+ * Append what of `text` a terminal shows, and the rest as what it is: bytes as \x1b, and characters
+ * of more than one as \u009b or \u202e, which JSON reads as the same character. `kept` are control
+ * characters that stay.
  */
 static void append_clean(struct stg_strbuf *out, const char *text, size_t len, const char *kept) {
   size_t at = 0;
   while (at < len) {
     const unsigned char *s = (const unsigned char *)text + at;
     const size_t bytes = stg_utf8_sequence(s);
-    const bool is_control = bytes == 1 && (s[0] < 0x20 || s[0] == 0x7f);
-    if (bytes == 0 || (is_control && (s[0] == '\0' || strchr(kept, s[0]) == NULL))) {
+    const uint32_t code = bytes > 0 ? stg_utf8_code(text + at, bytes) : 0;
+    const bool is_kept = bytes == 1 && s[0] != '\0' && strchr(kept, s[0]) != NULL;
+    const bool is_clean = bytes > 0 && (is_kept || stg_utf8_is_shown(code));
+    if (!is_clean && bytes < 2) {
       stg_strbuf_printf(out, "\\x%02x", s[0]);
-    } else if (bytes == 2 && s[0] == 0xc2 && s[1] < 0xa0) {
-      stg_strbuf_printf(out, "\\u%04x", s[1]);
+    } else if (!is_clean) {
+      append_code(out, code);
     } else {
       stg_strbuf_mem(out, s, bytes);
     }

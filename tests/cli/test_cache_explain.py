@@ -3,6 +3,7 @@
 import tap
 from built import Built
 from cli import FAILED, WRONG, Case, small_workload
+from forged import Forged
 
 
 class Words(Case):
@@ -34,6 +35,50 @@ class Words(Case):
             self.assertEqual((kernel["hit"], kernel["nearest"], kernel["nearest_key"]), (False, None, None))
             self.assertEqual(kernel["differences"], [])
         self.assertIn("not cached, and no entry to compare with\n", self.succeed(*words).out)
+
+
+class Consequences(Forged):
+    """What is said of two kernels, one of which may never be asked for where the other one is."""
+
+    SIGNATURE = "steer v1 | ops=add chain<=16 | hidden={} dtype=f32 bank=f32 state=hidden | tile={} epilogue=none | {}"
+
+    def entry_of(self, hidden=8, tile="decode", arch="sm_90", source="// source\n", **changes):
+        return self.entry(self.SIGNATURE.format(hidden, tile, arch), arch, source=source, **changes)
+
+    def consequence(self, here, there):
+        for name, record in (("here", here), ("there", there)):
+            self.forge(record, folder=self.folder / name)
+        here, there = (next((self.folder / name).rglob("*.sgc")).name[:32] for name in ("here", "there"))
+        report = self.succeed("cache", "explain", here, there, "--json", "--cache", "here:there").json()
+        for name in ("here", "there"):
+            for path in (self.folder / name).rglob("*.sgc"):
+                path.unlink()
+        return report["consequence"]
+
+    def test_two_tiles_of_one_version_and_architecture_are_both_needed(self):
+        said = self.consequence(self.entry_of(), self.entry_of(tile="prefill", source="// other\n"))
+        self.assertIn("two kernels of one table", said)
+        self.assertIn("both are needed", said)
+
+    def test_kernels_for_other_gpus_are_not_said_to_be_needed_by_every_table(self):
+        said = self.consequence(self.entry_of(), self.entry_of(hidden=16, arch="sm_80"))
+        self.assertEqual(said, "two kernels: each is needed where there are GPUs of its architecture, as long as tables "
+                               "of its kind are made")  # fmt: skip
+        said = self.consequence(self.entry_of(), self.entry_of(tile="prefill", arch="sm_80"))
+        self.assertEqual(said, "two kernels: each is needed where there are GPUs of its architecture")
+
+    def test_kernels_of_two_versions_are_not_said_to_be_needed_both(self):
+        said = "two kernels: the older one is of use to the version that made it, and to no other"
+        for changes in (
+            {"prelude": "// older\n"},
+            {"prelude": "// older\n", "tile": "prefill"},
+            {"prelude": "// older\n", "hidden": 16},
+            {"prelude": "// older\n", "arch": "sm_80"},
+            {"source": "// older\n"},
+            {"source": "// older\n", "arch": "sm_80"},
+        ):
+            with self.subTest(changes=changes):
+                self.assertEqual(self.consequence(self.entry_of(), self.entry_of(**changes)), said)
 
 
 class Explains(Built):
@@ -98,9 +143,10 @@ class Explains(Built):
         self.assertEqual(self.succeed(*words).out.count(line), 1)
 
     def test_options_of_the_environment_are_named(self):
+        keys = self.keys()
+        before, prefill, on_sm_80 = keys["sm_90", "decode"], keys["sm_90", "prefill"], keys["sm_80", "decode"]
         self.environment["NVRTC_APPEND_FLAGS"] = "--maxrregcount=64"
         self.succeed("build", "--arch", "sm_90", "--cache", self.cache, self.spec)
-        before = self.keys()["sm_90", "decode"]
         after = [entry["key"] for entry in self.entries() if entry["arch"] == "sm_90" and "decode" in entry["signature"]]
         self.assertEqual(len(after), 2)
         here, there = after
@@ -111,6 +157,12 @@ class Explains(Built):
                                               r"(here, without it there|there, without it here)$")  # fmt: skip
         self.assertIn("with either set of options", report["consequence"])
         self.assertIn(before, after)
+        other = next(key for key in after if key != before)
+        said = self.explain(on_sm_80, other)["consequence"]
+        self.assertEqual(said, "two kernels: each is needed where there are GPUs of its architecture, by processes that "
+                               "compile with its options")  # fmt: skip
+        said = self.explain(prefill, other)["consequence"]
+        self.assertEqual(said, "two kernels: both are needed as long as processes compile with either set of options")
 
     def test_a_fresh_person_learns_why_a_changed_workload_compiles(self):
         """Nothing but what is printed is needed to see what to do."""

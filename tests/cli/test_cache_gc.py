@@ -50,6 +50,7 @@ class Files(Case):
                 "kept_entries": 1,
                 "kept_files": 0,
                 "kept_bytes": 1000,
+                "left_out": [],
             },
         )
         text = self.succeed("cache", "gc", "--cache", self.cache).out

@@ -56,6 +56,8 @@ class Graphs(StubCase):
         self.assertEqual([node["key"] for node in graph["nodes"]], [self.report["kernel_key"]])
         text = self.succeed("cache", "ls", "--graphs").out
         self.assertRegex(text, rf"(?m)^key +rows +batch +seq +kernel +created +signature\n{self.key[:12]} +4 +8 +2 ")
+        used = self.succeed("cache", "ls", "--graphs", "--sort", "used").out
+        self.assertRegex(used, r"^key +rows +batch +seq +kernel +used +signature\n")
         self.assertRegex(text, r"\n1 graph, 2\.\d KiB\n$")
 
     def test_ls_of_entries_counts_graphs(self):

@@ -74,6 +74,7 @@ class Heads(Case):
             (("--compiler", "nvrtc-12"), {other_compiler}),
             (("--compiler", "nvrtc-12.4.127"), {other_compiler}),
             (("--compiler", "nvrtc-1"), set()),
+            (("--compiler", "nvrtc"), everything),
             (("--match", "gram v1"), {other_family}),
             (("--match", "ops=add"), everything - {other_family}),
             (("--older-than", "2d"), {old}),
@@ -112,12 +113,26 @@ class Heads(Case):
         self.assertEqual(self.list("--limit", "0"), [])
         self.assertEqual(self.list("--limit", "6", "--reverse"), sorted(keys, reverse=True))
 
+    def test_rows_show_the_time_that_the_order_or_the_choice_is_by(self):
+        self.add(1, used=1600000000)
+        for words, head, when in (
+            ((), "created", "2023-11-14T22:13:20Z"),
+            (("--sort", "age"), "created", "2023-11-14T22:13:20Z"),
+            (("--sort", "used"), "used", "2020-09-13T12:26:40Z"),
+            (("--older-than", "30d"), "used", "2020-09-13T12:26:40Z"),
+        ):
+            with self.subTest(words=words):
+                lines = self.succeed("cache", "ls", *words, "--wide", "--cache", "kernels").out.splitlines()
+                self.assertEqual((lines[0].split()[4], lines[1].split()[5]), (head, when))
+
     def test_words_that_mean_nothing_are_refused(self):
         self.add(1)
         for words, named in (
             (("--arch", "hopper"), "'hopper'"),
             (("--older-than", "30"), "30 is no time; write a number with s, m, h or d, as 30d"),
             (("--older-than", "9999999999999d"), "is no time"),
+            *((("--compiler", word), f"--compiler '{word}': expected a name such as nvrtc-13 or nvrtc-13.0.88")
+              for word in ("13", "nvrtc13", "nvrtc-", "nvrtc-13.", "nvrtc-13..0", "nvrtc-13.x", "NVRTC-13", "nvrtc.13")),
             (("--limit", "-1"), "'-1'"),
             (("--limit", "1k"), "--limit '1k'"),
             (("--sort", "name"), "name"),
@@ -177,7 +192,7 @@ class Empty(Case):
     def test_a_folder_that_is_not_there_has_no_entries(self):
         self.environment["STEERGRAPH_CACHE_DIR"] = "nowhere"
         report = self.succeed("cache", "ls", "--json").json()
-        nothing = {"entries": [], "count": 0, "in_cache": 0, "graphs": 0, "size_bytes": 0, "verified": False}
+        nothing = {"entries": [], "count": 0, "in_cache": 0, "graphs": 0, "size_bytes": 0, "left_out": [], "verified": False}
         self.assertEqual(report, nothing)
         self.assertEqual(self.succeed("cache", "verify", "--json").json()["entries"], 0)
         self.assertFalse((self.folder / "nowhere").exists())

@@ -88,6 +88,8 @@ class Shows(Built):
                                    rf"multiprocessor of {entry['arch']}, {found['warps']} of 64 warps \(\d+ %\), "
                                    rf"limited by {' and '.join(found['limited_by'])}; with ")  # fmt: skip
             self.assertIn(f"compiled for at most {entry['max_threads']} threads a block", text)
+            rows = entry["rows_per_block"]
+            self.assertIn(f"{entry['threads']} threads a block, {rows} row{'' if rows == 1 else 's'} at a time, ", text)
 
     def test_show_lists_the_parameters_of_the_cubin(self):
         entry = self.entries()[0]

@@ -59,6 +59,7 @@ class Folders(Case):
                 "bytes": 1000,
                 "max_bytes": 2 << 30,
                 "max_entries": 32768,
+                "left_out": [],
             },
         )
         text = self.succeed("cache", "stats", "--cache", self.cache).out

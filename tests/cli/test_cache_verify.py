@@ -34,7 +34,7 @@ class Verifies(Built):
     def test_verify_passes_a_good_cache(self):
         report = self.succeed("cache", "verify", "--json", "--cache", self.cache).json()
         self.assertEqual(report, {"entries": 4, "good": 4, "graphs": 0, "good_graphs": 0, "other_format": 0,
-                                  "bad": [], "dry_run": False, "moved": 0, "repaired": False})  # fmt: skip
+                                  "bad": [], "left_out": [], "dry_run": False, "moved": 0, "repaired": False})  # fmt: skip
 
     def test_a_flipped_bit_anywhere_is_found(self):
         path = self.entries()[1]["path"]
@@ -66,7 +66,7 @@ class Verifies(Built):
         pathlib.Path(path).write_bytes(other.read_bytes())
         report = self.succeed("cache", "verify", "--repair", "--json", "--cache", self.cache).json()
         self.assertEqual(report, {"entries": 4, "good": 3, "graphs": 0, "good_graphs": 0, "other_format": 1,
-                                  "bad": [], "dry_run": False, "moved": 0, "repaired": True})  # fmt: skip
+                                  "bad": [], "left_out": [], "dry_run": False, "moved": 0, "repaired": True})  # fmt: skip
         outcome = self.succeed("cache", "verify", "--cache", self.cache)
         self.assertIn(f"other format: {path}: entry format 1, this version reads 2\n", outcome.out)
         self.assertIn("4 entries: 3 good, 0 bad, 1 of another format: left as they are\n", outcome.out)

@@ -46,7 +46,7 @@ class Golden(Case):
         self.assertTrue((self.folder / "k.cubin").read_bytes().startswith(b"\x7fELF"))
         report = self.succeed("cache", "verify", "--json", "--cache", self.pack).json()
         self.assertEqual(report, {"entries": 3, "good": 3, "graphs": 0, "good_graphs": 0, "other_format": 0,
-                                  "bad": [], "dry_run": False, "moved": 0, "repaired": False})  # fmt: skip
+                                  "bad": [], "left_out": [], "dry_run": False, "moved": 0, "repaired": False})  # fmt: skip
 
     def test_a_damaged_entry_is_found_and_left_where_it_is(self):
         self.damage(HEADER_BYTES + 1500)
@@ -179,6 +179,19 @@ class Built(Case):
         self.assertEqual(len(read_pack(self.pack)), 2)
         self.assertEqual(self.pack.stat().st_mode & 0o777, 0o644)
         self.assertEqual(list(self.folder.glob(".stg-*")), [])
+
+    def test_a_pack_that_kernels_are_taken_from_is_not_replaced(self):
+        self.succeed(*self.words, self.spec)
+        before = self.pack.read_bytes()
+        (self.folder / "link.sgp").symlink_to(self.pack)
+        (self.folder / "rw").mkdir()
+        for layers in (f"{self.pack}:rw", "link.sgp:rw"):
+            with self.subTest(layers=layers):
+                words = ("build", "--arch", "sm_80", "--cache", layers, "--pack", self.pack, self.spec)
+                line = self.refuse(FAILED, *words)
+                self.assertRegex(line, f"--pack '{self.pack}' would replace .*; name another file$")
+                self.assertEqual(self.pack.read_bytes(), before)
+        self.assertEqual(list((self.folder / "rw").iterdir()), [])
 
     def test_a_pack_that_cannot_be_written_is_refused_before_anything_is_compiled(self):
         for path in (self.folder, self.folder / "none" / "k.sgp", "/dev/null"):

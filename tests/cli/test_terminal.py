@@ -9,13 +9,14 @@ import tap
 from built import Built
 from cli import DONE, FAILED, small_workload
 
-# A newline, an escape sequence, U+009b (which is one in UTF-8), and its one byte, which is no UTF-8.
-NAME = "a\nb\x1b[31mc\u009b31md" + os.fsdecode(b"\x9b31m\xff")
-SHOWN = r"a\x0ab\x1b[31mc\u009b31md\x9b31m\xff"
+# A newline, an escape sequence, U+009b (which is one in UTF-8), marks that turn what follows, one that hides,
+# one beyond U+FFFF, and the byte of U+009b, which is no UTF-8.
+NAME = "a\nb\x1b[31mc\u009b31md\u202ee\u2066f\u200b\U000e0041" + os.fsdecode(b"\x9b31m\xff")
+SHOWN = r"a\x0ab\x1b[31mc\u009b31md\u202ee\u2066f\u200b\udb40\udc41\x9b31m\xff"
 # What the terminal sees of it in JSON, which has no bytes that are no UTF-8, and what a reader gets.
-IN_JSON = r"a\nb\u001b[31mc\u009b31md" + "\ufffd31m\ufffd"
+IN_JSON = r"a\nb\u001b[31mc\u009b31md\u202ee\u2066f\u200b\udb40\udc41" + "\ufffd31m\ufffd"
 READ = NAME[:-5] + "\ufffd31m\ufffd"
-COMMANDS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+COMMANDS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
 
 
 class Terminal(Built):

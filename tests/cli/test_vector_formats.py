@@ -117,7 +117,7 @@ class Run(Case):
         self.write("v.json", writers.directions({1: VALUES[0][:3]}))
         self.write("w.json", small_workload(vectors={"v": {"file": "v.json", "tensor": "1"}}))
         line = self.refuse(FAILED, "run", "--backend", "cpu", "--no-timing", "w.json")
-        self.assertIn("vectors.v: tensor '1' has shape [3]; needed: [8]", line)
+        self.assertIn("vectors.v: tensor '1' has shape [3]; needed: [8], by geometry.hidden_size", line)
 
     def test_a_row_of_a_matrix_of_gguf(self):
         tensors = [("odd", "F16", [3], bytes(6)), ("m", "F32", [3, WIDTH], writers.f32(FLAT))]
@@ -175,6 +175,7 @@ class Vectors(Case):
         shapes = [(t["name"], t["dtype"], t["shape"]) for t in report["tensors"]]
         self.assertEqual(shapes, [("7", "F32", [2]), ("0", "F32", [2])])
         self.assertEqual(report["metadata"], {"controlvector.model_hint": "m"})
+        self.assertIn("  model   m (model_hint)\n", self.succeed("vectors", "ls", path).out)
         report = self.succeed("vectors", "show", "--json", path, "7").json()
         self.assertEqual([row["norm"] for row in report["tensors"][0]["rows"]], [5])
 
@@ -204,7 +205,7 @@ class Vectors(Case):
         self.assertIn("say how wide it is", line)
         self.assertIn("--width", line)
         line = self.refuse(FAILED, "vectors", "ls", "--width", "4", path)
-        self.assertIn("6 float32 elements are no whole number of rows of 4", line)
+        self.assertIn("6 float32 elements are no whole number of rows of 4; it is cut short, or of another width", line)
 
     def test_a_width_that_is_none_is_a_wrong_word(self):
         path = self.write("v.f32", writers.f32([1, 2]))

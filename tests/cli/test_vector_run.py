@@ -186,7 +186,7 @@ class Control(Case):
     def test_notes_are_in_both_reports_of_run_and_explain(self):
         layers = {1: [0.0] * WIDTH, 2: VALUES[2], 3: VALUES[3]}
         self.write("c.gguf", writers.control_vector(layers, "mistral"))
-        spec = self.write("w.json", self.workload([{"file": "c.gguf"}]))
+        spec = self.write("w.json", self.workload([{"file": "c.gguf"}], layer=2))
         notes = [
             "slots.up: c.gguf is for model 'mistral' by its own word; geometry.model is not given",
             "slots.up: c.gguf has 1 to 3: blocks 4 to 5 are not steered",
@@ -198,12 +198,24 @@ class Control(Case):
                 text = self.succeed(*command, spec).out
                 for note in notes:
                     self.assertRegex(text, rf"(?m)^  note +{note}$")
-        workload = self.workload([{"file": "c.gguf", "first_layer": 2, "last_layer": 3}])
+        workload = self.workload([{"file": "c.gguf", "first_layer": 2, "last_layer": 3}], layer=2)
         workload["geometry"]["model"] = "Mistral"
         spec = self.write("w.json", workload)
         report = self.succeed("explain", "--arch", "sm_90", "--json", spec).json()
         self.assertEqual(report["notes"], ["slots.up: c.gguf: direction 1 is outside first_layer 2 to last_layer 3"])
         self.assertNotIn("  note ", self.succeed("explain", "--arch", "sm_90", self.write("n.json", small_workload())).out)
+
+    def test_a_layer_where_nothing_is_steered_is_noted(self):
+        self.write("c.gguf", writers.control_vector({2: VALUES[2], 3: VALUES[3]}))
+        workload = self.workload([{"file": "c.gguf", "first_layer": 2, "last_layer": 3}])
+        del workload["batch"]["layer"]  # 0, where no control vector of GGUF acts
+        spec = self.write("w.json", workload)
+        note = "batch.layer is 0, where no slot of a request has ops: nothing is steered; the nearest layer where one has is 2"
+        report = self.succeed("run", "--backend", "cpu", "--no-timing", "--json", spec).json()
+        self.assertEqual((report["notes"], report["rows_steered"]), ([note], 0))
+        text = self.succeed("explain", "--arch", "sm_90", spec).out
+        self.assertIn(note, text)
+        self.assertIn(" threads a block, 1 row at a time\n", text)
 
     def test_a_control_vector_is_not_replaced(self):
         self.write("c.gguf", writers.control_vector(GGUF))

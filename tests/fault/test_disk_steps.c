@@ -91,21 +91,37 @@ static void takes_a_published_file_that_vanished_for_a_miss(void **state) {
   stg_disk_cache_close(cache);
 }
 
-/* A name that is listed, and nothing to be read behind it: a link to nowhere. */
-static stg_status leave_the_name(void *user, const struct stg_disk_item *item, stg_error *reterr) {
-  (void)user;
-  (void)reterr;
-  return unlink(item->path) == 0 && symlink("gone", item->path) == 0 ? STG_OK : STG_E_IO;
+/* A log at whose first line a file goes: between its listing and its reading, when another one of
+ * its key is said to be bad. */
+struct removal {
+  struct log_lines lines;
+  const char *path;
+};
+
+static void remove_and_log(void *user, stg_log_level level, const char *message) {
+  struct removal *removal = user;
+  (void)unlink(removal->path);
+  log_lines_add(&removal->lines, level, message);
 }
 
 static void takes_a_file_that_vanished_since_it_was_listed_for_a_miss(void **state) {
-  struct log_lines lines = {0};
-  struct faulty faulty = {0};
-  struct stg_disk_cache *cache = open_faulty(temp_path(state, "c"), &faulty, &lines);
-  assert_int_equal(store(cache, NULL), STG_OK);
-  assert_int_equal(stg_disk_cache_walk(cache, leave_the_name, NULL, NULL), STG_OK);
+  const char *root = temp_path(state, "c");
+  struct stg_kernel_request request = fixture_request();
+  disk_fill(root, &request, "nvrtc-13.0.88");
+  disk_fill(root, &request, "nvrtc-12.8.93");
+  char *newer = disk_entry_path(root, &request, "nvrtc-13.0.88");
+  char *older = disk_entry_path(root, &request, "nvrtc-12.8.93");
+  struct removal removal = {.path = older};
+  const struct stg_disk_options options = {
+      .path_list = root, .log = {.fn = remove_and_log, .user = &removal, .level = STG_LOG_DEBUG}};
+  struct stg_disk_cache *cache = NULL;
+  assert_int_equal(stg_disk_cache_open(&options, &cache, NULL), STG_OK);
+  assert_int_equal(truncate(newer, 1), 0);
   assert_int_equal(find(cache), STG_E_NOT_FOUND);
-  assert_int_equal(lines.count, 0);
+  assert_int_not_equal(access(older, F_OK), 0);
+  assert_non_null(strstr(log_lines_take_one(&removal.lines), "' is bad: "));
+  stg_free(newer);
+  stg_free(older);
   stg_disk_cache_close(cache);
 }
 

@@ -5,6 +5,7 @@
  *
  * Called with arguments the program is that process: "fresh FOLDER".
  */
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -257,6 +258,9 @@ int main(int argc, char **argv) {
   if (argc == 3 && strcmp(argv[1], "fresh") == 0) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(compiles_nothing_and_makes_no_graph)};
     fresh_folder = argv[2];
+    if (setenv("STG_TEST_CACHE_DIR", fresh_folder, 1) != 0) { /* an empty one asks for NVRTC */
+      return EXIT_FAILURE;
+    }
     return cmocka_run_group_tests_name("fresh process", tests, steer_env_cuda, steer_env_close);
   }
   int skip = skip_without_gpu();

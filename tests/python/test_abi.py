@@ -30,6 +30,7 @@ NOT_BRIDGED_STRUCTS = {
     "stg_cache_import_options",
     "stg_cache_import_result",
     "stg_cache_layer",
+    "stg_cache_left_out",
     "stg_cache_limits",
     "stg_cache_param",
     "stg_cache_totals",

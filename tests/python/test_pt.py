@@ -240,6 +240,18 @@ class Files(Base):
                 self.assertIn("would replace", outcome.stderr)
         self.assertEqual(source.read_bytes(), b"bytes")
 
+    def test_a_file_that_is_none_of_pytorch(self):
+        said = ("it is no file of PyTorch, a zip archive or a pickle; safetensors, GGUF, .npy and JSON are read by "
+                "steergraph itself")  # fmt: skip
+        for data in (b"", b"GGUF\3", b"\x93NUMPY\1", b"\x80\1}q", b"{}"):
+            with self.subTest(data=data):
+                self.write("in.pt", data)
+                outcome = self.script("in.pt", "o.st")
+                self.assertEqual((outcome.returncode, outcome.stderr), (1, f"pt_to_safetensors: in.pt: {said}\n"))
+        for begin in (b"PK\3\4", b"\x80\2}q", b"\x80\5"):
+            pt.check_begin(begin)
+        self.assertIn("No such file or directory: 'none.pt'", self.script("none.pt", "o.st").stderr)
+
     def test_a_write_is_whole_or_not_at_all(self):
         path = self.write("o.st", b"before")
         pt.write_atomic(path, b"after")

@@ -94,6 +94,11 @@ class Convert(Case):
             with self.subTest(data=data):
                 self.write("in.pt", data)
                 self.assertTrue(self.refuse_script("in.pt", "out.st").startswith("pt_to_safetensors: in.pt: "))
+        for zipped in (True, False):
+            torch.save({7: torch.ones(64)}, self.folder / "whole.pt", _use_new_zipfile_serialization=zipped)
+            self.write("in.pt", (self.folder / "whole.pt").read_bytes()[:-100])
+            said = self.refuse_script("in.pt", "out.st")
+            self.assertRegex(said, r"^pt_to_safetensors: in.pt: torch.load: .+; is the file whole\?\n$")
         self.assertIn("nowhere.pt", self.refuse_script("nowhere.pt", "out.st"))
 
     def test_a_capping_configuration(self):

@@ -220,7 +220,7 @@ static void refuses_another_model(void **state) {
     bed->control.model_hint = "qwen4_exp";
     bed->use.model = models[i];
     snprintf(message, sizeof message,
-             "'h.gguf' is for model 'qwen4_exp' (controlvector.model_hint), geometry.model is "
+             "'h.gguf' is for model 'qwen4_exp' (its model_hint), geometry.model is "
              "'%s'; use one made for it",
              models[i]);
     assert_refused(bed, STG_E_UNSUPPORTED, message);
@@ -295,7 +295,9 @@ static void refuses_other_names_and_shapes(void **state) {
   }
   struct bed *bed = make_bed();
   bed->control.width = 5;
-  assert_refused(bed, STG_E_FORMAT, "'h.gguf': tensor 'direction.1' has shape [5]; needed: [4]");
+  assert_refused(
+      bed, STG_E_FORMAT,
+      "'h.gguf': tensor 'direction.1' has shape [5]; needed: [4], by geometry.hidden_size");
 }
 
 static void refuses_ranges_that_the_file_does_not_have(void **state) {
@@ -326,7 +328,12 @@ static void refuses_ranges_that_the_file_does_not_have(void **state) {
   }
   struct bed *bed = make_bed();
   bed->use.layers = 1;
-  assert_refused(bed, STG_E_FORMAT, "'h.gguf': no block from 1 to 0; geometry.layers is 1");
+  assert_refused(bed, STG_E_FORMAT,
+                 "'h.gguf': no block from 1 to 0; geometry.layers is 1, give the number of the "
+                 "model's blocks");
+  bed = make_bed();
+  bed->use.last_block = 0;
+  assert_refused(bed, STG_E_FORMAT, "'h.gguf': no block from 1 to 0; geometry.layers is 8");
 }
 
 /* A first block alone leaves the other end to the file. */
@@ -360,6 +367,16 @@ static void a_pattern_takes_other_files_from_block_0(void **state) {
   assert_planned(bed);
   assert_steered(bed, 0, 7);
   free_bed(bed);
+}
+
+/* What was asked for, since the names in the file may be nearly that. */
+static void a_pattern_that_fits_no_name_is_said(void **state) {
+  struct bed *bed = make_bed();
+  (void)state;
+  bed->use.pattern = "directions.{}";
+  assert_refused(bed, STG_E_FORMAT,
+                 "'h.gguf' has no tensor 'directions.{}' with a layer's number for {}; see "
+                 "'steergraph vectors ls'");
 }
 
 static void what_a_shift_moves_is_said_in_blocks(void **state) {
@@ -408,7 +425,9 @@ static void rows_of_a_matrix_are_blocks(void **state) {
                                    "model? A last_layer leaves it out");
   use.hidden_size = 3;
   assert_int_equal(stg_control_plan(&file, &use, &arena, &plan, &err), STG_E_FORMAT);
-  assert_string_equal(err.message, "'v.f32': tensor 'raw' has shape [4, 2]; needed: [layers, 3]");
+  assert_string_equal(
+      err.message,
+      "'v.f32': tensor 'raw' has shape [4, 2]; needed: [layers, 3], by geometry.hidden_size");
   stg_arena_finish(&arena);
   stg_tensor_file_close(&file);
 }
@@ -467,6 +486,7 @@ int main(void) {
       cmocka_unit_test(refuses_ranges_that_the_file_does_not_have),
       cmocka_unit_test(an_end_that_is_not_given_is_the_files),
       cmocka_unit_test(a_pattern_takes_other_files_from_block_0),
+      cmocka_unit_test(a_pattern_that_fits_no_name_is_said),
       cmocka_unit_test(what_a_shift_moves_is_said_in_blocks),
       cmocka_unit_test(rows_of_a_matrix_are_blocks),
       cmocka_unit_test(cuts_a_long_list),

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/cjson_memory.h"
 #include "tests/support/disk_fixture.h"
 #include "tests/support/temp_folder.h"
 
@@ -199,6 +200,27 @@ static void moves_a_file_to_quarantine_on_demand(void **state) {
   stg_disk_cache_close(cache);
 }
 
+static void leaves_an_entry_that_memory_is_out_for(void **state) {
+  const char *root = temp_path(state, "c");
+  struct log_lines lines = {0};
+  struct stg_disk_hit hit = {0};
+  stg_error err = STG_ERROR_INIT;
+  struct stg_kernel_request request = fixture_request();
+  disk_fill(root, &request, "nvrtc-13.0.88");
+  char *path = disk_entry_path(root, &request, "nvrtc-13.0.88");
+  struct stg_disk_cache *cache = disk_open(root, STG_DISK_READ_WRITE, &lines);
+  cjson_memory_limit(3);
+  const stg_status status = stg_disk_cache_find(cache, &request, NULL, &hit, &err);
+  cjson_memory_restore();
+  assert_int_equal(status, STG_E_NO_MEMORY);
+  assert_non_null(strstr(err.message, "the metadata of a cache entry"));
+  assert_int_equal(lines.count, 0);
+  assert_int_equal(access(path, F_OK), 0);
+  assert_string_equal(disk_found(cache, &request, NULL), "nvrtc-13.0.88");
+  stg_free(path);
+  stg_disk_cache_close(cache);
+}
+
 int main(void) {
 #define IN_FOLDER(test)                                                                            \
   cmocka_unit_test_setup_teardown(test, temp_folder_setup, temp_folder_teardown)
@@ -210,6 +232,7 @@ int main(void) {
       IN_FOLDER(never_takes_the_entry_of_another_kernel_under_this_name),
       IN_FOLDER(sets_aside_a_hit_that_the_driver_refused),
       IN_FOLDER(moves_a_file_to_quarantine_on_demand),
+      IN_FOLDER(leaves_an_entry_that_memory_is_out_for),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "runtime/base/alloc.h"
+#include "tests/support/cjson_memory.h"
 #include "tests/support/kernel_fixture.h"
 
 #define HEADER_BYTES 64
@@ -322,6 +323,23 @@ static void says_when_memory_is_out(void **state) {
   assert_int_equal(status, STG_E_NO_MEMORY);
 }
 
+/* cJSON says of both no more than that it failed. */
+static void tells_metadata_that_memory_is_out_for_from_damaged_ones(void **state) {
+  struct sealed *sealed = *state;
+  stg_error err = STG_ERROR_INIT;
+  stg_status status = STG_E_NO_MEMORY;
+  for (size_t n = 0; status != STG_OK; n++) {
+    cjson_memory_limit(n);
+    status = decode(sealed, sealed->bytes.len, &err);
+    cjson_memory_restore();
+    if (status != STG_OK) {
+      assert_int_equal(status, STG_E_NO_MEMORY);
+      assert_non_null(strstr(err.message, "the metadata of a cache entry"));
+    }
+    assert_true(n < 200);
+  }
+}
+
 int main(void) {
 #define SEALED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
   const struct CMUnitTest tests[] = {
@@ -340,6 +358,7 @@ int main(void) {
       SEALED(is_refused_when_the_cubin_is_none),
       SEALED(is_not_made_of_a_cubin_that_does_not_answer_the_request),
       SEALED(says_when_memory_is_out),
+      SEALED(tells_metadata_that_memory_is_out_for_from_damaged_ones),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,7 +41,8 @@ static void shows_control_characters_and_keeps_lines(void **state) {
   static const struct example examples[] = {
       {"a\n\tb", "a\n\tb"},
       {"\x01\x1b\r\x7f", "\xe2\x90\x81\xe2\x90\x9b\xe2\x90\x8d\xe2\x90\xa1"},
-      {"\xc2\x85", "\xef\xbf\xbd"}, /* next line, U+0085 */
+      {"\xc2\x85", "\xef\xbf\xbd"},                               /* next line, U+0085 */
+      {"a\xe2\x80\x8b\xef\xbb\xbf", "a\xef\xbf\xbd\xef\xbf\xbd"}, /* no width, U+200B and U+FEFF */
       {"a\xe2\x80\xae"
        "b\xe2\x81\xa6\xe2\x81\xa9\xe2\x80\xac",
        "a\xef\xbf\xbd"

@@ -422,6 +422,24 @@ static void says_when_memory_is_out(void **state) {
   }
 }
 
+static void compares_an_entry_with_few_of_many(void **state) {
+  (void)state;
+  enum { MANY = 600 };
+  struct stg_pack_writer *writer = pack_writer();
+  for (int again = 0; again < 2; again++) {
+    for (int i = 0; i < MANY; i++) {
+      char signature[64];
+      struct stg_kernel_request request = fixture_request();
+      snprintf(signature, sizeof signature, "steer v1 | hidden=%d | sm_90", i / 2);
+      request.signature = signature;
+      pack_add(writer, &request, i % 2 != 0 ? "nvrtc-13.0.88" : "nvrtc-12.8.93");
+    }
+    assert_int_equal(stg_pack_writer_count(writer), MANY);
+  }
+  assert_in_range(stg_pack_writer_compared(writer), MANY, 8 * MANY);
+  stg_pack_writer_destroy(writer);
+}
+
 int main(void) {
 #define PACKED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
   const struct CMUnitTest tests[] = {
@@ -441,6 +459,7 @@ int main(void) {
       PACKED(is_refused_in_another_format),
       PACKED(is_written_all_or_nothing),
       PACKED(says_when_memory_is_out),
+      cmocka_unit_test(compares_an_entry_with_few_of_many),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

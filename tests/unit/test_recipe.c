@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/cjson_memory.h"
 #include "tests/support/recipe_fixture.h"
 
 struct sealed {
@@ -285,6 +286,22 @@ static void what_is_written_is_as_large_as_what_is_read(void **state) {
   stg_arena_finish(&arena);
 }
 
+static void tells_a_body_that_memory_is_out_for_from_a_damaged_one(void **state) {
+  struct sealed *sealed = *state;
+  stg_error err = STG_ERROR_INIT;
+  stg_status status = STG_E_NO_MEMORY;
+  for (size_t n = 0; status != STG_OK; n++) {
+    cjson_memory_limit(n);
+    status = decode(sealed, sealed->bytes.len, &err);
+    cjson_memory_restore();
+    if (status != STG_OK) {
+      assert_int_equal(status, STG_E_NO_MEMORY);
+      assert_non_null(strstr(err.message, "the body of a recipe"));
+    }
+    assert_true(n < 500);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -297,6 +314,7 @@ int main(void) {
       CASE(members_that_contradict_each_other_are_refused),
       CASE(what_would_be_refused_is_not_written),
       CASE(what_is_written_is_as_large_as_what_is_read),
+      CASE(tells_a_body_that_memory_is_out_for_from_a_damaged_one),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

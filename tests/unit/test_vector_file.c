@@ -135,12 +135,12 @@ static void refuses_raw_files_that_do_not_fit_the_hint(void **state) {
        "v.f32: elements from 5 on were asked for, it has 4"},
       {16,
        {.width_elems = 3},
-       "v.f32: 4 float32 elements are no whole number of rows of 3; give the width that it was "
-       "written with"},
+       "v.f32: 4 float32 elements are no whole number of rows of 3; it is cut short, or of "
+       "another width"},
       {16,
        {.offset_elems = 1, .width_elems = 2},
-       "v.f32: 3 float32 elements are no whole number of rows of 2; give the width that it was "
-       "written with"},
+       "v.f32: 3 float32 elements are no whole number of rows of 2; it is cut short, or of "
+       "another width"},
       {0, {.count_elems = 1}, "v.f32: elements 0 to 0 were asked for, it has 0"},
   };
   (void)state;

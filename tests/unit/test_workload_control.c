@@ -323,6 +323,20 @@ static void a_note_is_kept_whole(void **state) {
   stg_strbuf_finish(&note);
 }
 
+/* It would choose nothing of a direction, and is not passed over. */
+static void a_row_of_a_direction_is_refused(void **state) {
+  struct stg_workload w = {0};
+  stg_error err = STG_ERROR_INIT;
+  write_gguf(state, "a.gguf", 5, 1, LAYERS - 1);
+  assert_int_equal(try_parse(state,
+                             "\"control_vector\": [{\"file\": \"a.gguf\", \"tensor\": "
+                             "\"direction.{}\", \"row\": 0}]",
+                             &w, &err),
+                   STG_E_FORMAT);
+  assert_non_null(strstr(err.message, "slots.s.control_vector[0].row: the tensor of a layer is one "
+                                      "direction; leave it out"));
+}
+
 static void a_scale_that_is_0_is_refused_by_what_was_written(void **state) {
   static const struct {
     const char *scale, *message;
@@ -426,6 +440,7 @@ int main(void) {
       TEST(other_ops_are_calls_between_the_sums),
       TEST(layers_of_other_formats_act_at_their_number_and_shift),
       TEST(a_note_is_kept_whole),
+      TEST(a_row_of_a_direction_is_refused),
       TEST(a_scale_that_is_0_is_refused_by_what_was_written),
       TEST(many_slots_keep_their_vectors),
       TEST(vectors_of_a_workload_are_bounded),

@@ -221,9 +221,12 @@ static void refuses_tensors_of_the_wrong_shape_with_both_shapes(void **state) {
     stg_status status;
     const char *message;
   } cases[] = {
-      {"short", "", STG_E_FORMAT, "w.json: vectors.v: tensor 'short' has shape [3]; needed: [4]"},
-      {"long", "", STG_E_FORMAT, "w.json: vectors.v: tensor 'long' has shape [5]; needed: [4]"},
-      {"empty", "", STG_E_FORMAT, "w.json: vectors.v: tensor 'empty' has shape [0]; needed: [4]"},
+      {"short", "", STG_E_FORMAT,
+       "w.json: vectors.v: tensor 'short' has shape [3]; needed: [4], by geometry.hidden_size"},
+      {"long", "", STG_E_FORMAT,
+       "w.json: vectors.v: tensor 'long' has shape [5]; needed: [4], by geometry.hidden_size"},
+      {"empty", "", STG_E_FORMAT,
+       "w.json: vectors.v: tensor 'empty' has shape [0]; needed: [4], by geometry.hidden_size"},
       {"m", "", STG_E_FORMAT,
        "w.json: vectors.v: tensor 'm' has shape [3, 4]; needed: [4], or a \"row\" of it"},
       {"m", ", \"row\": 3", STG_E_FORMAT,

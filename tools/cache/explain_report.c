@@ -31,6 +31,47 @@ static bool is_only_piece(const struct stg_explained_pair *pair, const char *pie
   return pieces == 1 && differs(pair, "signature", piece);
 }
 
+/* Whether one of two kernels is what another version of steergraph makes. A signature settles the
+ * source, but for the version. */
+static bool of_two_versions(const struct stg_explained_pair *pair) {
+  return differs(pair, "format", "") || differs(pair, "prelude", "") ||
+         (!differs(pair, "signature", "") &&
+          (differs(pair, "source", "") || differs(pair, "kernel", "")));
+}
+
+/* What two kernels that one version makes are both there for. All that differs must hold at once
+ * for one of them to be looked up. */
+static const char *both_needed(const struct stg_explained_pair *pair) {
+  const bool arch = differs(pair, "arch", "");
+  const bool option = differs(pair, "option", "");
+  const bool tile = is_only_piece(pair, "tile="); /* every table takes both */
+  const bool table = differs(pair, "signature", "") && !tile;
+  if (arch && option && table) {
+    return "two kernels: each is needed where there are GPUs of its architecture, by processes "
+           "that compile with its options, as long as tables of its kind are made";
+  }
+  if (arch && option) {
+    return "two kernels: each is needed where there are GPUs of its architecture, by processes "
+           "that compile with its options";
+  }
+  if (arch && table) {
+    return "two kernels: each is needed where there are GPUs of its architecture, as long as "
+           "tables of its kind are made";
+  }
+  if (option && table) {
+    return "two kernels: each is needed by processes that compile with its options, as long as "
+           "tables of its kind are made";
+  }
+  if (arch) {
+    return "two kernels: each is needed where there are GPUs of its architecture";
+  }
+  if (option) {
+    return "two kernels: both are needed as long as processes compile with either set of options";
+  }
+  return tile ? "two kernels of one table, for steps of short and of long requests: both are needed"
+              : "two kernels: both are needed as long as tables of both kinds are made";
+}
+
 /* What follows for whoever wonders whether both must be there. */
 static const char *consequence(const struct stg_explained_pair *pair) {
   if (strcmp(pair->here->key, pair->there->key) == 0) {
@@ -42,19 +83,9 @@ static const char *consequence(const struct stg_explained_pair *pair) {
                ? "the same entry"
                : "one kernel, stored twice: the later folder serves first";
   }
-  if (differs(pair, "signature", "")) {
-    return is_only_piece(pair, "tile=") && !differs(pair, "arch", "")
-               ? "two kernels of one table, for steps of short and of long requests: both are "
-                 "needed"
-               : "two kernels: both are needed as long as tables of both kinds are made";
-  }
-  if (differs(pair, "arch", "")) {
-    return "two kernels: each is needed where there are GPUs of its architecture";
-  }
-  if (differs(pair, "option", "")) {
-    return "two kernels: both are needed as long as processes compile with either set of options";
-  }
-  return "two kernels: the older one is of use to the version that made it, and to no other";
+  return of_two_versions(pair)
+             ? "two kernels: the older one is of use to the version that made it, and to no other"
+             : both_needed(pair);
 }
 
 static void json_side(struct stg_json_out *json, const char *name, const stg_cache_entry *entry) {

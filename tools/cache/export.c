@@ -9,6 +9,7 @@
 #include "runtime/base/file.h"
 #include "tools/cache/command.h"
 #include "tools/cache/filter.h"
+#include "tools/cache/left_out.h"
 #include "tools/cache/pick.h"
 #include "tools/cache/work.h"
 #include "tools/cache_folder.h"
@@ -56,6 +57,17 @@ static bool is_named(const struct export_options *options, const stg_cache_entry
     }
   }
   return options->n_keys == 0;
+}
+
+/* A pack of what could be listed would pass for one of all entries. */
+static stg_status check_all_listed(const stg_cache *cache, stg_error *reterr) {
+  const struct stg_cache_left_out_list list = stg_cache_left_out_of(cache, false);
+  for (size_t i = 0; i < list.count; i++) {
+    if (list.items[i].is_folder) {
+      return stg_error_set(reterr, STG_E_IO, "no pack is written: %s", list.items[i].problem);
+    }
+  }
+  return STG_OK;
 }
 
 /* Into room for all entries. */
@@ -115,6 +127,9 @@ static stg_status export(stg_cache *cache, void *user, bool *ret_good, struct st
       stg_cache_folder_check_output(options->folder, "the pack", options->pack, reterr);
   if (status == STG_OK) {
     status = check_keys(cache, options, reterr);
+  }
+  if (status == STG_OK && options->n_keys == 0) {
+    status = check_all_listed(cache, reterr);
   }
   if (status == STG_OK) {
     status = choose(cache, options, &choice, reterr);

@@ -10,6 +10,24 @@
 #include "tools/command.h"
 #include "tools/report.h"
 
+/* "nvrtc", "nvrtc-13" or "nvrtc-13.0.88": what is_version_of can find. */
+static bool is_compiler(const char *word) {
+  static const char digits[] = "0123456789";
+  const size_t letters = strspn(word, "abcdefghijklmnopqrstuvwxyz");
+  const char *at = word + letters;
+  if (letters == 0 || *at == '\0') {
+    return letters > 0;
+  }
+  do { /* a number behind "-", and each "." */
+    const size_t n = strspn(at + 1, digits);
+    if (*at != (at == word + letters ? '-' : '.') || n == 0) {
+      return false;
+    }
+    at += 1 + n;
+  } while (*at != '\0');
+  return true;
+}
+
 int stg_cache_filter_prepare(const char *command, struct stg_cache_filter *filter) {
   int64_t seconds = 0;
   if (filter->arch != NULL) {
@@ -17,6 +35,11 @@ int stg_cache_filter_prepare(const char *command, struct stg_cache_filter *filte
     if (code != STG_EXIT_DONE) {
       return code;
     }
+  }
+  if (filter->compiler != NULL && !is_compiler(filter->compiler)) {
+    return stg_report_wrong(command,
+                            "--compiler '%s': expected a name such as nvrtc-13 or nvrtc-13.0.88",
+                            filter->compiler);
   }
   if (filter->older_than != NULL && !stg_duration_parse(filter->older_than, &seconds)) {
     return stg_report_wrong(command,

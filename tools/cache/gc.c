@@ -10,6 +10,7 @@
 #include "runtime/base/file.h"
 #include "tools/cache/command.h"
 #include "tools/cache/duration.h"
+#include "tools/cache/left_out.h"
 #include "tools/cache/work.h"
 #include "tools/cache_folder.h"
 #include "tools/command.h"
@@ -94,6 +95,10 @@ static void append_sum(struct stg_strbuf *out, size_t entries, size_t files, uin
   stg_strbuf_bytes(out, bytes);
 }
 
+static struct stg_cache_left_out_list left_out_of(const stg_cache_gc_result *result) {
+  return (struct stg_cache_left_out_list){.items = result->left_out, .count = result->n_left_out};
+}
+
 static void print_text(const stg_cache_gc_result *result, bool dry_run, struct stg_strbuf *out) {
   static const char *const head[N_COLUMNS] = {"key", "kind", "used", "size", "why"};
   struct stg_table table = {.columns = "lllrl"};
@@ -115,6 +120,8 @@ static void print_text(const stg_cache_gc_result *result, bool dry_run, struct s
       stg_strbuf_char(out, '\n');
     }
   }
+  const struct stg_cache_left_out_list left_out = left_out_of(result);
+  stg_cache_left_out_text(&left_out, out);
   stg_strbuf_str(out, dry_run ? "would remove " : "removed ");
   append_sum(out, result->removed_entries, result->removed_files, result->removed_bytes);
   stg_strbuf_str(out, "; ");
@@ -156,6 +163,8 @@ static void print_json(const stg_cache_gc_result *result, bool dry_run, struct s
   stg_json_out_count(&json, "kept_entries", result->kept_entries);
   stg_json_out_count(&json, "kept_files", result->kept_files);
   stg_json_out_count(&json, "kept_bytes", result->kept_bytes);
+  const struct stg_cache_left_out_list left_out = left_out_of(result);
+  stg_cache_left_out_json(&json, &left_out);
   stg_json_out_close(&json, '}');
   *out = json.text;
 }
@@ -187,7 +196,7 @@ static int collect(const struct gc_options *options, const stg_cache_limits *lim
     print_text(result, options->dry_run, &text);
   }
   int code = stg_report_print(&text);
-  const bool all_went = result->failed == 0;
+  const bool all_went = result->failed == 0 && result->n_left_out == 0;
   stg_cache_gc_free(result);
   stg_strbuf_finish(&text);
   return code == STG_EXIT_DONE && !all_went ? STG_EXIT_FAILED : code;
@@ -210,7 +219,8 @@ int stg_cache_cmd_gc(int argc, char **argv) {
       .words = "",
       .summary = "Remove from a cache folder what was unused longest, until it is within limits.",
       .details = "Limits that are not given are those of the environment, else 2G and 32768. Of a "
-                 "list of folders the last one is meant. Exits 1 when a file cannot be removed.",
+                 "list of folders the last one is meant. Exits 1 when a file cannot be removed, or "
+                 "a folder of them not be listed.",
       .options = table,
       .n_options = sizeof table / sizeof table[0],
   };

@@ -102,27 +102,28 @@ void stg_cache_graphs_json(const struct stg_cache_graph_list *list, struct stg_s
   stg_json_out_count(&json, "count", list->count);
   stg_json_out_count(&json, "in_cache", list->n_there);
   stg_json_out_count(&json, "size_bytes", bytes);
+  stg_cache_left_out_json(&json, &list->left_out);
   stg_json_out_bool(&json, "verified", true);
   stg_json_out_close(&json, '}');
   *out = json.text;
 }
 
-static void add_row(struct stg_table *table, const stg_cache_graph *graph) {
-  char created[STG_UTC_TIME_CHARS];
-  stg_utc_time(graph->created_unix, created);
+static void add_row(struct stg_table *table, const stg_cache_graph *graph, bool by_use) {
+  char when[STG_UTC_TIME_CHARS];
+  stg_utc_time(by_use ? graph->used_unix : graph->created_unix, when);
   stg_table_printf(table, "%.12s", graph->key);
   stg_table_printf(table, "%" PRId64, graph->rows);
   stg_table_printf(table, "%" PRId64, graph->batch);
   stg_table_printf(table, "%" PRId64, graph->seq);
   stg_table_printf(table, "%.12s%s", graph->nodes[0].key, graph->n_nodes > 1 ? ", ..." : "");
-  stg_table_cell(table, created);
+  stg_table_cell(table, when);
   stg_table_cell(table, graph->signature);
 }
 
 void stg_cache_graphs_text(const struct stg_cache_graph_list *list, size_t max_width,
                            struct stg_strbuf *out) {
-  static const char *const head[] = {"key",    "rows",    "batch",    "seq",
-                                     "kernel", "created", "signature"};
+  const char *const head[] = {
+      "key", "rows", "batch", "seq", "kernel", list->by_use ? "used" : "created", "signature"};
   struct stg_table table = {.columns = "lrrrlll", .yields = "...321s", .max_width = max_width};
   uint64_t bytes = 0;
   for (size_t i = 0; i < list->count; i++) {
@@ -132,7 +133,7 @@ void stg_cache_graphs_text(const struct stg_cache_graph_list *list, size_t max_w
       stg_table_cell(&table, head[k]);
     }
     if (list->rows[i].graph.ok) {
-      add_row(&table, &list->rows[i].graph);
+      add_row(&table, &list->rows[i].graph, list->by_use);
     }
   }
   stg_table_print(&table, out);
@@ -142,6 +143,7 @@ void stg_cache_graphs_text(const struct stg_cache_graph_list *list, size_t max_w
       stg_cache_problem_text(graph->path, graph->problem, graph->other_format, out);
     }
   }
+  stg_cache_left_out_text(&list->left_out, out);
   if (list->count < list->n_there) {
     stg_strbuf_printf(out, "%zu of %zu graphs, ", list->count, list->n_there);
   } else {

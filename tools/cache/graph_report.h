@@ -6,6 +6,7 @@
 
 #include <steergraph/cache.h>
 
+#include "tools/cache/left_out.h"
 #include "tools/json_out.h"
 
 /* What `ls --graphs` lists. The entry says of the graph what entries say too, for filters and
@@ -18,6 +19,8 @@ struct stg_cache_graph_list {
   const struct stg_cache_graph_row *rows;
   size_t count;
   size_t n_there; /* in the cache */
+  struct stg_cache_left_out_list left_out;
+  bool by_use; /* as of entries */
 };
 void stg_cache_graphs_json(const struct stg_cache_graph_list *list, struct stg_strbuf *out);
 /** `max_width` is in columns; 0: as wide as it gets. */

@@ -82,6 +82,7 @@ void stg_cache_list_json(const struct stg_cache_list *list, struct stg_strbuf *o
   stg_json_out_count(&json, "in_cache", list->n_there);
   stg_json_out_count(&json, "graphs", list->n_graphs);
   stg_json_out_count(&json, "size_bytes", bytes);
+  stg_cache_left_out_json(&json, &list->left_out);
   stg_json_out_bool(&json, "verified", false);
   stg_json_out_close(&json, '}');
   *out = json.text;
@@ -115,8 +116,8 @@ static void append_sum(const struct stg_cache_list *list, uint64_t bytes, struct
 
 void stg_cache_list_text(const struct stg_cache_list *list, size_t max_width,
                          struct stg_strbuf *out) {
-  static const char *const head[] = {"key",     "arch", "compiler", "compile",
-                                     "created", "size", "signature"};
+  const char *const head[] = {
+      "key", "arch", "compiler", "compile", list->by_use ? "used" : "created", "size", "signature"};
   struct stg_table table = {.columns = "lllrlrl", .yields = "..1324s", .max_width = max_width};
   uint64_t bytes = 0;
   for (size_t i = 0; i < list->count; i++) {
@@ -125,8 +126,8 @@ void stg_cache_list_text(const struct stg_cache_list *list, size_t max_width,
     if (!entry->ok) {
       continue;
     }
-    char created[STG_UTC_TIME_CHARS];
-    stg_utc_time(entry->created_unix, created);
+    char when[STG_UTC_TIME_CHARS];
+    stg_utc_time(list->by_use ? entry->used_unix : entry->created_unix, when);
     for (size_t k = 0; table.n_cells < sizeof head / sizeof head[0]; k++) {
       stg_table_cell(&table, head[k]);
     }
@@ -134,7 +135,7 @@ void stg_cache_list_text(const struct stg_cache_list *list, size_t max_width,
     stg_table_cell(&table, entry->arch);
     stg_table_cell(&table, entry->compiler);
     stg_table_printf(&table, "%.0f ms", entry->compile_ms);
-    stg_table_cell(&table, created);
+    stg_table_cell(&table, when);
     stg_table_bytes(&table, entry->size_bytes);
     stg_table_cell(&table, entry->signature);
   }
@@ -144,6 +145,7 @@ void stg_cache_list_text(const struct stg_cache_list *list, size_t max_width,
       append_problem(&list->entries[i], out);
     }
   }
+  stg_cache_left_out_text(&list->left_out, out);
   append_sum(list, bytes, out);
 }
 
@@ -170,6 +172,7 @@ void stg_cache_verify_json(const struct stg_cache_verified *verified,
     }
   }
   stg_json_out_close(&json, ']');
+  stg_cache_left_out_json(&json, &verified->left_out);
   stg_json_out_bool(&json, "dry_run", dry_run);
   stg_json_out_count(&json, dry_run ? "would_move" : "moved", repair != NULL ? repair->n_moved : 0);
   stg_json_out_bool(&json, "repaired", repair != NULL && !dry_run && repair->n_moved == n_bad);
@@ -198,6 +201,7 @@ void stg_cache_verify_text(const struct stg_cache_verified *verified,
   for (size_t i = 0; i < verified->n_not_ok; i++) {
     append_problem(&verified->not_ok[i], out);
   }
+  stg_cache_left_out_text(&verified->left_out, out);
   const size_t n_bad_graphs = verified->n_graphs_not_ok - verified->n_graphs_other_format;
   stg_strbuf_printf(out, "%zu entries: %zu good, %zu bad",
                     verified->n_good + verified->n_not_ok - verified->n_graphs_not_ok,

@@ -6,6 +6,7 @@
 
 #include <steergraph/cache.h>
 
+#include "tools/cache/left_out.h"
 #include "tools/json_out.h"
 
 /* What `ls` lists: entries as they were looked at, and not verified. */
@@ -14,6 +15,8 @@ struct stg_cache_list {
   size_t count;
   size_t n_there;  /* in the cache */
   size_t n_graphs; /* likewise, which `ls --graphs` lists */
+  struct stg_cache_left_out_list left_out;
+  bool by_use; /* rows say when an entry was used last, not when it was made */
 };
 void stg_cache_list_json(const struct stg_cache_list *list, struct stg_strbuf *out);
 /** `max_width` is in columns; 0: as wide as it gets. */
@@ -40,6 +43,7 @@ struct stg_cache_verified {
   size_t n_graphs;              /* good or not; they are counted apart */
   size_t n_graphs_not_ok;       /* of not_ok */
   size_t n_graphs_other_format; /* of them */
+  struct stg_cache_left_out_list left_out;
 };
 /* What became of the bad entries and graphs that were to be moved to quarantine. */
 struct stg_cache_repair {

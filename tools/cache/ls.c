@@ -48,13 +48,21 @@ static stg_status choose(stg_cache *cache, const struct stg_cache_filter *filter
   return STG_OK;
 }
 
+/* Whether the choice or the order is by the time of use, which rows then show. */
+static bool is_by_use(const struct ls_options *options) {
+  return options->filter.older_than != NULL ||
+         (options->sort != NULL && strcmp(options->sort, "used") == 0);
+}
+
 static stg_status list(stg_cache *cache, void *user, bool *ret_good, struct stg_strbuf *ret_text,
                        stg_error *reterr) {
   const struct ls_options *options = user;
   const size_t room = stg_cache_count(cache);
   stg_cache_entry *entries = stg_calloc(room, sizeof *entries);
-  struct stg_cache_list list = {.entries = entries, .n_graphs = stg_cache_graph_count(cache)};
-  (void)ret_good;
+  struct stg_cache_list list = {.entries = entries,
+                                .n_graphs = stg_cache_graph_count(cache),
+                                .by_use = is_by_use(options),
+                                .left_out = stg_cache_left_out_of(cache, false)};
   if (entries == NULL) {
     return stg_error_memory(reterr, "the list of entries", room * sizeof *entries);
   }
@@ -69,6 +77,7 @@ static stg_status list(stg_cache *cache, void *user, bool *ret_good, struct stg_
       stg_cache_list_text(&list, options->wide ? 0 : stg_terminal_width(), ret_text);
     }
   }
+  *ret_good = !stg_cache_left_out_any(&list.left_out);
   stg_free(entries);
   return status;
 }
@@ -108,8 +117,8 @@ static stg_status list_graphs(stg_cache *cache, void *user, bool *ret_good,
   const struct ls_options *options = user;
   const size_t room = stg_cache_graph_count(cache) + 1;
   struct stg_cache_graph_row *rows = stg_calloc(room, sizeof *rows);
-  struct stg_cache_graph_list list = {.rows = rows};
-  (void)ret_good;
+  struct stg_cache_graph_list list = {
+      .rows = rows, .by_use = is_by_use(options), .left_out = stg_cache_left_out_of(cache, false)};
   if (rows == NULL) {
     return stg_error_memory(reterr, "the list of graphs", room * sizeof *rows);
   }
@@ -124,6 +133,7 @@ static stg_status list_graphs(stg_cache *cache, void *user, bool *ret_good,
       stg_cache_graphs_text(&list, options->wide ? 0 : stg_terminal_width(), ret_text);
     }
   }
+  *ret_good = !stg_cache_left_out_any(&list.left_out);
   stg_free(rows);
   return status;
 }
@@ -171,7 +181,8 @@ int stg_cache_cmd_ls(int argc, char **argv) {
       .name = "cache ls",
       .words = "",
       .summary = "List the entries of a cache folder or pack.",
-      .details = "Entries are listed by what they say of themselves; 'cache verify' checks them.",
+      .details = "Entries are listed by what they say of themselves; 'cache verify' checks them. "
+                 "Exits 1 when a folder of them cannot be listed.",
       .options = table,
       .n_options = sizeof table / sizeof table[0],
   };

@@ -7,8 +7,23 @@
 #include <string.h>
 
 #include "runtime/base/error.h"
+#include "runtime/base/file.h"
+#include "tools/cache/left_out.h"
 #include "tools/command.h"
 #include "tools/report.h"
+
+/* Why a folder is left out that the key's entries, or any graph, would be in; or NULL. */
+static const char *may_hide(const stg_cache *cache, const char *key) {
+  const struct stg_cache_left_out_list list = stg_cache_left_out_of(cache, false);
+  for (size_t i = 0; i < list.count; i++) {
+    const char *name = stg_path_name(list.items[i].path);
+    if (list.items[i].is_folder &&
+        (strcmp(name, "graphs") == 0 || strncmp(name, key, strlen(name)) == 0)) {
+      return list.items[i].problem;
+    }
+  }
+  return NULL;
+}
 
 stg_status stg_cache_pick(stg_cache *cache, const char *key, struct stg_cache_picked *ret_picked,
                           stg_error *reterr) {
@@ -26,9 +41,11 @@ stg_status stg_cache_pick(stg_cache *cache, const char *key, struct stg_cache_pi
     return stg_error_set(reterr, graph, "%s", graph_error.message);
   }
   if (entry == STG_E_NOT_FOUND && graph == STG_E_NOT_FOUND) {
+    const char *hidden = may_hide(cache, key);
     return stg_error_set(reterr, STG_E_NOT_FOUND,
-                         "no entry of %zu and no graph of %zu has a key that begins '%s'",
-                         stg_cache_count(cache), stg_cache_graph_count(cache), key);
+                         "no entry of %zu and no graph of %zu has a key that begins '%s'%s%s",
+                         stg_cache_count(cache), stg_cache_graph_count(cache), key,
+                         hidden != NULL ? "; left out: " : "", hidden != NULL ? hidden : "");
   }
   if (entry == STG_OK && graph == STG_OK) {
     return stg_error_set(reterr, STG_E_INVALID,

@@ -14,6 +14,7 @@
 #include "runtime/base/interrupt.h"
 #include "tools/cache/command.h"
 #include "tools/cache/filter.h"
+#include "tools/cache/left_out.h"
 #include "tools/cache/page/page.h"
 #include "tools/cache/page/rows.h"
 #include "tools/cache/sort.h"
@@ -224,7 +225,8 @@ static stg_status check_output(stg_cache *cache, const char *output, stg_error *
 }
 
 static void say(const struct report_options *options, const struct gathered *gathered,
-                size_t page_bytes, struct stg_strbuf *out) {
+                const struct stg_cache_left_out_list *left_out, size_t page_bytes,
+                struct stg_strbuf *out) {
   const struct stg_cache_page *page = &gathered->page;
   size_t n_bad = 0;
   for (size_t i = 0; i < page->count; i++) {
@@ -239,10 +241,12 @@ static void say(const struct report_options *options, const struct gathered *gat
     stg_json_out_count(&json, "in_cache", page->n_there);
     stg_json_out_count(&json, "bad", n_bad);
     stg_json_out_count(&json, "graphs", page->n_graphs);
+    stg_cache_left_out_json(&json, left_out);
     stg_json_out_close(&json, '}');
     *out = json.text;
     return;
   }
+  stg_cache_left_out_text(left_out, out);
   stg_report_clean(out, options->output);
   stg_strbuf_printf(out, ": %zu %s", page->count, page->count == 1 ? "entry" : "entries");
   if (page->count < page->n_there) {
@@ -262,7 +266,7 @@ static stg_status report(stg_cache *cache, void *user, bool *ret_good, struct st
   struct gathered gathered = {0};
   struct stg_strbuf page = {0};
   struct stg_interrupt_hold hold;
-  (void)ret_good;
+  const struct stg_cache_left_out_list left_out = stg_cache_left_out_of(cache, false);
   stg_status status = stg_cache_folder_check_output(options->folder, "-o", options->output, reterr);
   if (status == STG_OK) {
     status = check_output(cache, options->output, reterr);
@@ -279,8 +283,9 @@ static stg_status report(stg_cache *cache, void *user, bool *ret_good, struct st
     stg_interrupt_release(&hold);
   }
   if (status == STG_OK) {
-    say(options, &gathered, page.len, ret_text);
+    say(options, &gathered, &left_out, page.len, ret_text);
   }
+  *ret_good = !stg_cache_left_out_any(&left_out);
   stg_strbuf_finish(&page);
   gathered_finish(&gathered);
   return status;

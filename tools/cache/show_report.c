@@ -182,10 +182,10 @@ void stg_cache_show_text(const struct stg_cache_shown *shown, struct stg_strbuf 
   stg_table_printf(&table, "%s by %s in %.0f ms (steergraph %s)", created, entry->compiler,
                    entry->compile_ms, entry->creator);
   stg_table_cell(&table, "launch");
-  stg_table_printf(&table,
-                   "%s, %u threads a block, %u rows at a time, %u B staged, %u B in few blocks",
-                   entry->kernel, entry->threads, entry->rows_per_block, entry->stage_bytes,
-                   entry->wide_stage_bytes);
+  stg_table_printf(
+      &table, "%s, %u threads a block, %u row%s at a time, %u B staged, %u B in few blocks",
+      entry->kernel, entry->threads, entry->rows_per_block, entry->rows_per_block == 1 ? "" : "s",
+      entry->stage_bytes, entry->wide_stage_bytes);
   stg_table_cell(&table, "uses");
   stg_table_printf(&table,
                    "%u registers and %u B local (frame and spills) a thread, %u B shared, %u B of "

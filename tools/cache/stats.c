@@ -10,6 +10,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
 #include "tools/cache/command.h"
+#include "tools/cache/left_out.h"
 #include "tools/cache/totals.h"
 #include "tools/cache/work.h"
 #include "tools/command.h"
@@ -65,6 +66,10 @@ static const char *use_of(const stg_cache_layer *layer) {
   return layer->is_last && !layer->is_pack ? "write" : "read";
 }
 
+static struct stg_cache_left_out_list left_out_of(const stg_cache_layer *layer) {
+  return (struct stg_cache_left_out_list){.items = layer->left_out, .count = layer->n_left_out};
+}
+
 static void json_layer(struct stg_json_out *json, const struct facts *facts,
                        const stg_cache_layer *layer) {
   char oldest[STG_UTC_TIME_CHARS];
@@ -85,6 +90,8 @@ static void json_layer(struct stg_json_out *json, const struct facts *facts,
   stg_json_out_count_if(json, "max_entries", facts->max_entries,
                         written && facts->max_entries != UINT64_MAX);
   stg_json_out_text(json, "unused_since", layer->oldest_unix != 0 ? oldest : NULL);
+  const struct stg_cache_left_out_list left_out = left_out_of(layer);
+  stg_cache_left_out_json(json, &left_out);
   stg_json_out_close(json, '}');
 }
 
@@ -135,6 +142,10 @@ static void print_layers(const struct facts *facts, struct stg_strbuf *out) {
     add_layer(&table, &facts->layers[i]);
   }
   stg_table_print(&table, out);
+  for (size_t i = 0; i < facts->n_layers; i++) {
+    const struct stg_cache_left_out_list left_out = left_out_of(&facts->layers[i]);
+    stg_cache_left_out_text(&left_out, out);
+  }
   if (last != NULL && !last->is_pack) {
     stg_strbuf_str(out, "limits of the last folder: ");
     if (facts->max_bytes != UINT64_MAX) {
@@ -170,7 +181,9 @@ static stg_status say(stg_cache *cache, void *user, bool *ret_good, struct stg_s
   const bool *json = user;
   struct facts facts = {.problem = STG_ERROR_INIT};
   stg_status status = gather(cache, &facts, reterr);
-  (void)ret_good;
+  for (size_t i = 0; i < facts.n_layers && status == STG_OK; i++) {
+    *ret_good = *ret_good && facts.layers[i].n_left_out == 0;
+  }
   if (status == STG_OK && *json) {
     print_json(&facts, ret_text);
   } else if (status == STG_OK) {
@@ -193,7 +206,7 @@ int stg_cache_cmd_stats(int argc, char **argv) {
       .words = "",
       .summary = "Say what cache folders hold, and what all processes did with the last of them.",
       .details = "A process adds its share when it closes its engine, and while it stores, once a "
-                 "minute.",
+                 "minute. Exits 1 when a folder cannot be listed.",
       .options = table,
       .n_options = sizeof table / sizeof table[0],
   };

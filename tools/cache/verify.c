@@ -133,7 +133,8 @@ static stg_status verify(stg_cache *cache, void *user, bool *ret_good, struct st
   struct stg_cache_repair repaired = {.dry_run = options->dry_run};
   struct stg_cache_repair *asked = options->repair ? &repaired : NULL;
   const size_t room = stg_cache_count(cache) + stg_cache_graph_count(cache);
-  struct stg_cache_verified verified = {.not_ok = stg_calloc(room, sizeof *verified.not_ok)};
+  struct stg_cache_verified verified = {.not_ok = stg_calloc(room, sizeof *verified.not_ok),
+                                        .left_out = stg_cache_left_out_of(cache, true)};
   if (verified.not_ok == NULL) {
     return stg_error_memory(reterr, "a list of cache entries", room * sizeof *verified.not_ok);
   }
@@ -147,7 +148,8 @@ static stg_status verify(stg_cache *cache, void *user, bool *ret_good, struct st
     stg_cache_verify_text(&verified, asked, ret_text);
   }
   const size_t n_bad = verified.n_not_ok - verified.n_other_format;
-  *ret_good = n_bad == 0 || (n_bad == repaired.n_moved && !options->dry_run);
+  *ret_good = (n_bad == 0 || (n_bad == repaired.n_moved && !options->dry_run)) &&
+              !stg_cache_left_out_any(&verified.left_out);
   stg_free(verified.not_ok);
   return status;
 }
@@ -166,7 +168,8 @@ int stg_cache_cmd_verify(int argc, char **argv) {
       .name = "cache verify",
       .words = "",
       .summary = "Check every entry and every graph against its own checksum and key.",
-      .details = "Exits 1 when one is bad and stays where it is.",
+      .details = "Exits 1 when one is bad and stays where it is, or is left out: a link, or in a "
+                 "folder that cannot be listed.",
       .options = table,
       .n_options = sizeof table / sizeof table[0],
   };

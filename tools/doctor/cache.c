@@ -149,11 +149,26 @@ static stg_status check_entries(struct stg_doctor_cache *ret, stg_cache *cache, 
   return status;
 }
 
+/* An engine compiles again what is in a folder that cannot be listed. */
+static stg_status check_folders_listed(const stg_cache *cache, stg_error *reterr) {
+  size_t count = 0;
+  const stg_cache_left_out *left_out = stg_cache_left_outs(cache, &count);
+  for (size_t i = 0; i < count; i++) {
+    if (left_out[i].is_folder) {
+      return stg_error_set(reterr, STG_E_IO, "%s", left_out[i].problem);
+    }
+  }
+  return STG_OK;
+}
+
 /* As an engine would do it that the environment's switch is said to. */
 static stg_status open_as_engine(struct stg_doctor_cache *ret, stg_error *reterr) {
   const bool writes = ret->mode == STG_CACHE_DEFAULT || ret->mode == STG_CACHE_REFRESH;
   stg_cache *cache = NULL;
   stg_status status = stg_cache_open_as_engine(ret->path, NULL, !writes, &cache, reterr);
+  if (status == STG_OK) {
+    status = check_folders_listed(cache, reterr);
+  }
   if (status == STG_OK) {
     status = check_packs(ret, reterr);
   }

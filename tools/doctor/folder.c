@@ -39,7 +39,8 @@ static void count(const char *path, struct stg_doctor_folder *ret) {
   stg_cache *cache = NULL;
   ret->layer.struct_size = sizeof ret->layer;
   ret->is_counted = stg_cache_open(path, &cache, NULL) == STG_OK &&
-                    stg_cache_layer_get(cache, 0, &ret->layer, NULL) == STG_OK;
+                    stg_cache_layer_get(cache, 0, &ret->layer, NULL) == STG_OK &&
+                    ret->layer.n_left_out == 0;
   ret->layer.path = NULL; /* the cache's, which is closed */
   stg_cache_close(cache);
 }

@@ -62,7 +62,8 @@ static void text_facts(const struct stg_vectors *vectors, size_t max_width,
   const struct stg_control_facts *facts = &vectors->control;
   struct stg_table table = {
       .columns = "ll", .yields = ".s", .indent = "  ", .max_width = max_width};
-  text_key(&table, "model", facts->model_hint, "controlvector.model_hint");
+  text_key(&table, "model", facts->model_hint,
+           vectors->file.format == STG_FILE_DIRECTIONS ? "model_hint" : "controlvector.model_hint");
   text_key(&table, "mode", facts->mode, facts->mode_key);
   if (facts->mode == NULL && facts->declared) {
     text_key(&table, "mode", "add", "no key says otherwise");

@@ -11,7 +11,7 @@
 
 #include "runtime/base/dtype.h"
 #include "runtime/base/intmath.h"
-#include "specs/utf8.h"
+#include "runtime/base/utf8.h"
 #include "tools/vectors/provenance.h"
 
 #define MAX_NAME_BYTES 512

@@ -44,11 +44,21 @@ typedef struct stg_cache_entry {
   uint32_t stage_bytes, wide_stage_bytes;
 } stg_cache_entry;
 
+/* What lies in a cache folder where a cache has its own, and is left out. */
+typedef struct stg_cache_left_out {
+  const char *path;
+  const char *problem; /* why, and what to do */
+  /* one of the folders that entries or graphs are in, nothing of which is listed: it cannot be, or
+   * is a symbolic link; false: such a link under the name of an entry or a graph, which is none */
+  bool is_folder;
+} stg_cache_left_out;
+
 /**
  * Open a path list "RO:RW" (as STEERGRAPH_CACHE_DIR) for reading. A folder that does not exist has
  * no entries; an element that is a regular file is a pack, and may stand alone. Entries are listed
  * now and read when they are asked for. Any folder and pack may be inspected, also one that an
- * engine would refuse because others can write it.
+ * engine would refuse because others can write it. A cache folder may be reached by symbolic links;
+ * in it none is followed.
  * @return STG_E_INVALID for an empty list, STG_E_IO for a folder that cannot be listed,
  * STG_E_CORRUPT or STG_E_UNSUPPORTED for a pack that is none of this version.
  */
@@ -56,6 +66,9 @@ STG_API STG_NODISCARD stg_status stg_cache_open(const char *path_list, stg_cache
                                                 stg_error *reterr);
 STG_API void stg_cache_close(stg_cache *cache);
 STG_API size_t stg_cache_count(const stg_cache *cache);
+/** What was left out when the cache was opened, `*ret_count` of it; the cache's until it is closed.
+ */
+STG_API const stg_cache_left_out *stg_cache_left_outs(const stg_cache *cache, size_t *ret_count);
 /** Entry `index` in path order, read and fully verified; a bad one is STG_OK with ok = false. */
 STG_API STG_NODISCARD stg_status stg_cache_get(stg_cache *cache, size_t index,
                                                stg_cache_entry *ret_entry, stg_error *reterr);
@@ -206,6 +219,8 @@ typedef struct stg_cache_gc_result {
   size_t failed; /* victims with a problem */
   size_t kept_entries, kept_files;
   uint64_t kept_bytes;
+  const stg_cache_left_out *left_out; /* folders: what they hold is in no count, and stays */
+  size_t n_left_out;
 } stg_cache_gc_result;
 
 /**
@@ -239,6 +254,8 @@ typedef struct stg_cache_layer {
   uint64_t bytes; /* of all that limits count; of a pack, its file's */
   /* when the entry that was unused longest was used last; 0: no entry, a pack */
   int64_t oldest_unix;
+  const stg_cache_left_out *left_out; /* folders, whose files are in no count; the cache's */
+  size_t n_left_out;
 } stg_cache_layer;
 
 STG_API size_t stg_cache_layer_count(const stg_cache *cache);

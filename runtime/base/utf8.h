@@ -3,14 +3,23 @@
  *
  * Knows bytes, not where they come from. Thread-safe.
  */
-#ifndef STG_SPECS_UTF8_H
-#define STG_SPECS_UTF8_H
+#ifndef STG_RUNTIME_BASE_UTF8_H
+#define STG_RUNTIME_BASE_UTF8_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /** Bytes of the well-formed sequence at `p` (Unicode table 3-7), or 0; p < end. */
 size_t stg_utf8_length(const char *p, const char *end);
+/** The code point of the well-formed sequence of `bytes` bytes at `p`. */
+uint32_t stg_utf8_code(const char *p, size_t bytes);
+/**
+ * Whether a code point shows as a character where it stands: no control character, and no format
+ * control, which turns the direction of what follows, joins, hides or breaks it, so that one name
+ * could show as another. May be called in a signal handler.
+ */
+bool stg_utf8_is_shown(uint32_t code);
 /** Whether all of it is well-formed and a C string can hold it: no NUL. */
 bool stg_utf8_is_text(const char *text, size_t len);
 /** The same, and it fits on a line as a name does: no control character. */

@@ -4,7 +4,7 @@
  * cJSON is lenient (it takes "01", control characters, broken UTF-8) and gives no place, so the
  * grammar is settled here and cJSON only builds the tree. Knows nothing of what values mean.
  */
-#include "specs/json_scan.h"
+#include "runtime/base/json_scan.h"
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -12,8 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "specs/json.h"
-#include "specs/utf8.h"
+#include "runtime/base/utf8.h"
 
 /* cJSON copies a number into 64 bytes and silently splits a longer one. */
 #define MAX_NUMBER_CHARS 63

@@ -1,7 +1,7 @@
 /*
  * utf8.c: which bytes are text. The grammar of one character is stg_utf8_sequence's.
  */
-#include "specs/utf8.h"
+#include "runtime/base/utf8.h"
 
 #include <string.h>
 
@@ -14,6 +14,30 @@ size_t stg_utf8_length(const char *p, const char *end) {
   const size_t left = (size_t)(end - p);
   memcpy(sequence, p, left < MAX_SEQUENCE_BYTES ? left : MAX_SEQUENCE_BYTES);
   return stg_utf8_sequence(sequence);
+}
+
+uint32_t stg_utf8_code(const char *p, size_t bytes) {
+  static const unsigned char bits[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+  uint32_t code = (unsigned char)p[0] & bits[bytes];
+  for (size_t i = 1; i < bytes; i++) {
+    code = code << 6 | ((unsigned char)p[i] & 0x3fu);
+  }
+  return code;
+}
+
+bool stg_utf8_is_shown(uint32_t code) {
+  static const struct {
+    uint32_t first, last;
+  } hidden[] = {
+      {0x0000, 0x001f}, {0x007f, 0x009f}, {0x00ad, 0x00ad},   {0x061c, 0x061c},
+      {0x180e, 0x180e}, {0x200b, 0x200f}, {0x2028, 0x202e},   {0x2060, 0x206f},
+      {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f},
+  };
+  bool shown = true;
+  for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++) {
+    shown = shown && (code < hidden[i].first || code > hidden[i].last);
+  }
+  return shown;
 }
 
 /* Well-formed, of characters from U+`least` on; DEL and U+0080 to U+009F are control characters. */

@@ -1,0 +1,34 @@
+/*
+ * cpu/heads.c: what the rope family does besides rotating: heads from one order to the other, and
+ * the lengths of a cache at the end of a step.
+ */
+#include <string.h>
+
+#include "engine/cpu/rope.h"
+#include "runtime/base/dtype.h"
+
+void stg_cpu_transpose_heads(const struct stg_cpu_transpose *t) {
+  const int64_t unit = (int64_t)stg_dtype_bytes(t->dtype);
+  const int64_t dim = t->dim;
+  const bool from_rows = t->from_order == STG_HEADS_ROWS_FIRST;
+  for (int64_t row = 0; row < t->rows; row++) {
+    for (int64_t head = 0; head < (int64_t)t->heads; head++) {
+      const int64_t from =
+          from_rows ? row * t->from_stride + head * dim : head * t->from_stride + row * dim;
+      const int64_t to =
+          from_rows ? head * t->to_stride + row * dim : row * t->to_stride + head * dim;
+      memcpy((unsigned char *)t->to + to * unit, (const unsigned char *)t->from + from * unit,
+             (size_t)(dim * unit));
+    }
+  }
+}
+
+void stg_cpu_kv_advance(const struct stg_step_rows *rows, const struct stg_kv_view *kv,
+                        int32_t *len) {
+  for (int64_t row = 0; row < rows->rows; row++) {
+    const struct stg_row_place place = stg_row_find(rows, kv, row);
+    if (place.fate == STG_ROW_LIVE) {
+      len[place.seq]++;
+    }
+  }
+}

@@ -1,0 +1,55 @@
+/*
+ * oracle/decode.h: the float64 reference of the decode family: a softmax over a list of keys.
+ *
+ * With p_j the weights, s_j the scores and M the largest of them, element d of a head may differ
+ * from ref_d by
+ *
+ *   u*|ref_d| + tiny/2 + 1.01 * ( sum_j p_j * (e^(e_j) - 1) * (|v_jd| + |ref_d|)
+ *                                 + 2^-23 * (sqrt(chunk) + chunks + 32) * sum_j p_j*|v_jd| )
+ *   e_j = 2^-23 * ( (dim/8 + 8) * scale * sum_i |q_i*k_ji| + |s_j - M| )
+ *
+ * The first sum is what errors of the scores do to the weights; the second the sums of weights and
+ * of V, in chunks that are merged one after the other.
+ */
+#ifndef STG_ENGINE_ORACLE_DECODE_H
+#define STG_ENGINE_ORACLE_DECODE_H
+
+#include "codegen/decode.h"
+#include "engine/oracle/attention.h"
+
+/* The keys and values that one query head reads, in the order of their positions. */
+struct stg_oracle_keys {
+  const double *k, *v; /* [n, dim] */
+  int64_t n;           /* 0: the result is zeros */
+  int64_t chunks;      /* in which they lie */
+};
+
+/** One query head, float64. `scores` is scratch for n doubles. */
+void stg_oracle_attend_head(const struct stg_decode_geometry *geometry, double scale,
+                            const double *q, const struct stg_oracle_keys *keys, double *scores,
+                            double *ret_ref, double *ret_bound);
+
+/* A call of the family as it was and as it is now. All borrowed. */
+struct stg_oracle_attend_batch {
+  const struct stg_decode_geometry *geometry;
+  struct stg_step_rows rows;
+  const struct stg_kv_view *kv;
+  const void *q;
+  int64_t q_stride;
+  struct stg_oracle_heads out;
+  double scale;
+  int64_t window;          /* 0: none */
+  const uint8_t *key_mask; /* [batch, mask_stride]; NULL: none */
+  int64_t mask_stride;
+  const int32_t *valid; /* [batch]: rows from this position on give zeros; NULL: none do */
+};
+
+/**
+ * Check every row: live ones within their bounds, padding as it was, all others zeros.
+ * STG_E_NO_MEMORY for the keys of one row.
+ */
+STG_NODISCARD stg_status stg_oracle_attend_check(const struct stg_oracle_attend_batch *batch,
+                                                 struct stg_oracle_heads_report *ret_report,
+                                                 stg_error *reterr);
+
+#endif
