@@ -11,7 +11,6 @@
 #include "specs/random.h"
 
 #define MAX_SEED (((int64_t)1 << 53) - 1)
-#define MAX_INDEX ((int64_t)1 << 53) /* of an element of K, were it dense */
 
 static stg_status read_size(struct stg_attention_reader *reader, const struct stg_json *object,
                             const char *key, int64_t max, int64_t *ret) {
@@ -108,11 +107,11 @@ static stg_status read_lengths(struct stg_attention_reader *reader, const struct
   return status;
 }
 
-/* K of one layer, were it dense; its elements have a number each. */
+/* K of all layers. A paged cache has as many positions at most as its table has room for: were it
+ * dense, an index of an element would fit 63 bits. */
 static stg_status check_size(struct stg_attention_reader *reader, const struct stg_json *at) {
   const struct stg_attention_workload *w = reader->workload;
   const struct stg_spec_cache *cache = &w->cache;
-  /* at most 2^49, then times 2^31: no product wraps before it is refused */
   const int64_t positions =
       cache->block > 0 ? (int64_t)cache->n_blocks * cache->block : cache->batch * cache->capacity;
   const int64_t per_position = (int64_t)w->layers * w->kv_heads * w->dim;
@@ -121,12 +120,6 @@ static stg_status check_size(struct stg_attention_reader *reader, const struct s
                           "K of %u layers would have %" PRId64 " positions of %u heads of %u; at "
                           "most %" PRId64 " elements",
                           w->layers, positions, w->kv_heads, w->dim, STG_ATTENTION_MAX_CACHE_ELEMS);
-  }
-  if (cache->batch * cache->capacity > MAX_INDEX / ((int64_t)w->kv_heads * w->dim)) {
-    return stg_json_error(reader->spec.err, STG_E_CAPACITY, at,
-                          "%u sequences of %" PRId64 " positions; at most 2^53 elements, were they "
-                          "dense",
-                          cache->batch, cache->capacity);
   }
   return STG_OK;
 }

@@ -9,8 +9,8 @@
 
 #include "runtime/base/file.h"
 #include "specs/spec_frame.h"
-#include "specs/workload.h"
 #include "specs/tensor_layers.h"
+#include "specs/workload.h"
 
 #define MAX_ELEMS (((int64_t)1 << 53) - 1)
 
