@@ -100,30 +100,34 @@ static void read_array(const struct stg_attention_workload *workload,
 
 /* Sequences and positions are of those that there are, and no block is given out twice. */
 static void check_rows(const struct stg_attention_workload *w) {
+  const int64_t entries = (int64_t)w->cache.batch * stg_attention_table_row(w);
+  if (w->rows > MAX_VALUES || entries > MAX_VALUES) {
+    return;
+  }
   int32_t *seq = stg_calloc((size_t)w->rows + 1, sizeof *seq);
   int64_t *pos = stg_calloc((size_t)w->rows + 1, sizeof *pos);
-  const int64_t entries = (int64_t)w->cache.batch * stg_attention_table_row(w);
-  int32_t *table = entries <= MAX_VALUES ? stg_calloc((size_t)entries + 1, sizeof *table) : NULL;
-  if (seq != NULL && pos != NULL) {
-    stg_attention_fill_seq(w, seq);
-    if (w->positions == STG_SPEC_POSITIONS_I64) {
-      stg_attention_fill_positions(w, pos);
-    }
-    for (int64_t i = 0; i < w->rows; i++) {
-      if (seq[i] >= (int32_t)w->batch || pos[i] < 0 || pos[i] > STG_ATTENTION_MAX_POSITION) {
-        abort();
-      }
-    }
+  int32_t *table = stg_calloc((size_t)entries + 1, sizeof *table);
+  if (seq == NULL || pos == NULL || table == NULL) {
+    abort();
   }
-  if (w->cache.block > 0 && table != NULL) {
-    int64_t given = 0;
-    stg_attention_fill_table(w, table);
-    for (int64_t i = 0; i < entries; i++) {
-      given += table[i] >= 0;
-    }
-    if (given > w->cache.n_blocks) {
+  stg_attention_fill_seq(w, seq);
+  if (w->positions == STG_SPEC_POSITIONS_I64) {
+    stg_attention_fill_positions(w, pos);
+  }
+  for (int64_t i = 0; i < w->rows; i++) {
+    if (seq[i] >= (int32_t)w->batch || pos[i] < 0 || pos[i] > STG_ATTENTION_MAX_POSITION) {
       abort();
     }
+  }
+  int64_t given = 0;
+  if (entries > 0) {
+    stg_attention_fill_table(w, table);
+  }
+  for (int64_t i = 0; i < entries; i++) {
+    given += table[i] >= 0;
+  }
+  if (given > w->cache.n_blocks) {
+    abort();
   }
   stg_free(seq);
   stg_free(pos);

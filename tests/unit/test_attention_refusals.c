@@ -159,10 +159,10 @@ static void refuses_wrong_rows(void **state) {
        "w.json: rows.requests[1].positions: is instead of 'rows' and 'position'; leave those out"},
       {"\"seq\":1,\"rows\":1", "\"rows\":2,\"position\":2147483646",
        "w.json: rows.requests[1].position: expected an integer from 0 to 2147483645, found "
-       "2147483646"},
+       "2.14748365e+09"},
       {"\"seq\":1,\"rows\":1", "\"positions\":[2147483647]",
        "w.json: rows.requests[1].positions[0]: expected an integer from 0 to 2147483646, found "
-       "2147483647"},
+       "2.14748365e+09"},
       {"\"seq\":1,\"rows\":1", "\"positions\":4",
        "w.json: rows.requests[1].positions: expected an array, found 4"},
       {"\"seq\":1,\"rows\":1", "\"seq\":null,\"rows\":0,\"repeat\":65536",
