@@ -5,6 +5,8 @@
  * until the numbers are asked for (workload_data.c, spec_array.c). The members of a file are in
  * spec_file_source.c.
  */
+#include "specs/spec_source.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
