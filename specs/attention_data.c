@@ -9,8 +9,7 @@
 stg_status stg_attention_read(const struct stg_attention_workload *workload,
                               const struct stg_spec_array *array, int64_t first, size_t count,
                               stg_dtype dtype, void *ret_elems, stg_error *reterr) {
-  return stg_spec_array_read(workload->file, workload->open, array, first, count, dtype, ret_elems,
-                             reterr);
+  return stg_spec_array_read(workload->open, array, first, count, dtype, ret_elems, reterr);
 }
 
 void stg_attention_fill_seq(const struct stg_attention_workload *workload, int32_t *ret_seq) {

@@ -200,6 +200,17 @@ static stg_status expand(struct stg_attention_reader *reader, const struct entry
   return STG_OK;
 }
 
+/* The positions of a sequence that have memory, as far as a stretch of its rows goes. */
+static void note_reach(const struct stg_spec_cache *cache, const struct stg_spec_stretch *stretch,
+                       int32_t *reach) {
+  int64_t end = stretch->positions != NULL ? 0 : stretch->position + stretch->rows;
+  for (int64_t k = 0; stretch->positions != NULL && k < stretch->rows; k++) {
+    end = stretch->positions[k] + 1 > end ? stretch->positions[k] + 1 : end;
+  }
+  end = end < cache->capacity ? end : cache->capacity;
+  *reach = end > *reach ? (int32_t)end : *reach;
+}
+
 /* Rows of each sequence, and the positions that they and the lengths reach. */
 static stg_status count_rows(struct stg_attention_reader *reader, const struct stg_json *list) {
   struct stg_attention_workload *w = reader->workload;
@@ -227,13 +238,7 @@ static stg_status count_rows(struct stg_attention_reader *reader, const struct s
                             "one at most; use 'i32'",
                             stretch->seq);
     }
-    for (int64_t k = 0; k < (stretch->positions != NULL ? stretch->rows : 1); k++) {
-      const int64_t end = stretch->positions != NULL ? stretch->positions[k] + 1
-                                                     : stretch->position + stretch->rows;
-      const int64_t within = end < cache->capacity ? end : cache->capacity;
-      int32_t *most = &reach[stretch->seq];
-      *most = within > *most ? (int32_t)within : *most;
-    }
+    note_reach(cache, stretch, &reach[stretch->seq]);
   }
   w->cache.reach = cache->exists ? reach : NULL;
   w->cache.filled =

@@ -222,7 +222,8 @@ stg_status stg_attention_read_root(const struct stg_spec_reader *outer, const st
   struct stg_attention_reader reader = {.spec = *outer, .workload = &workload};
   reader.spec.arena = &workload.arena;
   workload.file = stg_arena_strdup(&workload.arena, outer->file);
-  stg_status status = stg_spec_open_init(&workload.arena, &workload.open, outer->err);
+  stg_status status =
+      stg_spec_open_init(&workload.arena, workload.file, &workload.open, outer->err);
   status = status == STG_OK ? read_root(&reader, root) : status;
   if (status != STG_OK) {
     stg_attention_finish(&workload);

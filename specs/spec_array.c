@@ -77,11 +77,11 @@ static bool has_shape(const struct stg_tensor_info *tensor, const struct stg_spe
   return tensor->n_dims > 0 && tensor->shape[tensor->n_dims - 1] == last;
 }
 
-static stg_status read_file(const char *file, struct stg_open_file *open,
-                            const struct stg_spec_array *array, int64_t first, size_t count,
-                            stg_dtype dtype, void *ret_elems, stg_error *err) {
+static stg_status read_file(struct stg_open_file *open, const struct stg_spec_array *array,
+                            int64_t first, size_t count, stg_dtype dtype, void *ret_elems,
+                            stg_error *err) {
   const struct stg_tensor_info *tensor = NULL;
-  stg_status status = stg_spec_open_tensor(open, file, &array->source, &tensor, err);
+  stg_status status = stg_spec_open_tensor(open, &array->source, &tensor, err);
   if (status != STG_OK) {
     return status;
   }
@@ -89,7 +89,7 @@ static stg_status read_file(const char *file, struct stg_open_file *open,
   if (array->source.count == 0 && !has_shape(tensor, array)) {
     char needed[SHAPE_BYTES];
     print_shape(array->shape, array->n_dims, needed);
-    return stg_spec_fail_shape(file, &array->source, tensor, needed, err);
+    return stg_spec_fail_shape(open, &array->source, tensor, needed, err);
   }
   stg_tensor_read(tensor, (size_t)first, count, dtype, ret_elems);
   return STG_OK;
@@ -107,9 +107,9 @@ static void make_random(const struct stg_spec_array *array, int64_t first, size_
   }
 }
 
-stg_status stg_spec_array_read(const char *file, struct stg_open_file *open,
-                               const struct stg_spec_array *array, int64_t first, size_t count,
-                               stg_dtype dtype, void *ret_elems, stg_error *reterr) {
+stg_status stg_spec_array_read(struct stg_open_file *open, const struct stg_spec_array *array,
+                               int64_t first, size_t count, stg_dtype dtype, void *ret_elems,
+                               stg_error *reterr) {
   switch (array->source.kind) {
   case STG_VECTOR_VALUES:
     stg_convert(dtype, ret_elems, STG_F32, array->source.values + first, count);
@@ -120,5 +120,5 @@ stg_status stg_spec_array_read(const char *file, struct stg_open_file *open,
   case STG_VECTOR_FILE:
     break;
   }
-  return read_file(file, open, array, first, count, dtype, ret_elems, reterr);
+  return read_file(open, array, first, count, dtype, ret_elems, reterr);
 }

@@ -9,13 +9,20 @@
 #include "specs/spec_frame.h"
 
 struct stg_open_file {
+  const char *spec;            /* the workload, for messages */
   struct stg_tensor_file file; /* path NULL: none */
   struct stg_tensor_hint hint;
 };
 
-stg_status stg_spec_open_init(struct stg_arena *arena, struct stg_open_file **ret, stg_error *err) {
-  *ret = stg_arena_alloc(arena, 1, sizeof **ret);
-  return stg_arena_status(arena, err);
+stg_status stg_spec_open_init(struct stg_arena *arena, const char *spec, struct stg_open_file **ret,
+                              stg_error *err) {
+  struct stg_open_file *open = stg_arena_alloc(arena, 1, sizeof *open);
+  if (open == NULL) {
+    return stg_arena_status(arena, err);
+  }
+  open->spec = spec;
+  *ret = open;
+  return STG_OK;
 }
 
 static bool is_same(const struct stg_open_file *open, const char *path,
@@ -46,16 +53,17 @@ void stg_spec_open_fini(struct stg_open_file *open) {
   }
 }
 
-stg_status stg_spec_fail_shape(const char *file, const struct stg_spec_vector_source *source,
+stg_status stg_spec_fail_shape(const struct stg_open_file *open,
+                               const struct stg_spec_vector_source *source,
                                const struct stg_tensor_info *tensor, const char *needed,
                                stg_error *err) {
   char shape[STG_TENSOR_SHAPE_BYTES];
   stg_tensor_print_shape(tensor, shape);
-  return stg_error_set(err, STG_E_FORMAT, "%s: %s: tensor '%.64s' has shape %s; needed: %s", file,
-                       source->where, tensor->name, shape, needed);
+  return stg_error_set(err, STG_E_FORMAT, "%s: %s: tensor '%.64s' has shape %s; needed: %s",
+                       open->spec, source->where, tensor->name, shape, needed);
 }
 
-stg_status stg_spec_open_tensor(struct stg_open_file *open, const char *file,
+stg_status stg_spec_open_tensor(struct stg_open_file *open,
                                 const struct stg_spec_vector_source *source,
                                 const struct stg_tensor_info **ret_tensor, stg_error *err) {
   const struct stg_tensor_file *opened = NULL;
@@ -68,7 +76,7 @@ stg_status stg_spec_open_tensor(struct stg_open_file *open, const char *file,
     status = stg_tensor_find(opened, source->tensor, ret_tensor, err);
   }
   if (status != STG_OK) {
-    stg_error_prefix(err, "%s: %s: ", file, source->where);
+    stg_error_prefix(err, "%s: %s: ", open->spec, source->where);
   }
   return status;
 }

@@ -89,9 +89,10 @@ STG_NODISCARD stg_status stg_spec_read_array(const struct stg_spec_reader *reade
 
 /* spec_files.c */
 
-/** Room for the file that is kept open, in the arena. */
-STG_NODISCARD stg_status stg_spec_open_init(struct stg_arena *arena, struct stg_open_file **ret,
-                                            stg_error *err);
+/** Room for the file that is kept open, in the arena; `spec` names the workload in messages, and
+ * must live as long. */
+STG_NODISCARD stg_status stg_spec_open_init(struct stg_arena *arena, const char *spec,
+                                            struct stg_open_file **ret, stg_error *err);
 /**
  * Open a vector file as stg_tensor_file_open does, or take the one that was opened last, where path
  * and hint are the same. Borrowed until the next call.
@@ -101,14 +102,14 @@ STG_NODISCARD stg_status stg_spec_open(struct stg_open_file *open, const char *p
                                        const struct stg_tensor_file **ret_file, stg_error *err);
 /** Close what is open; NULL is nothing. */
 void stg_spec_open_fini(struct stg_open_file *open);
-/** Find the tensor of a source in its file, which `file` names in messages; borrowed until another
- * file is opened. */
-STG_NODISCARD stg_status stg_spec_open_tensor(struct stg_open_file *open, const char *file,
+/** Find the tensor of a source in its file; borrowed until another file is opened. */
+STG_NODISCARD stg_status stg_spec_open_tensor(struct stg_open_file *open,
                                               const struct stg_spec_vector_source *source,
                                               const struct stg_tensor_info **ret_tensor,
                                               stg_error *err);
 /** STG_E_FORMAT: the tensor's shape, and what is needed. */
-stg_status stg_spec_fail_shape(const char *file, const struct stg_spec_vector_source *source,
+stg_status stg_spec_fail_shape(const struct stg_open_file *open,
+                               const struct stg_spec_vector_source *source,
                                const struct stg_tensor_info *tensor, const char *needed,
                                stg_error *err);
 

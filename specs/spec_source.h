@@ -55,11 +55,11 @@ struct stg_workload_options {
 
 /**
  * Elements [first, first + count) of an array, rounded once to `dtype`. Non-finite ones are
- * allowed. `file` is the workload's, for messages.
+ * allowed.
  * @return STG_E_FORMAT with both shapes where the tensor has another one, STG_E_NOT_FOUND, or what
  *         opening the file gave; the content of ret_elems is then unspecified.
  */
-STG_NODISCARD stg_status stg_spec_array_read(const char *file, struct stg_open_file *open,
+STG_NODISCARD stg_status stg_spec_array_read(struct stg_open_file *open,
                                              const struct stg_spec_array *array, int64_t first,
                                              size_t count, stg_dtype dtype, void *ret_elems,
                                              stg_error *reterr);

@@ -305,7 +305,8 @@ static stg_status build(const struct stg_spec_reader *outer, const struct stg_js
   struct stg_workload_reader reader = {.workload = &workload, .spec = *outer};
   reader.spec.arena = &workload.arena;
   workload.file = stg_arena_strdup(&workload.arena, outer->file);
-  stg_status status = stg_spec_open_init(&workload.arena, &workload.open, outer->err);
+  stg_status status =
+      stg_spec_open_init(&workload.arena, workload.file, &workload.open, outer->err);
   status = status == STG_OK ? read(&reader, at) : status;
   if (status != STG_OK) {
     stg_workload_finish(&workload);

@@ -35,16 +35,16 @@ static stg_status check_vector_shape(const struct stg_workload *workload,
     }
     snprintf(needed, sizeof needed, "[%" PRId64 "]%s", width,
              tensor->n_dims == 2 ? ", or a \"row\" of it" : ", by geometry.hidden_size");
-    return stg_spec_fail_shape(workload->file, source, tensor, needed, err);
+    return stg_spec_fail_shape(workload->open, source, tensor, needed, err);
   }
   if (tensor->n_dims != 2 || tensor->shape[1] != width) {
     snprintf(needed, sizeof needed, "[rows, %" PRId64 "], because \"row\" is given", width);
-    return stg_spec_fail_shape(workload->file, source, tensor, needed, err);
+    return stg_spec_fail_shape(workload->open, source, tensor, needed, err);
   }
   if (source->row >= tensor->shape[0]) {
     snprintf(needed, sizeof needed, "more than %" PRId64 " rows, because \"row\" is %" PRId64,
              source->row, source->row);
-    return stg_spec_fail_shape(workload->file, source, tensor, needed, err);
+    return stg_spec_fail_shape(workload->open, source, tensor, needed, err);
   }
   *ret_first = (size_t)source->row * (size_t)width;
   return STG_OK;
@@ -86,7 +86,7 @@ static stg_status read_file_vector(const struct stg_workload *workload,
                                    stg_error *err) {
   const struct stg_tensor_info *tensor = NULL;
   size_t first = 0;
-  stg_status status = stg_spec_open_tensor(workload->open, workload->file, source, &tensor, err);
+  stg_status status = stg_spec_open_tensor(workload->open, source, &tensor, err);
   if (status != STG_OK) {
     return status;
   }
@@ -187,7 +187,7 @@ static stg_status fill_from_file(const struct stg_workload *workload,
                                  const struct stg_spec_vector_source *source, void *rows,
                                  stg_error *err) {
   const struct stg_tensor_info *tensor = NULL;
-  stg_status status = stg_spec_open_tensor(workload->open, workload->file, source, &tensor, err);
+  stg_status status = stg_spec_open_tensor(workload->open, source, &tensor, err);
   if (status != STG_OK) {
     return status;
   }
@@ -199,7 +199,7 @@ static stg_status fill_from_file(const struct stg_workload *workload,
     char needed[64];
     snprintf(needed, sizeof needed, "[%" PRId64 ", %" PRId64 "]", workload->rows,
              workload->hidden_size);
-    status = stg_spec_fail_shape(workload->file, source, tensor, needed, err);
+    status = stg_spec_fail_shape(workload->open, source, tensor, needed, err);
   } else {
     for (int64_t row = 0; row < workload->rows; row++) {
       stg_tensor_read(tensor, (size_t)row * width, width, workload->dtype,
