@@ -119,8 +119,8 @@ struct stg_attention_workload {
   int64_t longest;    /* rows of one sequence at most */
   bool advance;       /* of step: lengths grow at its end */
   bool steered;       /* of step */
-  /* Of a steered step, without file name of its own inputs: what geometry, ops, vectors, slots and
-   * batch of a steer workload give. hidden_size = heads * dim, `rows` equal. */
+  /* Of a steered step: what geometry, ops, vectors, slots and batch of a steer workload give. It
+   * has no inputs; hidden_size is heads * dim, and it has as many rows. */
   struct stg_workload steer;
   bool has_qkv, has_q, has_k, has_v;
   struct stg_spec_array qkv; /* [R, (H + 2K) * D] in the layout */
