@@ -8,14 +8,20 @@
 
 #include "engine/engine.h"
 
-struct stg_node_launch stg_node_idle(const struct stg_engine *engine,
-                                     const struct stg_kernel *kernel, uint64_t no_rows,
-                                     struct stg_idle_args *ret_args) {
-  return (struct stg_node_launch){
-      .kernel = kernel,
-      .dims = kernel->set->family->idle(engine, kernel, no_rows, ret_args->bytes),
-      .args = ret_args->bytes,
-  };
+size_t stg_plan_idle(const struct stg_engine *engine, const struct stg_plan *plan,
+                     const struct stg_kernel *kernel, uint64_t no_rows,
+                     struct stg_node_launch ret_nodes[STG_PLAN_MAX_PARTS],
+                     struct stg_idle_args ret_args[STG_PLAN_MAX_PARTS]) {
+  for (unsigned i = 0; i < plan->parts.count; i++) {
+    const struct stg_kernel *part = stg_plan_kernel(plan, i, kernel);
+    unsigned char *args = ret_args[i].bytes;
+    ret_nodes[i] = (struct stg_node_launch){
+        .kernel = part,
+        .dims = part->set->family->idle(engine, part, no_rows, args),
+        .args = args,
+    };
+  }
+  return plan->parts.count;
 }
 
 /* Nodes as the driver wants them. */
@@ -93,8 +99,10 @@ stg_status stg_plan_launch(struct stg_engine *engine, const struct stg_plan_laun
   if (launch->exec == NULL || launch->exec->stream != launch->stream) {
     return launch_plain(engine, launch, nodes, count, reterr);
   }
+  const struct stg_plan *plan = launch->exec->plan;
   struct line line;
   stg_error error = STG_ERROR_INIT;
+  assert(plan->parts.count == count);
   bool refused = false;
   fill_line(nodes, count, &line);
   stg_status status = launch_graph(engine, launch, &line, count, &refused, &error);
@@ -102,7 +110,7 @@ stg_status stg_plan_launch(struct stg_engine *engine, const struct stg_plan_laun
     /* neither an update nor a new graph: the plain launch gives the same result */
     if (atomic_fetch_add(&engine->counters.graph_fallbacks, 1) == 0) {
       stg_log_printf(&engine->log, STG_LOG_WARN, "no graph for '%s' (%s); launching it plainly",
-                     stg_plan_signature(launch->exec->plan, nodes[0].kernel), error.message);
+                     stg_plan_signature(plan, nodes[plan->varying].kernel), error.message);
     }
     return launch_plain(engine, launch, nodes, count, reterr);
   }

@@ -28,10 +28,14 @@ struct stg_plan_launch {
 struct stg_idle_args {
   _Alignas(uint64_t) unsigned char bytes[STG_MAX_ARGS_BYTES];
 };
-/** The node of a kernel over no rows: family.h. Its arguments are in `ret_args`. */
-struct stg_node_launch stg_node_idle(const struct stg_engine *engine,
-                                     const struct stg_kernel *kernel, uint64_t no_rows,
-                                     struct stg_idle_args *ret_args);
+/**
+ * The nodes of a plan over no rows (family.h), where `kernel` serves of the varying part: with no
+ * map of that, as a graph needs arguments to exist. Returns how many.
+ */
+size_t stg_plan_idle(const struct stg_engine *engine, const struct stg_plan *plan,
+                     const struct stg_kernel *kernel, uint64_t no_rows,
+                     struct stg_node_launch ret_nodes[STG_PLAN_MAX_PARTS],
+                     struct stg_idle_args ret_args[STG_PLAN_MAX_PARTS]);
 
 /** Instantiate a graph of nodes, at most STG_PLAN_MAX_PARTS, on a stream; each launch sets their
  * arguments anew. */

@@ -11,6 +11,7 @@
 #include "engine/signature.h"
 #include "runtime/base/arena.h"
 #include "runtime/launch.h"
+#include "runtime/recipe.h"
 
 struct stg_engine;
 struct stg_family;
@@ -66,6 +67,9 @@ struct stg_family {
   stg_status (*shape)(const struct stg_decl *decl, int64_t rows, uint32_t requests,
                       uint32_t longest, struct stg_graph_shape *ret_shape, unsigned *ret_variant,
                       stg_error *reterr);
+  /* The arguments that a launch sets, in the order of their offsets, for recipes. */
+  const struct stg_recipe_slot *recipe_slots;
+  size_t n_recipe_slots;
   /** The general tier, in the arena and borrowing from `decl`. NULL: the family has one tier. */
   stg_status (*general)(const struct stg_decl *decl, struct stg_op_table *ops,
                         struct stg_arena *arena, struct stg_general *ret, stg_error *reterr);
@@ -78,6 +82,12 @@ struct stg_family {
 };
 
 extern const struct stg_family stg_family_steer;
+
+/** Whether kernels of a declaration stand in for one another: those of a family with one variant
+ * and one tier never do. */
+static inline bool stg_family_varies(const struct stg_family *family) {
+  return family->n_variants > 1 || family->general != NULL;
+}
 
 /** The family whose signatures begin like `text`; NULL: there is none. */
 const struct stg_family *stg_family_find(const char *text);

@@ -24,7 +24,7 @@ struct stg_kernel_text {
 bool stg_arch_is_cpu(const char *arch);
 /**
  * Fill in the request and the key, once the family has written signature, source, prelude and rule.
- * On the CPU the key is the signature's. `name` is that of the entry point; it, `arch` and
+ * On the CPU the key is the signature's. `name` is that of the entry point, a constant; `arch` and
  * `nvrtc_options` (may be NULL) are borrowed. STG_E_NO_MEMORY, also where writing ran out of it.
  */
 STG_NODISCARD stg_status stg_kernel_text_complete(struct stg_kernel_text *text, const char *name,

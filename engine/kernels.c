@@ -75,6 +75,7 @@ static stg_status init_kernel(struct stg_kernel_set *set, enum stg_tier tier, un
   if (status != STG_OK) {
     return status;
   }
+  kernel->name = kernel->text.request.name;
   kernel->key = kernel->text.key;
   kernel->rule = kernel->text.rule;
   kernel->signature = stg_strdup(stg_strbuf_text(&kernel->text.signature));

@@ -40,6 +40,7 @@ struct stg_kernel {
   struct stg_kernel_text text; /* what to compile; empty once it is there */
   unsigned loading;            /* threads that read `text`; under the set's lock */
   char *signature;             /* kernel text with architecture; NULL: there is no such kernel */
+  const char *name;            /* of the entry point, a constant of the family; NULL on the CPU */
   struct stg_key key;
   struct stg_launch_rule rule;
   atomic_int state; /* enum stg_kernel_state; changed under the set's lock */

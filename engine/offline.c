@@ -7,6 +7,8 @@
 #include "engine/declared.h"
 #include "engine/engine.h"
 
+_Static_assert(STG_EXPLAINED_MAX_KERNELS == STG_PLAN_MAX_PARTS, "a kernel for each part");
+
 /* Copy a kernel's texts into the arena. */
 static stg_status fill_explained(const struct stg_kernel_text *kernel, struct stg_arena *arena,
                                  struct stg_explained *ret, stg_error *reterr) {
@@ -51,13 +53,31 @@ stg_status stg_explain_kernel(stg_engine *engine, const struct stg_declared *dec
   return status;
 }
 
-/* "kernel text | graph shape", and the key: of kernel and shape, or on the CPU of the text alone.
+/* The kernels that a graph is of. {0} is none. */
+struct graph_kernels {
+  struct stg_kernel_text texts[STG_PLAN_MAX_PARTS];
+  unsigned count;
+};
+
+static void graph_kernels_finish(struct graph_kernels *kernels) {
+  for (unsigned i = 0; i < kernels->count; i++) {
+    stg_kernel_text_finish(&kernels->texts[i]);
+  }
+}
+
+/* "kernel text | graph shape", and the key: of kernels and shape, or on the CPU of the text alone.
  */
-static stg_status print_graph(const struct stg_kernel_text *kernel,
+static stg_status print_graph(const struct graph_kernels *kernels, const char *arch,
                               const struct stg_graph_shape *shape, struct stg_arena *arena,
                               struct stg_explained_graph *ret, stg_error *reterr) {
   struct stg_strbuf text = {0};
-  stg_strbuf_str(&text, stg_strbuf_text(&kernel->signature));
+  const char *texts[STG_PLAN_MAX_PARTS];
+  struct stg_key keys[STG_PLAN_MAX_PARTS];
+  for (unsigned i = 0; i < kernels->count; i++) {
+    texts[i] = kernels->texts[i].request.signature;
+    keys[i] = kernels->texts[i].key;
+  }
+  stg_signature_join(texts, kernels->count, arch, &text);
   stg_graph_shape_print(shape, &text);
   const char *signature = stg_arena_strdup(arena, stg_strbuf_text(&text));
   stg_status status = stg_strbuf_status(&text, reterr);
@@ -65,12 +85,34 @@ static stg_status print_graph(const struct stg_kernel_text *kernel,
     status = stg_arena_status(arena, reterr);
   }
   if (status == STG_OK) {
-    const bool cpu = kernel->request.source == NULL;
     ret->signature = signature;
-    stg_key_hex(cpu ? stg_key_of(text.data, text.len) : stg_graph_key(kernel->key, shape),
+    stg_key_hex(stg_arch_is_cpu(arch) ? stg_key_of(text.data, text.len)
+                                      : stg_graph_key(keys, kernels->count, shape),
                 ret->graph_key);
   }
   stg_strbuf_finish(&text);
+  return status;
+}
+
+/* The shape of a batch and the kernels that serve it: of the part whose kernels vary the variant
+ * that the shape says, of others their only one. */
+static stg_status choose_kernels(const struct stg_declared *declared,
+                                 const struct stg_batch_sizes *batch,
+                                 struct stg_graph_shape *ret_shape,
+                                 struct stg_explained_graph *ret_graph, stg_error *reterr) {
+  unsigned variant = 0, varying = 0;
+  for (unsigned i = 0; i < declared->n_parts; i++) {
+    varying = stg_family_varies(declared->parts[i]->family) ? i : varying;
+  }
+  const struct stg_decl *decl = declared->parts[varying];
+  stg_status status = decl->family->shape(decl, batch->rows, batch->requests, batch->longest,
+                                          ret_shape, &variant, reterr);
+  size_t first = 0;
+  for (unsigned i = 0; i < declared->n_parts && status == STG_OK; i++) {
+    ret_graph->kernels[i] = first + (i == varying ? variant : 0);
+    first += declared->parts[i]->family->n_variants;
+  }
+  ret_graph->n_kernels = declared->n_parts;
   return status;
 }
 
@@ -78,24 +120,22 @@ stg_status stg_explain_graph(stg_engine *engine, const struct stg_declared *decl
                              const char *arch, const struct stg_batch_sizes *batch,
                              struct stg_arena *arena, struct stg_explained_graph *ret,
                              stg_error *reterr) {
-  const struct stg_decl *decl = declared->parts[0];
-  struct stg_kernel_text kernel;
+  struct graph_kernels kernels = {.count = 0};
   struct stg_graph_shape shape;
   struct stg_explained_graph graph = {0};
-  unsigned variant = 0;
-  stg_status status = decl->family->shape(decl, batch->rows, batch->requests, batch->longest,
-                                          &shape, &variant, reterr);
-  if (status == STG_OK) {
-    graph.kernel = variant;
-    status = stg_declared_kernel_text(engine, declared, graph.kernel, arch, &kernel, reterr);
+  stg_status status = choose_kernels(declared, batch, &shape, &graph, reterr);
+  for (size_t i = 0; i < graph.n_kernels && status == STG_OK; i++) {
+    status = stg_declared_kernel_text(engine, declared, graph.kernels[i], arch, &kernels.texts[i],
+                                      reterr);
+    kernels.count += status == STG_OK ? 1 : 0;
   }
   if (status == STG_OK) {
-    status = print_graph(&kernel, &shape, arena, &graph, reterr);
-    stg_kernel_text_finish(&kernel);
+    status = print_graph(&kernels, arch, &shape, arena, &graph, reterr);
   }
   if (status == STG_OK) {
     *ret = graph;
   }
+  graph_kernels_finish(&kernels);
   return status;
 }
 

@@ -67,11 +67,14 @@ struct stg_batch_sizes {
   uint32_t longest; /* rows of the longest request */
 };
 
+#define STG_EXPLAINED_MAX_KERNELS 4
+
 /* The graph of a batch. Text lives in the arena given. */
 struct stg_explained_graph {
   const char *signature; /* "<kernel text> | batch<=32 seq<=64 rows<=2048" */
   char graph_key[33];
-  size_t kernel; /* which one serves the batch */
+  size_t kernels[STG_EXPLAINED_MAX_KERNELS]; /* which ones serve the batch, one after the other */
+  size_t n_kernels;
 };
 
 /** Resolve the graph of a batch. STG_E_CAPACITY when it is beyond the largest bucket. */

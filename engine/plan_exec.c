@@ -37,9 +37,10 @@ static struct stg_exec *make_exec(struct stg_plan_table *table, struct stg_plan 
   stg_status status = exec != NULL ? STG_OK : stg_error_memory(&error, "a graph", sizeof *exec);
   if (status == STG_OK) {
     /* a graph needs some arguments to exist */
-    struct stg_idle_args args;
-    const struct stg_node_launch node = stg_node_idle(engine, kernel, 0, &args);
-    status = stg_exec_make_graph(engine, &node, 1, stream, &exec->graph, &error);
+    struct stg_idle_args args[STG_PLAN_MAX_PARTS];
+    struct stg_node_launch nodes[STG_PLAN_MAX_PARTS];
+    const size_t count = stg_plan_idle(engine, plan, kernel, 0, nodes, args);
+    status = stg_exec_make_graph(engine, nodes, count, stream, &exec->graph, &error);
   }
   if (status != STG_OK) {
     stg_free(exec);

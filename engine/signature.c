@@ -3,10 +3,14 @@
  */
 #include "engine/signature.h"
 
+#include <assert.h>
+#include <string.h>
+
 #include "runtime/base/intmath.h"
 #include "runtime/recipe.h"
 
 #define SMALLEST_BATCH_BUCKET 8
+#define SIGNATURE_BAR " | "
 
 static stg_status from_list(const struct stg_buckets *buckets, const char *what, int64_t size,
                             int64_t *ret_bucket, stg_error *reterr) {
@@ -57,8 +61,28 @@ void stg_graph_shape_print(const struct stg_graph_shape *shape, struct stg_strbu
                     (long long)shape->seq, (long long)shape->rows);
 }
 
-struct stg_key stg_graph_key(struct stg_key kernel_key, const struct stg_graph_shape *shape) {
+size_t stg_signature_join(const char *const *kernels, size_t count, const char *arch,
+                          struct stg_strbuf *out) {
+  const size_t end = strlen(SIGNATURE_BAR) + strlen(arch);
+  const size_t begin = out->len;
+  for (size_t i = 0; i < count; i++) {
+    const size_t len = strlen(kernels[i]);
+    assert(len > end && strcmp(kernels[i] + len - strlen(arch), arch) == 0);
+    stg_strbuf_str(out, i > 0 ? STG_SIGNATURE_BETWEEN : "");
+    stg_strbuf_mem(out, kernels[i], len - end);
+  }
+  const size_t joined = out->len - begin;
+  stg_strbuf_printf(out, SIGNATURE_BAR "%s", arch);
+  return joined;
+}
+
+struct stg_key stg_graph_key(const struct stg_key *kernels, size_t count,
+                             const struct stg_graph_shape *shape) {
   char text[STG_RECIPE_KEY_TEXT_CHARS];
-  const size_t len = stg_recipe_key_text(kernel_key, shape->batch, shape->seq, shape->rows, text);
+  struct stg_key all = kernels[0];
+  for (size_t i = 1; i < count; i++) {
+    all = stg_recipe_fold_key(all, kernels[i]);
+  }
+  const size_t len = stg_recipe_key_text(all, shape->batch, shape->seq, shape->rows, text);
   return stg_key_of(text, len);
 }

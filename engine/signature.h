@@ -25,13 +25,25 @@ STG_NODISCARD stg_status stg_row_bucket(const struct stg_buckets *buckets, int64
 STG_NODISCARD stg_status stg_batch_bucket(const struct stg_buckets *buckets, int64_t requests,
                                           int64_t *ret_bucket, stg_error *reterr);
 
+/* Stands between kernels that are launched together. */
+#define STG_SIGNATURE_BETWEEN " + "
+
 /* The graph half of a signature: what a user thinks in. */
 struct stg_graph_shape {
   int64_t batch, seq, rows;
 };
 /** " | batch<=32 seq<=64 rows<=2048" */
 void stg_graph_shape_print(const struct stg_graph_shape *shape, struct stg_strbuf *out);
-/** The graph key: XXH3-128 of "kernel=<request key hex> batch<=.. seq<=.. rows<=..". */
-struct stg_key stg_graph_key(struct stg_key kernel_key, const struct stg_graph_shape *shape);
+/**
+ * Append the texts of kernels that are launched together, each with its architecture, as one:
+ * "steer v1 | ... + rope v1 | ... | sm_90"; of one kernel its text as it is.
+ * @return how many characters stand before the architecture.
+ */
+size_t stg_signature_join(const char *const *kernels, size_t count, const char *arch,
+                          struct stg_strbuf *out);
+/** The graph key of kernels that are launched one after the other: XXH3-128 of
+ * "kernel=<request key hex> batch<=.. seq<=.. rows<=.."; of several, runtime/recipe.h says. */
+struct stg_key stg_graph_key(const struct stg_key *kernels, size_t count,
+                             const struct stg_graph_shape *shape);
 
 #endif

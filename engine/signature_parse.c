@@ -8,7 +8,13 @@
 
 #include "engine/signature_reader.h"
 
-#define BETWEEN " + "
+static bool has_varying(const struct stg_parsed *parsed) {
+  bool has = false;
+  for (unsigned i = 0; i < parsed->n_parts; i++) {
+    has = has || stg_family_varies(parsed->parts[i].decl->family);
+  }
+  return has;
+}
 
 static stg_status take_part(struct stg_signature_reader *reader, struct stg_parsed *parsed) {
   const struct stg_family *family = stg_family_find(reader->text + reader->at);
@@ -20,14 +26,24 @@ static stg_status take_part(struct stg_signature_reader *reader, struct stg_pars
                          "column %zu: more than %d kernels that are launched together",
                          reader->at + 1, STG_PLAN_MAX_PARTS);
   }
-  return family->parse(reader, &parsed->parts[parsed->n_parts++]);
+  const size_t at = reader->at;
+  stg_status status = family->parse(reader, &parsed->parts[parsed->n_parts]);
+  if (status == STG_OK && stg_family_varies(family) && has_varying(parsed)) {
+    status =
+        stg_error_set(reader->err, STG_E_FORMAT,
+                      "column %zu: '%s' in a signature that has a kernel of several that stand "
+                      "in for one another already; there can be one",
+                      at + 1, family->name);
+  }
+  parsed->n_parts += status == STG_OK ? 1 : 0;
+  return status;
 }
 
 static stg_status take_parts(struct stg_signature_reader *reader, struct stg_parsed *parsed) {
   stg_status status = STG_OK;
   do {
     status = take_part(reader, parsed);
-  } while (status == STG_OK && stg_signature_skip(reader, BETWEEN));
+  } while (status == STG_OK && stg_signature_skip(reader, STG_SIGNATURE_BETWEEN));
   return status;
 }
 
@@ -86,7 +102,7 @@ stg_status stg_signature_parse(const char *text, struct stg_op_table *ops, struc
 void stg_parsed_print(const struct stg_parsed *parsed, struct stg_strbuf *out) {
   for (unsigned i = 0; i < parsed->n_parts; i++) {
     const struct stg_parsed_part *part = &parsed->parts[i];
-    stg_strbuf_str(out, i > 0 ? BETWEEN : "");
+    stg_strbuf_str(out, i > 0 ? STG_SIGNATURE_BETWEEN : "");
     part->decl->family->print(part->decl, part->variant, NULL, out);
   }
   stg_graph_shape_print(&parsed->shape, out);

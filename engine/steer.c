@@ -150,7 +150,7 @@ stg_status stg_steer_create(stg_engine *engine, const stg_steer_desc *desc, stg_
     release_table(steer);
     return status;
   }
-  atomic_fetch_add(&engine->steers, 1);
+  atomic_fetch_add(&engine->alive[STG_OBJECT_STEER], 1);
   count_bytes(steer, &limits);
   *ret_steer = steer;
   return STG_OK;
@@ -184,7 +184,7 @@ stg_status stg_steer_destroy(stg_steer *steer, stg_error *reterr) {
       return status;
     }
   }
-  atomic_fetch_sub(&steer->engine->steers, 1);
+  atomic_fetch_sub(&steer->engine->alive[STG_OBJECT_STEER], 1);
   release_table(steer);
   return STG_OK;
 }

@@ -2,7 +2,9 @@
  * steer.h: the steer family's host side as its own files see it.
  *
  *   steer_decl.c   what was declared, checked;  steer_kernel.c  the kernels that follow from it
- *   kernels.c      kernels of all tables of a declaration;  plan.c  with a graph shape: plans
+ *   steer_signature.c  their text;  steer_launch.c  their size;  steer_family.c  all of it, as the
+ *                  engine asks it of any family
+ *   kernels.c      kernels of a declaration, of any family;  plan.c  with a graph shape: plans
  *   plan_exec.c    graphs of plans;  exec.c  launches, through a plan's graph or without
  *   bank.c         vectors on the device;  pool.c  record memory;  places.c  what is where
  *   staging.c      pinned buffers;  upload.c  what the device was not sent yet, in few copies

@@ -148,6 +148,21 @@ static struct stg_launch_dims idle(const struct stg_engine *engine, const struct
   return stg_steer_dims(engine, kernel, 0, args);
 }
 
+#define SLOT(field)                                                                                \
+  {                                                                                                \
+    .offset = offsetof(struct stg_steer_args, field),                                              \
+    .bytes = sizeof(((struct stg_steer_args *)NULL)->field), .name = #field                        \
+  }
+/* A test holds them against struct stg_steer_args. */
+static const struct stg_recipe_slot slots[] = {
+    SLOT(hidden),  SLOT(out),         SLOT(residual),       SLOT(row_map),     SLOT(table),
+    SLOT(records), SLOT(bank),        SLOT(report),         SLOT(weight),      SLOT(row_stride),
+    SLOT(rows),    SLOT(slots),       SLOT(layer),          SLOT(chain_words), SLOT(flags),
+    SLOT(epsilon), SLOT(stage_words), SLOT(staged_vectors), SLOT(probes),      SLOT(probe_stride),
+    SLOT(counts),  SLOT(layers),
+};
+#undef SLOT
+
 const struct stg_family stg_family_steer = {
     .name = "steer",
     .n_variants = STG_TILE_COUNT,
@@ -160,4 +175,6 @@ const struct stg_family stg_family_steer = {
     .shape = shape,
     .general = general,
     .idle = idle,
+    .recipe_slots = slots,
+    .n_recipe_slots = sizeof slots / sizeof slots[0],
 };

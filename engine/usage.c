@@ -104,10 +104,10 @@ static void add(atomic_uint_fast64_t *counter, int64_t more) {
   }
 }
 
-void stg_usage_step(struct stg_usage *usage, const struct stg_row_tally *tally, uint32_t requests,
+void stg_usage_step(struct stg_usage *usage, int64_t live, uint32_t requests,
                     const struct stg_graph_shape *shape) {
-  add(&usage->step_rows, tally->live);
-  add(&usage->step_pad_rows, shape->rows - tally->live);
+  add(&usage->step_rows, live);
+  add(&usage->step_pad_rows, shape->rows - live);
   add(&usage->step_requests, requests);
   add(&usage->step_pad_requests, shape->batch - (int64_t)requests);
 }

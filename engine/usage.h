@@ -48,8 +48,9 @@ void stg_row_tally_read(struct stg_row_tally *tally, const stg_step *step,
 /** The map is on the device. */
 void stg_row_tally_skip(struct stg_row_tally *tally, int64_t rows);
 
-/** Count a step of `tally`'s rows and of `requests`, in the buckets of `shape`. */
-void stg_usage_step(struct stg_usage *usage, const struct stg_row_tally *tally, uint32_t requests,
+/** Count a step of so many rows that are not padding, and of `requests`, in the buckets of `shape`.
+ * Whatever family steps. */
+void stg_usage_step(struct stg_usage *usage, int64_t live, uint32_t requests,
                     const struct stg_graph_shape *shape);
 /** Count an apply of `layer` that has gone out. */
 void stg_usage_apply(struct stg_usage *usage, const struct stg_row_tally *tally, uint32_t layer);

@@ -268,19 +268,26 @@ static bool tell(const struct warm *warm, size_t done, const char *current) {
  */
 static stg_status warm_entry(struct warm *warm, size_t index, stg_error *reterr) {
   const struct stg_replay_entry *entry = &warm->replay->entries[index];
-  const struct warm_set *set = &warm->sets[entry->parts[0].decl];
-  bool graph = false;
-  stg_status status = wait_for_set(warm, set, reterr);
+  struct stg_plan_parts parts = {.count = entry->n_parts};
+  bool graph = false, failed = false;
+  stg_status status = STG_OK;
+  for (unsigned i = 0; i < entry->n_parts && status == STG_OK && !warm->stopped; i++) {
+    const struct warm_set *set = &warm->sets[entry->parts[i].decl];
+    status = wait_for_set(warm, set, reterr);
+    parts.sets[i] = set->set;
+    failed = failed || set->failed;
+  }
   if (status != STG_OK || warm->stopped) {
     return status;
   }
-  if (set->failed) {
+  if (failed) {
     warm->report.failed++;
     return STG_OK;
   }
   if (index < stg_plan_table_limit(warm->engine->plans)) {
-    status = stg_warm_plan(warm->engine, set->set, entry->parts[0].variant, &entry->shape,
-                           &warm->no_rows, &graph, reterr);
+    const unsigned variant = entry->parts[stg_plan_varying(&parts)].variant;
+    status =
+        stg_warm_plan(warm->engine, &parts, variant, &entry->shape, &warm->no_rows, &graph, reterr);
   }
   warm->report.graphs += graph ? 1 : 0;
   warm->report.done += status == STG_OK ? 1 : 0;

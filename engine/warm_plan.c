@@ -43,13 +43,14 @@ void stg_no_rows_finish(struct stg_engine *engine, struct stg_no_rows *no_rows) 
   *no_rows = (struct stg_no_rows){0};
 }
 
-static stg_status launch_over_no_rows(struct stg_engine *engine, const struct stg_kernel *kernel,
-                                      struct stg_exec *exec, const struct stg_no_rows *no_rows,
-                                      stg_error *reterr) {
-  struct stg_idle_args args;
-  const struct stg_node_launch node = stg_node_idle(engine, kernel, no_rows->row_map, &args);
+static stg_status launch_over_no_rows(struct stg_engine *engine, const struct stg_plan *plan,
+                                      const struct stg_kernel *kernel, struct stg_exec *exec,
+                                      const struct stg_no_rows *no_rows, stg_error *reterr) {
+  struct stg_idle_args args[STG_PLAN_MAX_PARTS];
+  struct stg_node_launch nodes[STG_PLAN_MAX_PARTS];
+  const size_t count = stg_plan_idle(engine, plan, kernel, no_rows->row_map, nodes, args);
   const struct stg_plan_launch launch = {.exec = exec, .stream = engine->stream};
-  stg_status status = stg_plan_launch(engine, &launch, &node, 1, reterr);
+  stg_status status = stg_plan_launch(engine, &launch, nodes, count, reterr);
   return status == STG_OK ? stg_stream_synchronize(engine->device, engine->stream, reterr) : status;
 }
 
@@ -65,7 +66,7 @@ static stg_status warm_graph(struct stg_engine *engine, struct stg_plan *plan,
     }
     stg_recipes_note(engine->recipes, plan, kernel);
   }
-  stg_status status = launch_over_no_rows(engine, kernel, exec, no_rows, reterr);
+  stg_status status = launch_over_no_rows(engine, plan, kernel, exec, no_rows, reterr);
   if (exec != NULL) {
     stg_exec_offer(plans, exec);
   }
@@ -73,18 +74,19 @@ static stg_status warm_graph(struct stg_engine *engine, struct stg_plan *plan,
   return status;
 }
 
-stg_status stg_warm_plan(struct stg_engine *engine, struct stg_kernel_set *set, unsigned variant,
-                         const struct stg_graph_shape *shape, const struct stg_no_rows *no_rows,
-                         bool *ret_graph, stg_error *reterr) {
+stg_status stg_warm_plan(struct stg_engine *engine, const struct stg_plan_parts *parts,
+                         unsigned variant, const struct stg_graph_shape *shape,
+                         const struct stg_no_rows *no_rows, bool *ret_graph, stg_error *reterr) {
   struct stg_plan *plan = NULL;
   *ret_graph = false;
-  stg_status status = stg_plan_acquire(engine->plans, set, shape, variant, &plan, reterr);
+  stg_status status = stg_plan_acquire(engine->plans, parts, shape, variant, &plan, reterr);
   if (status != STG_OK || !stg_engine_is_cuda(engine)) {
     stg_plan_release(engine->plans, plan);
     return status;
   }
-  status = warm_graph(engine, plan, &set->kernels[STG_TIER_DECLARED][variant], no_rows, ret_graph,
-                      reterr);
+  status =
+      warm_graph(engine, plan, &parts->sets[plan->varying]->kernels[STG_TIER_DECLARED][variant],
+                 no_rows, ret_graph, reterr);
   stg_plan_release(engine->plans, plan);
   return status;
 }

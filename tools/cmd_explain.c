@@ -119,7 +119,7 @@ static stg_status explain(struct stg_job *job, const struct explain_options *opt
         stg_explain_graph(job->engine, declared, result.arch, &batch, &job->arena, &graph, reterr);
   }
   if (status == STG_OK) {
-    status = stg_explain_kernel(job->engine, declared, graph.kernel, result.arch, &job->arena,
+    status = stg_explain_kernel(job->engine, declared, graph.kernels[0], result.arch, &job->arena,
                                 &kernel, reterr);
   }
   if (status != STG_OK) {

@@ -4,7 +4,7 @@
  */
 #include "tests/golden/golden.h"
 
-#include "engine/recipe_steer.h"
+#include "engine/recipe_nodes.h"
 #include "engine/steer_decl.h"
 #include "runtime/recipe_body.h"
 
@@ -33,27 +33,26 @@ static void print_kernel(const struct stg_kernel_text *kernel, struct stg_strbuf
 static stg_status print_graphs(const struct stg_kernel_text *kernel, struct stg_strbuf *out,
                                stg_error *reterr) {
   struct stg_strbuf signature = {0};
-  struct stg_recipe_node node;
-  struct stg_recipe recipe;
+  struct stg_graph_recipe made;
   for (size_t i = 0; i < COUNT(shapes); i++) {
-    print_key(out, "graph", stg_graph_key(kernel->key, &shapes[i]));
+    print_key(out, "graph", stg_graph_key(&kernel->key, 1, &shapes[i]));
     stg_graph_shape_print(&shapes[i], out);
     stg_strbuf_char(out, '\n');
   }
   const struct stg_graph_shape *shape = &shapes[COUNT(shapes) - 1];
   stg_strbuf_str(&signature, kernel->request.signature);
   stg_graph_shape_print(shape, &signature);
-  const struct stg_steer_graph graph = {
-      .kernel_key = kernel->key,
-      .rule = kernel->rule,
+  const struct stg_graph_nodes graph = {
+      .nodes = {{&stg_family_steer, kernel->request.name, kernel->key, kernel->rule}},
+      .count = 1,
       .shape = *shape,
       .signature = stg_strbuf_text(&signature),
       .arch = archs[COUNT(archs) - 1],
   };
-  stg_steer_recipe(&graph, &node, &recipe);
-  recipe.creator = "golden";
-  recipe.created_unix = 1;
-  stg_recipe_body_write(&recipe, out);
+  stg_graph_recipe_init(&graph, &made);
+  made.recipe.creator = "golden";
+  made.recipe.created_unix = 1;
+  stg_recipe_body_write(&made.recipe, out);
   stg_strbuf_char(out, '\n');
   stg_status status = stg_strbuf_status(&signature, reterr);
   stg_strbuf_finish(&signature);

@@ -9,7 +9,8 @@
 
 #include <cmocka.h>
 
-#include "engine/recipe_steer.h"
+#include "codegen/steer.h"
+#include "engine/family.h"
 #include "engine/recipes.h"
 #include "tests/support/disk_fixture.h"
 #include "tests/support/temp_folder.h"
@@ -267,17 +268,14 @@ static void what_waits_is_bounded(void **state) {
 /* Every argument of the kernel is a slot, in their order and without a gap. */
 static void the_slots_are_the_arguments_of_the_kernel(void **state) {
   (void)state;
-  const struct stg_steer_graph graph = {.signature = "", .arch = "sm_90"};
-  struct stg_recipe_node node;
-  struct stg_recipe recipe;
+  const struct stg_family *family = &stg_family_steer;
   size_t end = 0;
-  stg_steer_recipe(&graph, &node, &recipe);
-  for (size_t i = 0; i < recipe.n_slots; i++) {
-    const struct stg_recipe_slot *slot = &recipe.slots[i];
+  for (size_t i = 0; i < family->n_recipe_slots; i++) {
+    const struct stg_recipe_slot *slot = &family->recipe_slots[i];
     assert_true(slot->offset == end || (slot->offset > end && slot->offset - end < slot->bytes));
     end = slot->offset + slot->bytes;
   }
-  assert_int_equal(node.params[0].bytes, sizeof(struct stg_steer_args));
+  assert_int_equal(family->args_bytes, sizeof(struct stg_steer_args));
   assert_true(sizeof(struct stg_steer_args) - end < _Alignof(struct stg_steer_args));
 }
 
