@@ -14,6 +14,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
 #include "runtime/base/intmath.h"
+#include "specs/spec.h"
 #include "tools/report.h"
 
 /* The chain length that a table declares at least, so that most workloads share their kernels. */
@@ -333,11 +334,32 @@ static stg_status map_rows(struct stg_job *job, stg_error *reterr) {
   return has_windows(w) ? place_rows(job, reterr) : STG_OK;
 }
 
+/* The one place that says which families the command works on. */
+static stg_status load_steer(const char *path, const struct stg_workload_options *options,
+                             struct stg_workload *ret_workload, stg_error *reterr) {
+  struct stg_spec spec;
+  stg_status status = stg_spec_load(path, options, &spec, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  if (spec.kind != STG_SPEC_STEER) {
+    status =
+        stg_error_set(reterr, STG_E_UNSUPPORTED,
+                      "%s: family: a workload of '%s' is checked, and nothing else is done with it "
+                      "yet; use 'steer'",
+                      path, stg_spec_kind_name(spec.kind));
+    stg_spec_finish(&spec);
+    return status;
+  }
+  *ret_workload = spec.of.steer;
+  return STG_OK;
+}
+
 stg_status stg_job_open(const char *path, const struct stg_job_options *options,
                         struct stg_job *ret_job, stg_error *reterr) {
   struct stg_job job = {0};
   struct stg_workload_options reader = {.allow_outside = options->allow_outside};
-  stg_status status = stg_workload_load(path, &reader, &job.workload, reterr);
+  stg_status status = load_steer(path, &reader, &job.workload, reterr);
   if (status != STG_OK) {
     return status;
   }

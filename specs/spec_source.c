@@ -1,10 +1,12 @@
 /*
- * workload_source.c: where numbers come from: a tensor of a file, inline values, a seed.
+ * spec_source.c: where numbers come from: a tensor of a file, inline values, a seed.
  *
  * Resolves paths against the spec's folder and keeps them inside it. Reads no tensor: that waits
- * until the numbers are asked for (workload_data.c). The members of a file are in
- * workload_file_source.c.
+ * until the numbers are asked for (workload_data.c, spec_array.c). The members of a file are in
+ * spec_file_source.c.
  */
+#include "specs/spec_source.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -12,18 +14,18 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
-#include "specs/workload_reader.h"
+#include "specs/spec_frame.h"
 
 #define MAX_SEED (((int64_t)1 << 53) - 1)
 
-const char *stg_spec_where(struct stg_workload_reader *reader, const struct stg_json *at) {
+const char *stg_spec_where(const struct stg_spec_reader *reader, const struct stg_json *at) {
   char path[STG_JSON_PATH_BYTES];
   stg_json_path(at, path);
-  return stg_arena_strdup(&reader->workload->arena, path);
+  return stg_arena_strdup(reader->arena, path);
 }
 
 /* Fail with why `path` cannot be followed, at its place in the spec. */
-static stg_status fail_open(struct stg_workload_reader *reader, const struct stg_json *at,
+static stg_status fail_open(const struct stg_spec_reader *reader, const struct stg_json *at,
                             const char *path, int errnum) {
   stg_error reason = STG_ERROR_INIT;
   stg_status status = stg_error_io(&reason, errnum, "open", path);
@@ -34,7 +36,7 @@ static stg_status fail_open(struct stg_workload_reader *reader, const struct stg
 }
 
 /* The file must exist, and unless allowed otherwise no symbolic link may lead out of the folder. */
-static stg_status check_target(struct stg_workload_reader *reader, const struct stg_json *at,
+static stg_status check_target(const struct stg_spec_reader *reader, const struct stg_json *at,
                                const char *path) {
   char folder[PATH_MAX];
   char target[PATH_MAX];
@@ -53,7 +55,7 @@ static stg_status check_target(struct stg_workload_reader *reader, const struct 
   return STG_OK;
 }
 
-stg_status stg_spec_read_path(struct stg_workload_reader *reader, const struct stg_json *at,
+stg_status stg_spec_read_path(const struct stg_spec_reader *reader, const struct stg_json *at,
                               const char **ret_path) {
   const char *name = NULL;
   stg_status status = stg_json_string(at, &name, reader->err);
@@ -75,23 +77,23 @@ stg_status stg_spec_read_path(struct stg_workload_reader *reader, const struct s
   }
   status = check_target(reader, at, joined);
   if (status == STG_OK) {
-    *ret_path = stg_arena_strdup(&reader->workload->arena, joined);
-    status = *ret_path != NULL ? STG_OK : stg_arena_status(&reader->workload->arena, reader->err);
+    *ret_path = stg_arena_strdup(reader->arena, joined);
+    status = *ret_path != NULL ? STG_OK : stg_arena_status(reader->arena, reader->err);
   }
   stg_free(joined);
   return status;
 }
 
-static stg_status read_values(struct stg_workload_reader *reader, const struct stg_json *list,
+static stg_status read_values(const struct stg_spec_reader *reader, const struct stg_json *list,
                               struct stg_spec_vector_source *ret) {
   stg_status status = stg_json_expect_array(list, reader->err);
   if (status != STG_OK) {
     return status;
   }
   size_t n = stg_json_count(list);
-  float *values = stg_arena_alloc(&reader->workload->arena, n, sizeof *values);
+  float *values = stg_arena_alloc(reader->arena, n, sizeof *values);
   if (values == NULL) {
-    return stg_arena_status(&reader->workload->arena, reader->err);
+    return stg_arena_status(reader->arena, reader->err);
   }
   struct stg_json item;
   bool more = stg_json_first(list, &item);
@@ -103,7 +105,7 @@ static stg_status read_values(struct stg_workload_reader *reader, const struct s
   return status;
 }
 
-static stg_status read_random(struct stg_workload_reader *reader, const struct stg_json *random,
+static stg_status read_random(const struct stg_spec_reader *reader, const struct stg_json *random,
                               struct stg_spec_vector_source *ret) {
   static const char *const keys[] = {"seed", "scale", NULL};
   struct stg_json member;
@@ -123,7 +125,7 @@ static stg_status read_random(struct stg_workload_reader *reader, const struct s
 }
 
 /* Members that only mean something beside "file". */
-static stg_status check_file_members(struct stg_workload_reader *reader,
+static stg_status check_file_members(const struct stg_spec_reader *reader,
                                      const struct stg_json *source) {
   static const char *const keys[] = {"tensor", "row", "offset", "count"};
   struct stg_json member;
@@ -136,7 +138,7 @@ static stg_status check_file_members(struct stg_workload_reader *reader,
   return STG_OK;
 }
 
-stg_status stg_spec_read_source(struct stg_workload_reader *reader, const struct stg_json *at,
+stg_status stg_spec_read_source(const struct stg_spec_reader *reader, const struct stg_json *at,
                                 enum stg_spec_layers layers,
                                 struct stg_spec_vector_source *ret_source) {
   struct stg_json file;
@@ -153,7 +155,7 @@ stg_status stg_spec_read_source(struct stg_workload_reader *reader, const struct
   struct stg_spec_vector_source source = {.row = -1, .scale = 1.0f};
   source.where = stg_spec_where(reader, at);
   if (source.where == NULL) {
-    return stg_arena_status(&reader->workload->arena, reader->err);
+    return stg_arena_status(reader->arena, reader->err);
   }
   stg_status status = STG_OK;
   if (has_file) {

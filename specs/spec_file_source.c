@@ -1,5 +1,5 @@
 /*
- * workload_file_source.c: a source that is a file: which members it needs, by what its name says.
+ * spec_file_source.c: a source that is a file: which members it needs, by what its name says.
  *
  * A suffix decides here only what can be said before the file is opened; what the file is, its
  * content says then (vector_file.h). Opens nothing.
@@ -8,8 +8,9 @@
 #include <string.h>
 
 #include "runtime/base/file.h"
+#include "specs/spec_frame.h"
 #include "specs/tensor_layers.h"
-#include "specs/workload_reader.h"
+#include "specs/workload.h"
 
 #define MAX_ELEMS (((int64_t)1 << 53) - 1)
 
@@ -66,7 +67,7 @@ static stg_status refuse_kind(const struct stg_json *at, enum kind kind, const c
 }
 
 /* "offset" and "count" say where in a raw file the vector lies. */
-static stg_status read_range(struct stg_workload_reader *reader, const struct stg_json *source,
+static stg_status read_range(const struct stg_spec_reader *reader, const struct stg_json *source,
                              enum kind kind, struct stg_spec_vector_source *ret) {
   struct stg_json offset;
   struct stg_json count;
@@ -92,7 +93,7 @@ static stg_status read_range(struct stg_workload_reader *reader, const struct st
 }
 
 /* "{}" in the name of a tensor, at `member`, stands for the layer. */
-static stg_status read_mark(struct stg_workload_reader *reader, const struct stg_json *member,
+static stg_status read_mark(const struct stg_spec_reader *reader, const struct stg_json *member,
                             enum stg_spec_layers layers, const char *tensor,
                             struct stg_spec_vector_source *ret) {
   if (strstr(tensor, STG_LAYER_MARK) == NULL) {
@@ -116,7 +117,7 @@ static stg_status read_mark(struct stg_workload_reader *reader, const struct stg
   return STG_OK;
 }
 
-static stg_status read_row(struct stg_workload_reader *reader, const struct stg_json *source,
+static stg_status read_row(const struct stg_spec_reader *reader, const struct stg_json *source,
                            enum stg_spec_layers layers, struct stg_spec_vector_source *ret) {
   struct stg_json member;
   const char *text = NULL;
@@ -144,7 +145,7 @@ static bool needs_name(enum kind kind, enum stg_spec_layers layers, const char *
   return kind == KIND_NAMED && !(layers == STG_LAYERS_WANTED && strcmp(suffix, ".gguf") == 0);
 }
 
-static stg_status read_tensor(struct stg_workload_reader *reader, const struct stg_json *source,
+static stg_status read_tensor(const struct stg_spec_reader *reader, const struct stg_json *source,
                               enum kind kind, enum stg_spec_layers layers, const char *name,
                               struct stg_spec_vector_source *ret) {
   struct stg_json member;
@@ -169,12 +170,12 @@ static stg_status read_tensor(struct stg_workload_reader *reader, const struct s
   if (status != STG_OK) {
     return status;
   }
-  ret->tensor = stg_arena_strdup(&reader->workload->arena, tensor);
-  status = stg_arena_status(&reader->workload->arena, reader->err);
+  ret->tensor = stg_arena_strdup(reader->arena, tensor);
+  status = stg_arena_status(reader->arena, reader->err);
   return status == STG_OK ? read_mark(reader, &member, layers, tensor, ret) : status;
 }
 
-stg_status stg_spec_read_file_source(struct stg_workload_reader *reader,
+stg_status stg_spec_read_file_source(const struct stg_spec_reader *reader,
                                      const struct stg_json *source, const struct stg_json *file,
                                      enum stg_spec_layers layers,
                                      struct stg_spec_vector_source *ret_source) {
@@ -195,20 +196,4 @@ stg_status stg_spec_read_file_source(struct stg_workload_reader *reader,
     status = read_tensor(reader, source, kind, layers, name, ret_source);
   }
   return status == STG_OK ? read_row(reader, source, layers, ret_source) : status;
-}
-
-stg_status stg_spec_check_count(struct stg_workload_reader *reader, const struct stg_json *source,
-                                const struct stg_spec_vector_source *read, int64_t needed) {
-  const struct stg_workload *workload = reader->workload;
-  struct stg_json count;
-  if (read->count == 0 || read->count == needed || !stg_json_find(source, "count", &count)) {
-    return STG_OK;
-  }
-  if (needed == workload->hidden_size) {
-    return stg_json_error(reader->err, STG_E_FORMAT, &count,
-                          "%" PRId64 ", but geometry.hidden_size is %" PRId64, read->count, needed);
-  }
-  return stg_json_error(reader->err, STG_E_FORMAT, &count,
-                        "%" PRId64 ", but %" PRId64 " rows of %" PRId64 " need %" PRId64,
-                        read->count, workload->rows, workload->hidden_size, needed);
 }
