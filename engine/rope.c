@@ -211,6 +211,9 @@ static stg_status make_tables(stg_rope *rope, const stg_rope_desc *desc, stg_err
     status = stg_mem_upload(engine, rope->tables, host, bytes, reterr);
   }
   stg_free(host);
+  if (status != STG_OK) {
+    return status;
+  }
   const float *at = rope->tables;
   rope->angles = (struct stg_rope_angles){
       .inv_freq = at,
@@ -219,10 +222,10 @@ static stg_status make_tables(stg_rope *rope, const stg_rope_desc *desc, stg_err
       .table = desc->table != NULL ? at + tables.table : NULL,
       .table_positions = desc->table_positions,
   };
-  if (status == STG_OK && stg_engine_is_cuda(engine)) {
+  if (stg_engine_is_cuda(engine)) {
     rope->held = (struct stg_held_bytes){.kv = bytes};
   }
-  return status;
+  return STG_OK;
 }
 
 static void release(stg_rope *rope) {

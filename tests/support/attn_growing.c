@@ -22,8 +22,8 @@
 #define HEADS 4
 #define KV_HEADS 2
 #define DIM 64
-#define ROW (HEADS * DIM)
-#define PACKED ((HEADS + 2 * KV_HEADS) * DIM)
+#define ROW ((size_t)HEADS * DIM)
+#define PACKED ((size_t)(HEADS + 2 * KV_HEADS) * DIM)
 #define MAX_MAE 1e-6
 
 static const struct stg_rope_freq plain = {.base = 10000};
@@ -109,9 +109,9 @@ static void open_growing(struct growing *g, uint32_t block) {
   const stg_block_desc desc = {
       .struct_size = sizeof desc, .rope = g->rope, .attend = g->attend, .advance = true};
   ok(stg_block_create(g->engine, &desc, &g->block, &error), &error);
-  g->qkv = room(g, (size_t)BATCH * PACKED);
-  g->q = room(g, (size_t)BATCH * ROW);
-  g->out = room(g, (size_t)BATCH * ROW);
+  g->qkv = room(g, BATCH * PACKED);
+  g->q = room(g, BATCH * ROW);
+  g->out = room(g, BATCH * ROW);
   for (int i = 0; i < BATCH * KV_HEADS; i++) {
     g->k[i / KV_HEADS][i % KV_HEADS] = doubles(g->capacity * DIM);
     g->v[i / KV_HEADS][i % KV_HEADS] = doubles(g->capacity * DIM);
@@ -137,7 +137,7 @@ static void close_growing(struct growing *g) {
 }
 
 static void draw(struct growing *g) {
-  for (size_t i = 0; i < (size_t)BATCH * PACKED; i++) {
+  for (size_t i = 0; i < BATCH * PACKED; i++) {
     g->random = g->random * 6364136223846793005U + 1442695040888963407U;
     g->packed[i] = (float)(g->random >> 42) * 0x1p-21F - 1;
   }
@@ -166,7 +166,7 @@ static void turn_head(const struct growing *g, const struct stg_oracle_turn *tur
   double bound[DIM];
   double values[DIM];
   for (int64_t d = 0; d < DIM; d++) {
-    values[d] = ret[d] = (double)g->packed[row * PACKED + at.first + d * at.step];
+    values[d] = ret[d] = (double)g->packed[row * (int64_t)PACKED + at.first + d * at.step];
   }
   if (part != STG_ROPE_V) {
     stg_oracle_turn_head(turn, part, false, values, ret, bound);
@@ -212,7 +212,7 @@ static void expect_refusal(struct growing *g) {
   stg_error error = STG_ERROR_INIT;
   draw(g);
   step_fixed(g, out);
-  for (size_t i = 0; i < (size_t)BATCH * ROW; i++) {
+  for (size_t i = 0; i < BATCH * ROW; i++) {
     assert_float_equal(0, out[i], 0);
   }
   assert_int_equal(STG_E_KV_FULL, stg_kv_status(g->kv, stg_mem_stream(g->engine), &report, &error));

@@ -17,9 +17,9 @@
 #define ROWS 7
 #define TOKENS 9
 #define BATCH 2
-#define PACKED_FLOATS ((size_t)ROWS * OBJ_PACKED)
-#define ROW_FLOATS ((size_t)ROWS * OBJ_ROW)
-#define TOKEN_FLOATS ((size_t)BATCH * TOKENS * OBJ_ROW)
+#define PACKED_FLOATS (ROWS * OBJ_PACKED)
+#define ROW_FLOATS (ROWS * OBJ_ROW)
+#define TOKEN_FLOATS (BATCH * TOKENS * OBJ_ROW)
 
 /* Tensors of an engine; memory of a device of the host is heap, as the CPU's. */
 struct tensors {

@@ -20,7 +20,7 @@ static const int32_t all_of_them[] = {2, 0, 1};
 static void blocks(void **state) {
   const stg_steer_desc narrow = {.struct_size = sizeof narrow, .hidden_size = 16, .dtype = STG_F32};
   const stg_steer_desc pair = {.struct_size = sizeof pair,
-                               .hidden_size = OBJ_ROW,
+                               .hidden_size = (int64_t)OBJ_ROW,
                                .dtype = STG_F32,
                                .state = STG_STATE_HIDDEN_PLUS_RESIDUAL};
   stg_steer *steer = NULL, *paired = NULL;
@@ -83,7 +83,7 @@ static void steered_blocks_want_their_frame(void **state) {
   static const char *const ops[] = {"add"};
   static const int32_t map[] = {-1, -1};
   const stg_steer_desc wanted = {.struct_size = sizeof wanted,
-                                 .hidden_size = OBJ_ROW,
+                                 .hidden_size = (int64_t)OBJ_ROW,
                                  .dtype = STG_F32,
                                  .ops = ops,
                                  .n_ops = 1};

@@ -31,7 +31,7 @@ static void open_block(struct objects *all) {
 
 /* Numbers in the packed rows, so that results differ from zeros. */
 static void draw(const struct objects *all) {
-  for (size_t i = 0; i < (size_t)OBJ_MAX_ROWS * OBJ_PACKED; i++) {
+  for (size_t i = 0; i < OBJ_MAX_ROWS * OBJ_PACKED; i++) {
     all->qkv[i] = (float)(i * 37 % 101) / 50 - 1; /* device memory is heap */
   }
 }
