@@ -196,6 +196,42 @@ static void a_plan_names_all_its_kernels(void **state) {
   obj_close(&all);
 }
 
+/* K and V of the host's that stand anywhere have a kernel that takes them so. */
+static void lent_memory_need_not_be_aligned(void **state) {
+  static float memory[2 * OBJ_LAYERS * OBJ_BATCH * OBJ_KV_HEADS * OBJ_CAPACITY * OBJ_DIM + 2];
+  static const struct {
+    size_t shift;
+    const char *said;
+  } cases[] = {{0, "loose=0"}, {1, "loose=1"}};
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    stg_plan_info info = {.struct_size = sizeof info};
+    stg_kv_desc desc = obj_kv_desc();
+    stg_error error = STG_ERROR_INIT;
+    struct objects all;
+    const size_t begin = (16 - (uintptr_t)memory % 16) % 16 / sizeof(float);
+    obj_open(&all, STG_BACKEND_CUDA);
+    must(stg_rows_destroy(all.rows, &error), &error);
+    must(stg_attend_destroy(all.attend, &error), &error);
+    must(stg_rope_destroy(all.rope, &error), &error);
+    must(stg_kv_destroy(all.kv, &error), &error);
+    desc.k = desc.v = memory + begin + cases[i].shift;
+    must(stg_kv_create(all.engine, &desc, &all.kv, &error), &error);
+    const stg_rope_desc rope = obj_rope_desc(all.kv);
+    const stg_attend_desc attend = obj_attend_desc(all.kv);
+    const stg_rows_desc rows = obj_rows_desc(all.kv);
+    must(stg_rope_create(all.engine, &rope, &all.rope, &error), &error);
+    must(stg_attend_create(all.engine, &attend, &all.attend, &error), &error);
+    must(stg_rows_create(all.engine, &rows, &all.rows, &error), &error);
+    obj_open_block(&all);
+    obj_step(&all, all_of_them, 3);
+    must(stg_block_plan(all.block, &info, &error), &error);
+    assert_non_null(strstr(info.signature, cases[i].said));
+    synchronize(&all);
+    obj_close(&all);
+  }
+}
+
 /* What was stepped is written, and warms another engine: its first step makes no graph. */
 static void what_was_stepped_warms(void **state) {
   stg_warm_report report = {.struct_size = sizeof report};
@@ -429,6 +465,7 @@ int main(void) {
       cmocka_unit_test(a_bad_sequence_on_the_device_is_told),
       cmocka_unit_test(without_graphs_the_bits_are_the_same),
       cmocka_unit_test(a_plan_names_all_its_kernels),
+      cmocka_unit_test(lent_memory_need_not_be_aligned),
       cmocka_unit_test_setup_teardown(what_was_stepped_warms, temp_folder_setup,
                                       temp_folder_teardown),
       cmocka_unit_test(replays_follow_rows_and_lengths),
