@@ -66,6 +66,7 @@ static void a_layer_is_one_launch_at_every_length(void **state) {
   assert_int_equal(before.graphs_created, after.graphs_created);
   assert_int_equal(before.plans_live, after.plans_live);
   assert_int_equal(before.plain_launches, after.plain_launches);
+  assert_int_equal(steps * OBJ_LAYERS, after.tier0_launches - before.tier0_launches);
   synchronize(&all);
   for (int seq = 0; seq < OBJ_BATCH; seq++) {
     assert_int_equal(OBJ_CAPACITY, lengths(&all)[seq]);
