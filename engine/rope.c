@@ -8,7 +8,6 @@
 #include "engine/hostmem.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/dtype.h"
-#include "runtime/base/intmath.h"
 
 #define DEFAULT_BASE 10000.0
 #define DEFAULT_XPOS_BASE 512.0F
@@ -164,15 +163,12 @@ struct tables {
   size_t log_scale, table, count;
 };
 
-static bool measure(const stg_rope *rope, const stg_rope_desc *desc, struct tables *ret) {
+/* Not more floats than 2^40: dim and positions are bounded. */
+static struct tables measure(const stg_rope *rope, const stg_rope_desc *desc) {
   const size_t half = rope->geometry.rot / 2;
-  size_t floats = 0;
-  if (!stg_mul_size((size_t)desc->table_positions, 2 * half, &floats) ||
-      floats > SIZE_MAX / sizeof(float) / 2) {
-    return false;
-  }
-  *ret = (struct tables){.log_scale = half, .table = 2 * half, .count = 2 * half + floats};
-  return true;
+  return (struct tables){.log_scale = half,
+                         .table = 2 * half,
+                         .count = 2 * half * (1 + (size_t)desc->table_positions)};
 }
 
 static void write_tables(const stg_rope *rope, const stg_rope_desc *desc,
@@ -194,12 +190,7 @@ static void write_tables(const stg_rope *rope, const stg_rope_desc *desc,
 
 static stg_status make_tables(stg_rope *rope, const stg_rope_desc *desc, stg_error *reterr) {
   struct stg_engine *engine = rope->object.engine;
-  struct tables tables;
-  if (!measure(rope, desc, &tables)) {
-    return stg_error_set(reterr, STG_E_INVALID,
-                         "table_positions: %lld are more than any memory has",
-                         (long long)desc->table_positions);
-  }
+  const struct tables tables = measure(rope, desc);
   const size_t bytes = tables.count * sizeof(float);
   float *host = stg_malloc(bytes);
   if (host == NULL) {
