@@ -95,6 +95,13 @@ static struct stg_row_place find_row(const struct stg_step_rows *rows, const str
   return place;
 }
 
+/* Whether a row's heads can be turned: a full row may be at a position that a table does not have.
+ */
+static bool has_angles(const struct stg_rope_angles *angles, const struct stg_row_place *place) {
+  return place->fate != STG_ROW_BAD &&
+         (angles->table == NULL || place->position < angles->table_positions);
+}
+
 static void note_refusal(struct stg_kv_words *words, const struct stg_row_place *place,
                          int64_t row) {
   if (words == NULL) {
@@ -128,6 +135,7 @@ static unsigned char *target_of(const struct stg_cpu_rope_batch *batch,
          offset * (int64_t)stg_dtype_bytes(g->dtype);
 }
 
+/* `turn` NULL: there are zeros in the row's place. */
 static void rotate_row(const struct stg_cpu_rope_batch *batch, const struct stg_row_place *place,
                        int64_t row, const struct stg_cpu_turn *turn) {
   const struct stg_rope_geometry *g = batch->geometry;
@@ -142,7 +150,7 @@ static void rotate_row(const struct stg_cpu_rope_batch *batch, const struct stg_
       if (to == NULL) {
         continue;
       }
-      if (place->fate == STG_ROW_BAD) {
+      if (turn == NULL) {
         memset(to, 0, g->dim * unit);
         continue;
       }
@@ -172,11 +180,12 @@ stg_status stg_cpu_rope(const struct stg_cpu_rope_batch *batch, stg_error *reter
     if (place.fate != STG_ROW_LIVE) {
       note_refusal(batch->words, &place, row);
     }
-    if (place.fate != STG_ROW_BAD) {
+    const bool turned = has_angles(batch->angles, &place);
+    if (turned) {
       stg_cpu_turn_init(batch->geometry, batch->angles, place.position, centre_of(&centres, &place),
                         &turn);
     }
-    rotate_row(batch, &place, row, &turn);
+    rotate_row(batch, &place, row, turned ? &turn : NULL);
   }
   stg_free(centres.largest);
   return STG_OK;

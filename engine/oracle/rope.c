@@ -82,6 +82,13 @@ static struct stg_oracle_place place_of(const struct checker *checker, int64_t r
   return place;
 }
 
+/* A full row may be at a position that a table does not have. */
+static bool has_angles(const struct checker *checker, const struct stg_oracle_place *place) {
+  const struct stg_oracle_angles *angles = checker->angles;
+  return (place->fate == STG_ROW_LIVE || place->fate == STG_ROW_FULL) &&
+         (angles->table == NULL || place->position < angles->table_positions);
+}
+
 /* Half the largest position of the row's sequence in this call. */
 static int64_t centre_of(const struct checker *checker, const struct stg_oracle_place *place) {
   int64_t largest = place->position;
@@ -177,7 +184,7 @@ static void check_tensor(struct checker *checker, const struct stg_oracle_rope_b
         stg_oracle_note_bytes(&checker->report, name, width, at(heads->before, offset, g->dtype),
                               after);
       }
-    } else if (place->fate == STG_ROW_BAD) {
+    } else if (!has_angles(checker, place)) {
       stg_oracle_note_bytes(&checker->report, name, width, zeros, after);
     } else {
       take_head(checker, batch->qkv, row * batch->qkv_stride, part, head);
@@ -305,7 +312,7 @@ stg_status stg_oracle_rope_check(const struct stg_oracle_rope_batch *batch,
   for (int64_t row = 0; row < batch->rows.rows; row++) {
     const struct stg_oracle_place place = place_of(&checker, row);
     stg_oracle_note_row(&checker.report, &place);
-    if (place.fate == STG_ROW_LIVE || place.fate == STG_ROW_FULL) {
+    if (has_angles(&checker, &place)) {
       take_row(&checker, &place);
     }
     check_tensor(&checker, batch, &place, row, STG_ROPE_Q);

@@ -125,6 +125,24 @@ static void refuses_at_capacity_and_names_the_lowest_row_and_its_sequence(void *
   (void)state;
 }
 
+/* A position that neither cache nor table has: there is nothing to turn q by. */
+static void a_full_row_past_the_table_has_zeros(void **state) {
+  static const int32_t seq[] = {0, 1, 2};
+  static const int32_t pos[] = {15, 16, INT32_MAX - 1};
+  const struct stg_step_rows rows = {.rows = 3, .batch = 3, .seq = seq, .pos = pos};
+  struct bench bench;
+  open_bench(&bench, 0, STG_F32);
+  attn_rope_open(&bench.bed, &bench.geometry, &plain, &rows, &bench.kv, &bench.rope);
+  bench.rope.angles.table = attn_random(&bench.bed, STG_F32, (int64_t)17 * 64);
+  bench.rope.angles.table_positions = 17;
+  const struct stg_oracle_heads_report report = attn_rope_run(&bench.rope);
+  assert_int_equal(2, report.rows_refused);
+  const float *q = bench.rope.q;
+  assert_true(q[0] != 0 && q[512] != 0 && q[1024] == 0 && q[1535] == 0); /* 8 heads of 64 */
+  attn_close(&bench.bed);
+  (void)state;
+}
+
 static void words_of_several_calls_add_up(void **state) {
   static const int32_t seq[] = {0, 1};
   struct bench bench;
@@ -264,6 +282,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(appends_behind_each_sequence_dense_and_paged),
       cmocka_unit_test(refuses_at_capacity_and_names_the_lowest_row_and_its_sequence),
+      cmocka_unit_test(a_full_row_past_the_table_has_zeros),
       cmocka_unit_test(words_of_several_calls_add_up),
       cmocka_unit_test(padding_writes_nothing_and_not_the_last_slot),
       cmocka_unit_test(prefill_rows_go_to_their_positions_and_advance_counts_them),
