@@ -38,14 +38,15 @@
 /* Slots of a thread's ring: 32 KiB a block and 128 KiB a multiprocessor, more than it has under
  * way; and at the end of a tile the sums of 8 heads have room there. */
 #define RING_PIECES 16U
-/* What leaves a thread 128 registers; and where it has more heads, 168. */
+/* What leaves a thread 128 registers; where it has more heads, or elements of 4 bytes, 168; and 255
+ * where it also merges more than two quads. */
 #define RESIDENT_BLOCKS 4U
-#define RESIDENT_BLOCKS_OF_MANY_HEADS 3U
+#define FEWER_RESIDENT_BLOCKS 3U
+#define FEWEST_RESIDENT_BLOCKS 2U
+#define LONG_HEAD_LANES 32U
 /* Bytes of a tile that are worth its overhead; where 128 positions are less, 256 are taken. */
 #define LEAST_TILE_BYTES 32768U
 #define LONG_TILE 256U
-/* Chunks of a row: what one block merges in the end. */
-#define MAX_CHUNKS 64
 /* Partial sums are 3 to 6 % of K and V at a chunk of 128; no call is worth more. */
 #define MAX_PARTIAL_BYTES ((size_t)256 << 20)
 
@@ -70,10 +71,17 @@ static uint32_t tile_of(const struct stg_decode_geometry *g) {
 
 uint32_t stg_decode_chunk(const struct stg_decode_geometry *geometry, int64_t capacity) {
   uint32_t chunk = tile_of(geometry);
-  while ((capacity + chunk - 1) / chunk > MAX_CHUNKS && chunk < STG_DECODE_MAX_CHUNK) {
+  while ((capacity + chunk - 1) / chunk > STG_DECODE_MAX_CHUNKS && chunk < STG_DECODE_MAX_CHUNK) {
     chunk *= 2;
   }
   return chunk;
+}
+
+static uint32_t resident_blocks(const struct stg_decode_extents *e) {
+  if (e->tile_heads <= HEADS_OF_LONG_BATCH) {
+    return e->pieces == 1 ? RESIDENT_BLOCKS : FEWER_RESIDENT_BLOCKS;
+  }
+  return e->lanes < LONG_HEAD_LANES ? FEWER_RESIDENT_BLOCKS : FEWEST_RESIDENT_BLOCKS;
 }
 
 struct stg_decode_extents stg_decode_extents_of(const struct stg_decode_geometry *g) {
@@ -89,8 +97,7 @@ struct stg_decode_extents stg_decode_extents_of(const struct stg_decode_geometry
   e.group_tiles = (e.group + MAX_TILE_HEADS - 1) / MAX_TILE_HEADS;
   e.tile_heads = (e.group + e.group_tiles - 1) / e.group_tiles;
   e.tiles = g->kv_heads * e.group_tiles;
-  e.resident_blocks =
-      e.tile_heads > HEADS_OF_LONG_BATCH ? RESIDENT_BLOCKS_OF_MANY_HEADS : RESIDENT_BLOCKS;
+  e.resident_blocks = resident_blocks(&e);
   if (g->chunk != 0) {
     e.tile = smaller(e.tile, g->chunk);
   }
@@ -124,6 +131,9 @@ struct stg_decode_space stg_decode_space_of(const struct stg_decode_geometry *ge
     }
     const size_t fit = MAX_PARTIAL_BYTES / row_bytes;
     space.split_rows = fit < space.split_rows ? (uint32_t)fit : space.split_rows;
+  }
+  if (chunks > STG_DECODE_MAX_CHUNKS) {
+    space.split_rows = 0;
   }
   space.partial_bytes = space.split_rows * row_bytes;
   space.counter_bytes = (size_t)space.split_rows * e.tiles * sizeof(uint32_t);
