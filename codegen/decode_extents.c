@@ -6,14 +6,16 @@
  * takes 18.7 bytes a cycle, of which 30 KB are under way at a latency of 1 us.
  *
  * A position of a KV head at dim 128 in bf16 is 512 bytes of K and V: 27 cycles of memory, in which
- * 109 warp instructions issue. Of 4 query heads it takes about 71: 32 multiply-adds, 8 to widen K
- * and V, 9 to fold sums of lanes, 13 to ask and to read the ring, 9 for its share of weights, of
- * the exchange and of merging. Of 8 heads about 121, so there the arithmetic is the limit.
+ * 109 warp instructions issue. Counted in the machine code for sm_90, of 4 query heads a warp takes
+ * 297 for 8 positions of K and 232 of V, and about 680 for its 32 positions of a tile besides: 87 a
+ * position in all, of which 32 multiply and add, 8 widen K and V, 8 fold sums of lanes, 18 ask and
+ * read the ring, 21 are for items, weights, the exchange and merging. Of 8 heads it takes 287 and
+ * 201 for 4 positions, some 145 a position: there arithmetic is the limit, at 1.3 times the bytes.
  *
  * Predicted from that, bytes of valid K and V alone counting:
  *   batch 32, 32/8 heads of 128, bf16, lengths 512 to 4096 (302 MB at the mean of 2304: 72 us):
- *     80 to 86 us, 1.11 to 1.2 times the bytes; partial sums are 3 % of them and stay in the
- *     second-level cache, some 3 us are launch, first item and last merge
+ *     82 to 90 us, 1.14 to 1.25 times the bytes: partial sums are 3 % of them and stay in the
+ *     second-level cache, 3 us are launch, first items and last merges, and issue is busy at 80 %
  *   batch 8, 12/12 heads of 64, bf16, capacity 1024, lengths of 586 at the mean (14.4 MB: 3.4 us):
  *     6.5 to 8 us, of which 1.2 are launch and lengths, 1 is a first latency, 1.5 the last merge
  */
@@ -22,7 +24,6 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/intmath.h"
 
-#define WARP_THREADS 32U
 #define THREADS 128U
 #define PIECE_BYTES 16U
 #define LANE_ELEMS 8U
@@ -37,17 +38,15 @@
 /* Slots of a thread's ring: 32 KiB a block and 128 KiB a multiprocessor, more than it has under
  * way; and at the end of a tile the sums of 8 heads have room there. */
 #define RING_PIECES 16U
-/* What leaves a thread 128 registers; where it has more heads, 168; and 255 where it also merges
- * more than two quads. */
+/* What leaves a thread 128 registers; where it has more heads, or elements of 4 bytes, 168; and 255
+ * where it also merges more than two quads. */
 #define RESIDENT_BLOCKS 4U
-#define RESIDENT_BLOCKS_OF_MANY_HEADS 3U
-#define RESIDENT_BLOCKS_OF_LONG_HEADS 2U
+#define FEWER_RESIDENT_BLOCKS 3U
+#define FEWEST_RESIDENT_BLOCKS 2U
 #define LONG_HEAD_LANES 32U
 /* Bytes of a tile that are worth its overhead; where 128 positions are less, 256 are taken. */
 #define LEAST_TILE_BYTES 32768U
 #define LONG_TILE 256U
-/* Chunks of a row: what one block merges in the end. */
-#define MAX_CHUNKS 64
 /* Partial sums are 3 to 6 % of K and V at a chunk of 128; no call is worth more. */
 #define MAX_PARTIAL_BYTES ((size_t)256 << 20)
 
@@ -72,10 +71,17 @@ static uint32_t tile_of(const struct stg_decode_geometry *g) {
 
 uint32_t stg_decode_chunk(const struct stg_decode_geometry *geometry, int64_t capacity) {
   uint32_t chunk = tile_of(geometry);
-  while ((capacity + chunk - 1) / chunk > MAX_CHUNKS && chunk < STG_DECODE_MAX_CHUNK) {
+  while ((capacity + chunk - 1) / chunk > STG_DECODE_MAX_CHUNKS && chunk < STG_DECODE_MAX_CHUNK) {
     chunk *= 2;
   }
   return chunk;
+}
+
+static uint32_t resident_blocks(const struct stg_decode_extents *e) {
+  if (e->tile_heads <= HEADS_OF_LONG_BATCH) {
+    return e->pieces == 1 ? RESIDENT_BLOCKS : FEWER_RESIDENT_BLOCKS;
+  }
+  return e->lanes < LONG_HEAD_LANES ? FEWER_RESIDENT_BLOCKS : FEWEST_RESIDENT_BLOCKS;
 }
 
 struct stg_decode_extents stg_decode_extents_of(const struct stg_decode_geometry *g) {
@@ -91,9 +97,7 @@ struct stg_decode_extents stg_decode_extents_of(const struct stg_decode_geometry
   e.group_tiles = (e.group + MAX_TILE_HEADS - 1) / MAX_TILE_HEADS;
   e.tile_heads = (e.group + e.group_tiles - 1) / e.group_tiles;
   e.tiles = g->kv_heads * e.group_tiles;
-  e.resident_blocks = e.tile_heads <= HEADS_OF_LONG_BATCH ? RESIDENT_BLOCKS
-                      : e.lanes < LONG_HEAD_LANES         ? RESIDENT_BLOCKS_OF_MANY_HEADS
-                                                          : RESIDENT_BLOCKS_OF_LONG_HEADS;
+  e.resident_blocks = resident_blocks(&e);
   if (g->chunk != 0) {
     e.tile = smaller(e.tile, g->chunk);
   }
@@ -127,6 +131,9 @@ struct stg_decode_space stg_decode_space_of(const struct stg_decode_geometry *ge
     }
     const size_t fit = MAX_PARTIAL_BYTES / row_bytes;
     space.split_rows = fit < space.split_rows ? (uint32_t)fit : space.split_rows;
+  }
+  if (chunks > STG_DECODE_MAX_CHUNKS) {
+    space.split_rows = 0;
   }
   space.partial_bytes = space.split_rows * row_bytes;
   space.counter_bytes = (size_t)space.split_rows * e.tiles * sizeof(uint32_t);

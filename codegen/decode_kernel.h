@@ -17,8 +17,9 @@
 #define STG_DECODE_KERNEL_NAME "stg_decode"
 /* Blocks of a paged cache have no fewer positions. */
 #define STG_DECODE_MIN_BLOCK_SHIFT 3U
-/* A launch of more rows has blocks that own rows. */
+/* A launch of more rows, or of rows with more chunks, has blocks that own rows. */
 #define STG_DECODE_SPLIT_ROWS 512U
+#define STG_DECODE_MAX_CHUNKS 64U
 
 /* The kernel's one argument: struct stg_decode_args of the prelude, field by field. */
 struct stg_decode_args {

@@ -7,6 +7,8 @@
 #ifndef STG_CODEGEN_ROPE_TEXT_H
 #define STG_CODEGEN_ROPE_TEXT_H
 
+#include <stddef.h>
+
 #include "codegen/launch_rule.h"
 #include "codegen/rope.h"
 #include "runtime/base/error.h"

@@ -185,6 +185,8 @@ static void launched(stg_block *block, const struct layer *layer,
   stg_attn_launched(launch, block->rows);
   if (block->steer != NULL) {
     stg_apply_launched(block->frame, block->kernel, layer->steer.layer);
+  } else {
+    stg_usage_launch(&block->engine->usage, stg_kernel_tier(block->kernel));
   }
 }
 

@@ -24,12 +24,32 @@ static const struct {
     {"state=", "ops see ", " here, ", " there"},
     {"tile=", "for steps of ", " here, of ", " there"},
     {"epilogue=", "chains are followed by ", " here, by ", " there"},
+    {"work=", "the work is ", " here, ", " there"},
+    {"heads=", "there are ", " query heads here, ", " there"},
+    {"kv_heads=", "there are ", " KV heads here, ", " there"},
+    {"dim=", "heads have ", " elements here, ", " there"},
+    {"layout=", "packed rows are ", " here, ", " there"},
+    {"rot=", "of a head ", " elements are rotated here, ", " there"},
+    {"pairs=", "pairs are ", " here, ", " there"},
+    {"round=", "results are rounded ", " here, ", " there"},
+    {"trig=", "cosines and sines are ", " here, ", " there"},
+    {"angles=", "angles are ", " here, ", " there"},
+    {"xpos=", "xPos scales ", " here, ", " there"},
+    {"sink=", "K and V go to ", " here, to ", " there"},
+    {"order=", "tensors of heads have ", " first here, ", " there"},
+    {"dir=", "the way is ", " here, ", " there"},
+    {"cache=", "K and V are read from ", " here, from ", " there"},
+    {"chunk=", "sums are merged every ", " positions here, every ", " there"},
 };
 
 /* Pieces that are 0 or 1. */
 static const struct {
   const char *piece, *what;
-} switches[] = {{"windows=", "windows"}, {"counters=", "counters"}, {"probes=", "probes"}};
+} switches[] = {
+    {"windows=", "windows"},    {"counters=", "counters"},
+    {"probes=", "probes"},      {"window=", "windows of positions"},
+    {"mask=", "masks of keys"}, {"loose=", "K and V that stand anywhere"},
+};
 
 /* Values that say little by themselves. */
 static const struct {
@@ -41,6 +61,14 @@ static const struct {
     {"add_rmsnorm", "residual add and RMSNorm"},
     {"decode", "short requests (decode)"},
     {"prefill", "long requests (prefill)"},
+    {"final", "once"},
+    {"each_op", "after each operation"},
+    {"dtype", "of the tensors' type"},
+    {"swapped_bf16", "bf16 and exchanged"},
+    {"table", "read from a table"},
+    {"out", "tensors"},
+    {"dense", "a dense cache"},
+    {"paged", "a paged cache"},
 };
 
 static bool begins(struct stg_factor_value value, const char *prefix) {

@@ -47,9 +47,10 @@ struct stg_args_form {
 };
 
 /* Words of the map of no rows: a header of zeros, then entries that are padding. Whatever a family
- * has at the address of its row map says by this that there are no rows. */
+ * has at the address of its row map says by this that there are no rows. What a kernel reads ahead
+ * of its map, such as frequencies, may be read here too. */
 #define STG_NO_ROWS_HEADER_WORDS 4
-#define STG_NO_ROWS_WORDS 8
+#define STG_NO_ROWS_WORDS 256
 
 struct stg_family {
   const char *name; /* first word of its signatures */

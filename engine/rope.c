@@ -8,7 +8,6 @@
 #include "engine/hostmem.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/dtype.h"
-#include "runtime/base/intmath.h"
 
 #define DEFAULT_BASE 10000.0
 #define DEFAULT_XPOS_BASE 512.0F
@@ -164,15 +163,12 @@ struct tables {
   size_t log_scale, table, count;
 };
 
-static bool measure(const stg_rope *rope, const stg_rope_desc *desc, struct tables *ret) {
+/* Not more floats than 2^40: dim and positions are bounded. */
+static struct tables measure(const stg_rope *rope, const stg_rope_desc *desc) {
   const size_t half = rope->geometry.rot / 2;
-  size_t floats = 0;
-  if (!stg_mul_size((size_t)desc->table_positions, 2 * half, &floats) ||
-      floats > SIZE_MAX / sizeof(float) / 2) {
-    return false;
-  }
-  *ret = (struct tables){.log_scale = half, .table = 2 * half, .count = 2 * half + floats};
-  return true;
+  return (struct tables){.log_scale = half,
+                         .table = 2 * half,
+                         .count = 2 * half * (1 + (size_t)desc->table_positions)};
 }
 
 static void write_tables(const stg_rope *rope, const stg_rope_desc *desc,
@@ -194,12 +190,7 @@ static void write_tables(const stg_rope *rope, const stg_rope_desc *desc,
 
 static stg_status make_tables(stg_rope *rope, const stg_rope_desc *desc, stg_error *reterr) {
   struct stg_engine *engine = rope->object.engine;
-  struct tables tables;
-  if (!measure(rope, desc, &tables)) {
-    return stg_error_set(reterr, STG_E_INVALID,
-                         "table_positions: %lld are more than any memory has",
-                         (long long)desc->table_positions);
-  }
+  const struct tables tables = measure(rope, desc);
   const size_t bytes = tables.count * sizeof(float);
   float *host = stg_malloc(bytes);
   if (host == NULL) {
@@ -211,6 +202,9 @@ static stg_status make_tables(stg_rope *rope, const stg_rope_desc *desc, stg_err
     status = stg_mem_upload(engine, rope->tables, host, bytes, reterr);
   }
   stg_free(host);
+  if (status != STG_OK) {
+    return status;
+  }
   const float *at = rope->tables;
   rope->angles = (struct stg_rope_angles){
       .inv_freq = at,
@@ -219,10 +213,10 @@ static stg_status make_tables(stg_rope *rope, const stg_rope_desc *desc, stg_err
       .table = desc->table != NULL ? at + tables.table : NULL,
       .table_positions = desc->table_positions,
   };
-  if (status == STG_OK && stg_engine_is_cuda(engine)) {
+  if (stg_engine_is_cuda(engine)) {
     rope->held = (struct stg_held_bytes){.kv = bytes};
   }
-  return status;
+  return STG_OK;
 }
 
 static void release(stg_rope *rope) {

@@ -87,14 +87,16 @@ static bool has_work(const char *kernel, enum stg_rope_work work) {
   return strcmp(kernel, stg_rope_kernel_name(work)) == 0;
 }
 
-/* One block, which finds no row and leaves. */
+_Static_assert(STG_ROPE_MAX_DIM / 2 <= STG_NO_ROWS_WORDS, "frequencies, which are read at once");
+
+/* One block, which finds no row and leaves. It asks for frequencies before it knows. */
 static struct stg_launch_dims idle(const struct stg_engine *engine, const struct stg_kernel *kernel,
                                    uint64_t no_rows, void *ret_args) {
   const struct stg_rows_args rows = {.map = no_rows, .rows = no_rows != 0 ? 1 : 0};
   (void)engine;
   if (has_work(kernel->name, STG_ROPE_ROTATE)) {
-    *(struct stg_rope_args *)ret_args =
-        (struct stg_rope_args){.rows = rows, .spans = 1, .span_items = 1};
+    *(struct stg_rope_args *)ret_args = (struct stg_rope_args){
+        .rows = rows, .inv_freq = no_rows, .log_scale = no_rows, .spans = 1, .span_items = 1};
   } else if (has_work(kernel->name, STG_ROPE_ADVANCE)) {
     *(struct stg_advance_args *)ret_args = (struct stg_advance_args){.rows = rows};
   } else {

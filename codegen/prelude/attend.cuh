@@ -72,33 +72,34 @@ __device__ __forceinline__ void stg_attend_work(const stg_decode_args &a,
   stg_attend_sums<G> row;
   if (item.position == STG_NO_POSITION) {
     row.clear();
-    row.give(a, item);
-    return;
-  }
-  stg_attend_tile<G> tile(a, block.tile, ring, item);
-  bool fresh = true;
-#pragma unroll 1
-  for (int c = item.from; c < item.to; c++) {
+  } else {
+    const bool alone = item.to - item.from == item.chunks; // nobody else has chunks of the row
+    stg_attend_tile<G> tile(a, block.tile, ring, item);
     stg_attend_sums<G> chunk;
-    stg_attend_chunk(item, item.first / G::chunk + c, tile, fresh, block, chunk);
-    if (item.to - item.from < item.chunks) {
-      float4 *const slots = a.partials + ((long long)item.row * G::tiles + item.tile) * a.chunks *
-                                             stg_attend<G>::slot_quads;
-      chunk.store(slots + (long long)c * stg_attend<G>::slot_quads);
-      if (!stg_attend_is_last<G>(a, item, block.is_last)) {
-        return;
-      }
-      row.clear();
-      row.add_slots(slots, item.chunks);
-    } else {
-      row.clear();
+    bool fresh = true;
+    int c = item.from;
+#pragma unroll 1
+    do {
+      stg_attend_chunk(item, item.first / G::chunk + c, tile, fresh, block, chunk);
+      row.clear(); // not before, as there
       if (c > item.from) {
         row.load(block.kept[0]);
       }
-      row.add(chunk);
+      if (alone) {
+        row.add(chunk);
+      }
       if (c + 1 < item.to) {
         row.keep(block.kept[0]);
       }
+    } while (++c < item.to);
+    if (!alone) {
+      float4 *const slots = a.partials + ((long long)item.row * G::tiles + item.tile) * a.chunks *
+                                             stg_attend<G>::slot_quads;
+      chunk.store(slots + (long long)item.from * stg_attend<G>::slot_quads);
+      if (!stg_attend_is_last<G>(a, item, block.is_last)) {
+        return;
+      }
+      row.add_slots(slots, item.chunks, ring);
     }
   }
   row.give(a, item);

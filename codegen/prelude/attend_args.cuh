@@ -22,8 +22,9 @@ struct stg_decode_args {
 
 static_assert(sizeof(stg_decode_args) == 192, "codegen/decode_kernel.h has the same");
 
-// Of a launch in which blocks do not own rows.
+// Of a launch in which blocks do not own rows: rows, and chunks of a row.
 #define STG_ATTEND_SPLIT_ROWS 512
+#define STG_ATTEND_MAX_CHUNKS 64
 
 // The literals of a geometry, and what follows from them.
 template <class G> struct stg_attend {

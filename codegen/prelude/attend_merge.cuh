@@ -48,6 +48,13 @@ template <class G> struct stg_attend_sums {
     }
   }
 
+  __device__ __forceinline__ void mix(int i, float old_weight, float weight, float4 more) {
+    values[i].x = __fmaf_rn(weight, more.x, old_weight * values[i].x);
+    values[i].y = __fmaf_rn(weight, more.y, old_weight * values[i].y);
+    values[i].z = __fmaf_rn(weight, more.z, old_weight * values[i].z);
+    values[i].w = __fmaf_rn(weight, more.w, old_weight * values[i].w);
+  }
+
   // Unit i: sums of the positions behind those that it has.
   __device__ __forceinline__ void add(int i, float more_largest, float more_sum, float4 more) {
     if (more_sum < 0.0f) {
@@ -63,10 +70,7 @@ template <class G> struct stg_attend_sums {
     const float base = stg_weight_base(new_largest);
     const float old_weight = stg_math_exp(largest[i] - base);
     const float weight = stg_math_exp(more_largest - base);
-    values[i].x = __fmaf_rn(weight, more.x, old_weight * values[i].x);
-    values[i].y = __fmaf_rn(weight, more.y, old_weight * values[i].y);
-    values[i].z = __fmaf_rn(weight, more.z, old_weight * values[i].z);
-    values[i].w = __fmaf_rn(weight, more.w, old_weight * values[i].w);
+    mix(i, old_weight, weight, more);
     sum[i] = __fmaf_rn(weight, more_sum, old_weight * sum[i]);
     largest[i] = new_largest;
   }
@@ -108,28 +112,94 @@ template <class G> struct stg_attend_sums {
     }
   }
 
-  // Merge `count` slots that other blocks have written: past the first-level cache, which is not
-  // told of them. Several are on their way at once.
-  __device__ __forceinline__ void add_slots(float4 *slots, int count) {
-    constexpr int at_once = shape::units > 2 ? 2 : 4;
+  // ---- merging the partials of a row, up to STG_ATTEND_MAX_CHUNKS: what `add` does, chunk by
+  // chunk, but for the weights, which are worked out for all chunks at once ----
+
+  // How a chunk is merged: `old_weight` of what came before, `weight` of its own.
+  struct step {
+    float old_weight, weight, sum;
+    int kind; // 0: nothing was read; 1: the first that was; 2: a later one
+  };
+  static constexpr int row = 8; // heads of a chunk in shared memory
+
+  static __device__ __forceinline__ step step_of(const float2 *facts, int c, int h) {
+    const float2 mine = facts[c * row + h];
+    float before = 0.0f;
+    bool any = false;
+#pragma unroll 4
+    for (int k = 0; k < c; k++) {
+      const float2 fact = facts[k * row + h];
+      if (!(fact.y < 0.0f)) {
+        before = any && !(fact.x > before) ? before : fact.x;
+        any = true;
+      }
+    }
+    if (mine.y < 0.0f || !any) {
+      return {0.0f, 0.0f, mine.y, mine.y < 0.0f ? 0 : 1};
+    }
+    const float base = stg_weight_base(mine.x > before ? mine.x : before);
+    return {stg_math_exp(before - base), stg_math_exp(mine.x - base), mine.y, 2};
+  }
+
+  // Slots that other blocks have written are read past the first-level cache, which is not told of
+  // them; several are on their way at once. The ring is empty, before and afterwards.
+  __device__ __forceinline__ void add_slots(float4 *slots, int count, uint4 *ring) {
+    constexpr int at_once = shape::units == 1 ? 8 : shape::units == 2 ? 4 : 2;
+    constexpr int heads = G::tile_heads;
+    float2 *const facts = (float2 *)ring;
+    step *const steps = (step *)(facts + STG_ATTEND_MAX_CHUNKS * row);
+    float4 more[at_once][shape::units];
+    ask_slots(slots, 0, count, more);
+    for (int i = threadIdx.x; i < count * heads; i += shape::threads) {
+      float4 *const slot = slots + (long long)(i / heads) * shape::slot_quads;
+      facts[i / heads * row + i % heads] = __ldcg(facts_of(slot) + i % heads);
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < count * heads; i += shape::threads) {
+      steps[i / heads * row + i % heads] = step_of(facts, i / heads, i % heads);
+    }
+    __syncthreads();
 #pragma unroll 1
     for (int c = 0; c < count; c += at_once) {
+      if (c > 0) {
+        ask_slots(slots, c, count, more);
+      }
+#pragma unroll
+      for (int k = 0; k < at_once; k++) {
+        if (c + k < count) {
+          take(steps + (c + k) * row, more[k]);
+        }
+      }
+    }
+    __syncthreads();
+  }
+
+  template <int N>
+  static __device__ __forceinline__ void ask_slots(const float4 *slots, int c, int count,
+                                                   float4 (&more)[N][shape::units]) {
+#pragma unroll
+    for (int k = 0; k < N; k++) {
 #pragma unroll
       for (int i = 0; i < shape::units; i++) {
-        float4 more[at_once];
-        float2 facts[at_once];
-#pragma unroll
-        for (int k = 0; k < at_once; k++) {
-          float4 *const slot = slots + (long long)(c + k) * shape::slot_quads;
-          facts[k] = make_float2(0.0f, -1.0f);
-          if (has(i) && c + k < count) {
-            more[k] = __ldcg(slot + unit(i));
-            facts[k] = __ldcg(facts_of(slot) + unit(i) / shape::quads);
-          }
+        if (has(i) && c + k < count) {
+          more[k][i] = __ldcg(slots + (long long)(c + k) * shape::slot_quads + unit(i));
         }
+      }
+    }
+  }
+
+  // A chunk's quads by its steps, of which every head has one.
+  __device__ __forceinline__ void take(const step *steps, const float4 (&more)[shape::units]) {
 #pragma unroll
-        for (int k = 0; k < at_once; k++) {
-          add(i, facts[k].x, facts[k].y, more[k]);
+    for (int i = 0; i < shape::units; i++) {
+      if (has(i)) {
+        const step s = steps[unit(i) / shape::quads];
+        if (s.kind == 1) {
+          values[i] = more[i];
+          sum[i] = s.sum;
+        } else if (s.kind == 2) {
+          mix(i, s.old_weight, s.weight, more[i]);
+          sum[i] = __fmaf_rn(s.weight, s.sum, s.old_weight * sum[i]);
         }
       }
     }

@@ -304,17 +304,16 @@ static void launch_rotation(struct rope_device *device, const struct stg_rope_ke
 
 /* ---- calls ---- */
 
-void rope_device_rotate(void *user, const struct stg_cpu_rope_batch *batch) {
-  struct rope_device *device = user;
+/* Ahead of an early launch there are no copies. */
+static void settle(const struct rope_device *device) {
+  stg_error error = STG_ERROR_INIT;
+  check_ok(stg_stream_synchronize(device->gpu->device, device->gpu->stream, &error), &error);
+}
+
+static struct stg_rope_args rotation_args(struct rope_device *device,
+                                          const struct stg_cpu_rope_batch *batch, void *len_back) {
   const struct stg_rope_geometry *g = batch->geometry;
-  const struct stg_rope_kernel kernel = {
-      .geometry = *g,
-      .sink = batch->kv == NULL                ? STG_ROPE_SINK_OUT
-              : batch->kv->block_table == NULL ? STG_ROPE_SINK_DENSE
-                                               : STG_ROPE_SINK_PAGED,
-      .table = batch->angles->table != NULL,
-  };
-  struct stg_rope_args args = {.rows = rows_args(device, &batch->rows, NULL)};
+  struct stg_rope_args args = {.rows = rows_args(device, &batch->rows, len_back)};
   if (batch->kv != NULL) {
     args.kv = kv_args(device, batch->kv, true);
   } else {
@@ -330,7 +329,42 @@ void rope_device_rotate(void *user, const struct stg_cpu_rope_batch *batch) {
   args.qkv_stride = batch->qkv_stride;
   args.words = put(device, batch->words, sizeof *batch->words, 0, batch->words);
   put_angles(device, g, batch->angles, &args);
+  return args;
+}
+
+static struct stg_rope_kernel rotation_kernel(const struct stg_cpu_rope_batch *batch) {
+  return (struct stg_rope_kernel){
+      .geometry = *batch->geometry,
+      .sink = batch->kv == NULL                ? STG_ROPE_SINK_OUT
+              : batch->kv->block_table == NULL ? STG_ROPE_SINK_DENSE
+                                               : STG_ROPE_SINK_PAGED,
+      .table = batch->angles->table != NULL,
+  };
+}
+
+void rope_device_rotate(void *user, const struct stg_cpu_rope_batch *batch) {
+  struct rope_device *device = user;
+  const struct stg_rope_kernel kernel = rotation_kernel(batch);
+  struct stg_rope_args args = rotation_args(device, batch, NULL);
+  settle(device);
   launch_rotation(device, &kernel, &args);
+  finish(device);
+}
+
+void rope_device_steps(struct rope_device *device, const struct stg_cpu_rope_batch *batch,
+                       int steps) {
+  const struct stg_rope_kernel kernel = rotation_kernel(batch);
+  const struct stg_rope_kernel advance = {.work = STG_ROPE_ADVANCE};
+  struct stg_launch_rule rule;
+  struct stg_module *module = rope_device_kernel(device, &advance, &rule);
+  struct stg_rope_args args = rotation_args(device, batch, (void *)(uintptr_t)batch->rows.len);
+  struct stg_advance_args lengths = {.rows = args.rows, .kv = args.kv, .on = 1};
+  const uint32_t grid = ((uint32_t)args.rows.rows + rule.rows_per_block - 1) / rule.rows_per_block;
+  settle(device);
+  for (int step = 0; step < steps; step++) {
+    launch_rotation(device, &kernel, &args);
+    launch(device, module, grid, rule.threads, &lengths);
+  }
   finish(device);
 }
 

@@ -34,6 +34,9 @@ int rope_device_teardown(void **state);
 
 /** What attn_rope_run_by wants; `user` is a struct rope_device. */
 void rope_device_rotate(void *user, const struct stg_cpu_rope_batch *batch);
+/** Append at lengths and advance them, so many times, without a look in between. */
+void rope_device_steps(struct rope_device *device, const struct stg_cpu_rope_batch *batch,
+                       int steps);
 /** The way back. */
 void rope_device_rotate_back(struct rope_device *device,
                              const struct stg_cpu_rope_gradient *gradient);

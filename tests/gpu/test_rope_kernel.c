@@ -2,14 +2,13 @@
  * test_rope_kernel.c: kernels of the rope family on a device: within the oracle's bounds, and bit
  * by bit what the CPU backend gives.
  */
-#include "tests/gpu/rope_device.h"
+#include "tests/gpu/rope_stage.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "runtime/base/dtype.h"
 #include "tests/gpu/rope_timing.h"
-#include "tests/support/attn_bed.h"
 #include "tests/support/quick.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -18,102 +17,11 @@
 static const struct stg_rope_freq plain = {.base = 10000};
 static const stg_dtype dtypes[] = {STG_F32, STG_F16, STG_BF16};
 
-/* A call, from which the device's and the CPU's are made. */
-struct scene {
-  struct stg_rope_geometry geometry;
-  struct stg_rope_freq freq;
-  struct stg_step_rows rows;
-  struct attn_kv_shape cache; /* batch 0: none */
-  const int32_t *lens;        /* [batch] */
-  const float *table;
-  int64_t table_positions;
-  int32_t missing; /* block that a paged cache lacks, + 1 */
-};
-
-struct stage {
-  struct attn_bed bed;
-  struct attn_kv kv;
-  struct attn_rope rope;
-};
-
-static void stage_open(const struct scene *scene, struct stage *ret) {
-  const bool cached = scene->cache.batch != 0;
-  attn_open(&ret->bed, SEED);
-  if (cached) {
-    ret->kv = attn_kv_open(&ret->bed, scene->cache);
-    if (scene->lens != NULL) {
-      attn_kv_fill(&ret->bed, &ret->kv, scene->lens);
-    }
-    if (scene->missing > 0) {
-      ((int32_t *)(uintptr_t)ret->kv.view.block_table)[scene->missing - 1] = -1;
-    }
-  }
-  attn_rope_open(&ret->bed, &scene->geometry, &scene->freq, &scene->rows, cached ? &ret->kv : NULL,
-                 &ret->rope);
-  ret->rope.angles.table = scene->table;
-  ret->rope.angles.table_positions = scene->table_positions;
-  if (scene->rows.pos == NULL && cached) {
-    ret->rope.rows.len = ret->kv.len;
-  }
-}
-
-static void same_bytes(stg_dtype dtype, const void *a, const void *b, int64_t elems) {
-  assert_memory_equal(a, b, (size_t)elems * stg_dtype_bytes(dtype));
-}
-
-static void same_results(const struct stage *a, const struct stage *b) {
-  const struct stg_rope_geometry *g = &a->rope.geometry;
-  const int64_t rows = a->rope.rows.rows;
-  same_bytes(g->dtype, a->rope.q, b->rope.q, rows * g->heads * g->dim);
-  same_bytes(g->dtype, a->rope.k, b->rope.k, rows * g->kv_heads * g->dim);
-  same_bytes(g->dtype, a->rope.v, b->rope.v, rows * g->kv_heads * g->dim);
-  if (a->rope.kv != NULL) {
-    same_bytes(g->dtype, a->kv.view.k, b->kv.view.k, a->kv.elems);
-    same_bytes(g->dtype, a->kv.view.v, b->kv.view.v, a->kv.elems);
-  }
-  assert_memory_equal(&a->rope.words, &b->rope.words, sizeof a->rope.words);
-}
-
-/* On the device as `how` says, and on the CPU. */
-static struct stg_oracle_heads_report run(struct rope_device *device, const struct scene *scene,
-                                          struct rope_how how) {
-  struct stage on_device;
-  struct stage on_cpu;
-  stage_open(scene, &on_device);
-  stage_open(scene, &on_cpu);
-  device->how = how;
-  const struct stg_oracle_heads_report report =
-      attn_rope_run_by(&on_device.rope, rope_device_rotate, device);
-  attn_rope_run(&on_cpu.rope);
-  same_results(&on_device, &on_cpu);
-  attn_close(&on_device.bed);
-  attn_close(&on_cpu.bed);
-  return report;
-}
-
-/* Aligned and not, in spans and whole. */
-static void run_all_ways(struct rope_device *device, const struct scene *scene) {
-  run(device, scene, (struct rope_how){0});
-  run(device, scene, (struct rope_how){.spread = true});
-  run(device, scene, (struct rope_how){.misaligned = true});
-  run(device, scene, (struct rope_how){.room = scene->rows.rows + 5, .early = true});
-}
-
 static const int32_t some_positions[] = {0,    1,      2,      77,       255,       256,
                                          4095, 131071, 131072, 16777217, 2147483646};
 static const int32_t some_seqs[] = {0, 1, 0, 2, 1, 2, 0, 1, 2, 0, 1};
 static const struct stg_step_rows some_rows = {
     .rows = COUNT(some_positions), .batch = 3, .seq = some_seqs, .pos = some_positions};
-
-static struct stg_rope_geometry geometry_of(uint32_t heads, uint32_t kv_heads, uint32_t dim,
-                                            uint32_t rot) {
-  struct stg_rope_geometry g = attn_rope_geometry();
-  g.heads = heads;
-  g.kv_heads = kv_heads;
-  g.dim = dim;
-  g.rot = rot;
-  return g;
-}
 
 /* ---- geometry ---- */
 
@@ -181,11 +89,11 @@ static void positions_255_to_131071_have_the_same_bits_as_int32_and_int64(void *
   for (size_t k = 0; k < COUNT(dtypes); k++) {
     scene.geometry.dtype = dtypes[k];
     scene.rows = (struct stg_step_rows){.rows = n, .batch = 1, .pos = narrow};
-    run(device, &scene, (struct rope_how){0});
+    run_scene(device, &scene, (struct rope_how){0});
     scene.rows.pos = wide;
     scene.rows.pos_is_64 = true;
-    run(device, &scene, (struct rope_how){0}); /* the CPU's bits are equal: so are these */
-    run(device, &scene, (struct rope_how){.always_map = true});
+    run_scene(device, &scene, (struct rope_how){0}); /* the CPU's bits are equal: so are these */
+    run_scene(device, &scene, (struct rope_how){.always_map = true});
   }
   attn_close(&bed);
 }
@@ -199,15 +107,15 @@ static void stretched_frequencies_and_tables_have_the_cpus_bits(void **state) {
                                       .low_freq = 1,
                                       .high_freq = 4,
                                       .original = 8192};
-  run(device, &scene, (struct rope_how){0});
+  run_scene(device, &scene, (struct rope_how){0});
   scene.freq.scaling = STG_ROPE_SCALING_LINEAR;
-  run(device, &scene, (struct rope_how){0});
+  run_scene(device, &scene, (struct rope_how){0});
   /* rows past the table are bad ones without a cache */
   struct attn_bed bed;
   attn_open(&bed, 1);
   scene.table = attn_random(&bed, STG_F32, (int64_t)256 * 64);
   scene.table_positions = 256;
-  const struct stg_oracle_heads_report report = run(device, &scene, (struct rope_how){0});
+  const struct stg_oracle_heads_report report = run_scene(device, &scene, (struct rope_how){0});
   assert_int_equal(report.rows_bad, 6);
   scene.geometry.rot = 24;
   scene.geometry.round = STG_ROPE_ROUND_EACH_OP;
@@ -229,7 +137,7 @@ static void run_rounding(struct rope_device *device, enum stg_rope_trig trig,
     scene.geometry.xpos = xpos;
     scene.geometry.pairs = (enum stg_rope_pairs)pairs;
     scene.geometry.dtype = dtype;
-    run(device, &scene, (struct rope_how){.largest = xpos == STG_ROPE_XPOS_PAIRS});
+    run_scene(device, &scene, (struct rope_how){.largest = xpos == STG_ROPE_XPOS_PAIRS});
   }
 }
 
@@ -245,84 +153,6 @@ static void every_rounding_has_the_cpus_bits(void **state) {
                    (enum stg_rope_xpos)xpos, dtypes[dtype]);
     }
   }
-}
-
-/* ---- the cache ---- */
-
-/* Padding, no such sequence, no such position, at capacity and past it. */
-static const int32_t mixed_seqs[] = {0, 1, -1, 2, 3, 1, 2, 0, -5, 1, 0};
-static const int32_t mixed_positions[] = {5, 36, 3, 37, 1, -1, 0, 2147483647, 0, 100, 36};
-static const struct stg_step_rows mixed_rows = {
-    .rows = COUNT(mixed_seqs), .batch = 3, .seq = mixed_seqs, .pos = mixed_positions};
-
-static void appends_what_has_room_and_says_which_rows_had_none(void **state) {
-  struct rope_device *device = *state;
-  struct attn_bed bed;
-  attn_open(&bed, 1);
-  const float *table = attn_random(&bed, STG_F32, (int64_t)38 * 64);
-  for (size_t k = 0; k < COUNT(dtypes); k++) {
-    for (uint32_t block = 0; block <= 8; block += 8) {
-      struct scene scene = {
-          .geometry = geometry_of(4, 2, 64, 64), .freq = plain, .rows = mixed_rows};
-      scene.geometry.dtype = dtypes[k];
-      scene.cache = (struct attn_kv_shape){3, 2, 64, 37, dtypes[k], block};
-      run_all_ways(device, &scene);
-      const struct stg_oracle_heads_report report =
-          run(device, &scene, (struct rope_how){.room = 32});
-      assert_int_equal(report.rows_refused, 2);
-      assert_int_equal(report.rows_bad, 3);
-      scene.missing = block == 0 ? 0 : 1; /* positions 0 to 7 of sequence 0 */
-      run(device, &scene, (struct rope_how){0});
-      scene.table = table; /* which ends before some rows that have no room */
-      scene.table_positions = 38;
-      run(device, &scene, (struct rope_how){0});
-    }
-  }
-  attn_close(&bed);
-}
-
-static void appends_at_lengths_and_advances_them(void **state) {
-  struct rope_device *device = *state;
-  static const int32_t seq[] = {2, -1, 0, 3, 1};
-  static const int32_t lens[] = {0, 31, 32, 7};
-  for (uint32_t block = 0; block <= 16; block += 16) {
-    struct scene scene = {.geometry = geometry_of(4, 2, 64, 64), .freq = plain, .lens = lens};
-    scene.rows = (struct stg_step_rows){.rows = 5, .batch = 4, .seq = seq};
-    scene.geometry.xpos = STG_ROPE_XPOS_HALVES; /* whose centre is half of each row's own */
-    scene.cache = (struct attn_kv_shape){4, 2, 64, 32, STG_F32, block};
-    run_all_ways(device, &scene);
-    struct stage stage;
-    stage_open(&scene, &stage);
-    device->how = (struct rope_how){.room = 8};
-    rope_device_advance(device, &stage.rope.rows, &stage.kv.view, false);
-    assert_memory_equal(stage.kv.len, lens, sizeof lens);
-    for (int step = 0; step < 3; step++) {
-      int32_t expected[4];
-      memcpy(expected, stage.kv.len, sizeof expected);
-      stg_cpu_kv_advance(&stage.rope.rows, &stage.kv.view, expected);
-      rope_device_advance(device, &stage.rope.rows, &stage.kv.view, true);
-      assert_memory_equal(stage.kv.len, expected, sizeof expected);
-    }
-    assert_int_equal(stage.kv.len[2], 32);
-    assert_int_equal(stage.kv.len[0], 3);
-    attn_close(&stage.bed);
-  }
-}
-
-static void advances_by_the_rows_that_had_room(void **state) {
-  struct rope_device *device = *state;
-  struct scene scene = {.geometry = geometry_of(4, 2, 64, 64), .freq = plain, .rows = mixed_rows};
-  scene.cache = (struct attn_kv_shape){3, 2, 64, 37, STG_F32, 8};
-  struct stage stage;
-  stage_open(&scene, &stage);
-  stage.rope.rows.len = stage.kv.len;
-  int32_t expected[3] = {0, 0, 0};
-  stg_cpu_kv_advance(&stage.rope.rows, &stage.kv.view, expected);
-  device->how = (struct rope_how){.room = 300};
-  rope_device_advance(device, &stage.rope.rows, &stage.kv.view, true);
-  assert_memory_equal(stage.kv.len, expected, sizeof expected);
-  assert_int_equal(expected[0], 2);
-  attn_close(&stage.bed);
 }
 
 /* ---- invariance ---- */
@@ -351,9 +181,15 @@ static void a_rows_bits_do_not_depend_on_its_batch(void **state) {
   attn_close(&few.bed);
 }
 
+/* Row 2 is padding, row 3 of no sequence. */
+static const int32_t padded_seqs[] = {0, 1, -1, 3, 2};
+static const int32_t padded_positions[] = {5, 36, 3, 1, 37};
+static const struct stg_step_rows padded_rows = {
+    .rows = COUNT(padded_seqs), .batch = 3, .seq = padded_seqs, .pos = padded_positions};
+
 static void what_padding_holds_touches_no_other_row_and_v_keeps_its_bits(void **state) {
   struct rope_device *device = *state;
-  struct scene scene = {.geometry = geometry_of(4, 2, 64, 64), .freq = plain, .rows = mixed_rows};
+  struct scene scene = {.geometry = geometry_of(4, 2, 64, 64), .freq = plain, .rows = padded_rows};
   scene.geometry.dtype = STG_F16;
   struct stage clean;
   struct stage dirty;
@@ -475,9 +311,6 @@ int main(void) {
       cmocka_unit_test(positions_255_to_131071_have_the_same_bits_as_int32_and_int64),
       cmocka_unit_test(stretched_frequencies_and_tables_have_the_cpus_bits),
       cmocka_unit_test(every_rounding_has_the_cpus_bits),
-      cmocka_unit_test(appends_what_has_room_and_says_which_rows_had_none),
-      cmocka_unit_test(appends_at_lengths_and_advances_them),
-      cmocka_unit_test(advances_by_the_rows_that_had_room),
       cmocka_unit_test(a_rows_bits_do_not_depend_on_its_batch),
       cmocka_unit_test(what_padding_holds_touches_no_other_row_and_v_keeps_its_bits),
       cmocka_unit_test(the_way_back_has_the_cpus_bits),

@@ -18,12 +18,13 @@
 #include "engine/oracle/turn.h"
 #include "runtime/base/alloc.h"
 
+#define LAYERS 2 /* of which the first is looked at; the other must not show in it */
 #define BATCH 2
 #define HEADS 4
 #define KV_HEADS 2
 #define DIM 64
-#define ROW (HEADS * DIM)
-#define PACKED ((HEADS + 2 * KV_HEADS) * DIM)
+#define ROW ((size_t)HEADS * DIM)
+#define PACKED ((size_t)(HEADS + 2 * KV_HEADS) * DIM)
 #define MAX_MAE 1e-6
 
 static const struct stg_rope_freq plain = {.base = 10000};
@@ -41,7 +42,8 @@ struct growing {
   stg_rope *rope;
   stg_attend *attend;
   stg_block *block;
-  void *qkv, *q, *out; /* on the engine's side */
+  void *qkv, *q, *out;               /* on the engine's side */
+  void *other_qkv, *other_q, *other; /* of the other layer */
   uint64_t random;
   float packed[BATCH * PACKED];
   double *k[BATCH][KV_HEADS], *v[BATCH][KV_HEADS]; /* [capacity, dim] */
@@ -71,6 +73,7 @@ static double *doubles(int64_t count) {
 static void open_cache(struct growing *g, uint32_t block) {
   const int64_t blocks = block != 0 ? (g->capacity + block - 1) / block : 0;
   const stg_kv_desc desc = {.struct_size = sizeof desc,
+                            .layers = LAYERS,
                             .batch = BATCH,
                             .kv_heads = KV_HEADS,
                             .dim = DIM,
@@ -82,7 +85,7 @@ static void open_cache(struct growing *g, uint32_t block) {
   stg_error error = STG_ERROR_INIT;
   ok(stg_kv_create(g->engine, &desc, &g->kv, &error), &error);
   stg_kv_get_tensors(g->kv, &tensors);
-  const size_t bytes = (size_t)tensors.layer_stride * sizeof(float);
+  const size_t bytes = (size_t)LAYERS * (size_t)tensors.layer_stride * sizeof(float);
   void *nans = stg_malloc(bytes);
   assert_non_null(nans);
   memset(nans, 0xff, bytes);
@@ -109,9 +112,13 @@ static void open_growing(struct growing *g, uint32_t block) {
   const stg_block_desc desc = {
       .struct_size = sizeof desc, .rope = g->rope, .attend = g->attend, .advance = true};
   ok(stg_block_create(g->engine, &desc, &g->block, &error), &error);
-  g->qkv = room(g, (size_t)BATCH * PACKED);
-  g->q = room(g, (size_t)BATCH * ROW);
-  g->out = room(g, (size_t)BATCH * ROW);
+  g->qkv = room(g, BATCH * PACKED);
+  g->q = room(g, BATCH * ROW);
+  g->out = room(g, BATCH * ROW);
+  g->other_qkv = room(g, BATCH * PACKED);
+  g->other_q = room(g, BATCH * ROW);
+  g->other = room(g, BATCH * ROW);
+  ok(stg_mem_upload(g->engine, g->other_qkv, g->packed, sizeof g->packed, &error), &error);
   for (int i = 0; i < BATCH * KV_HEADS; i++) {
     g->k[i / KV_HEADS][i % KV_HEADS] = doubles(g->capacity * DIM);
     g->v[i / KV_HEADS][i % KV_HEADS] = doubles(g->capacity * DIM);
@@ -129,6 +136,9 @@ static void close_growing(struct growing *g) {
   stg_mem_free(g->engine, g->qkv);
   stg_mem_free(g->engine, g->q);
   stg_mem_free(g->engine, g->out);
+  stg_mem_free(g->engine, g->other_qkv);
+  stg_mem_free(g->engine, g->other_q);
+  stg_mem_free(g->engine, g->other);
   for (int i = 0; i < BATCH * KV_HEADS; i++) {
     stg_free(g->k[i / KV_HEADS][i % KV_HEADS]);
     stg_free(g->v[i / KV_HEADS][i % KV_HEADS]);
@@ -137,10 +147,21 @@ static void close_growing(struct growing *g) {
 }
 
 static void draw(struct growing *g) {
-  for (size_t i = 0; i < (size_t)BATCH * PACKED; i++) {
+  for (size_t i = 0; i < BATCH * PACKED; i++) {
     g->random = g->random * 6364136223846793005U + 1442695040888963407U;
     g->packed[i] = (float)(g->random >> 42) * 0x1p-21F - 1;
   }
+}
+
+/* The other layer has other rows: those of the step before, in float32 as they are. */
+static void apply_other(const struct growing *g, stg_stream stream) {
+  const stg_rope_tensors rope = {.struct_size = sizeof rope, .qkv = g->other_qkv, .q = g->other_q};
+  const stg_attend_tensors attend = {
+      .struct_size = sizeof attend, .q = g->other_q, .out = g->other};
+  const stg_block_tensors tensors = {
+      .struct_size = sizeof tensors, .layer = 1, .rope = &rope, .attend = &attend};
+  stg_error error = STG_ERROR_INIT;
+  ok(stg_block_apply(g->block, &tensors, stream, &error), &error);
 }
 
 /* What a host does with a token. */
@@ -156,6 +177,8 @@ static void step_fixed(struct growing *g, float out[BATCH * ROW]) {
   ok(stg_rows_step_set(g->rows, &rows, stream, &error), &error);
   ok(stg_block_step(g->block, g->rows, NULL, stream, &error), &error);
   ok(stg_block_apply(g->block, &tensors, stream, &error), &error);
+  apply_other(g, stream);
+  ok(stg_mem_upload(g->engine, g->other_qkv, g->packed, sizeof g->packed, &error), &error);
   ok(stg_mem_download(g->engine, out, g->out, BATCH * ROW * sizeof(float), &error), &error);
 }
 
@@ -166,7 +189,7 @@ static void turn_head(const struct growing *g, const struct stg_oracle_turn *tur
   double bound[DIM];
   double values[DIM];
   for (int64_t d = 0; d < DIM; d++) {
-    values[d] = ret[d] = (double)g->packed[row * PACKED + at.first + d * at.step];
+    values[d] = ret[d] = (double)g->packed[row * (int64_t)PACKED + at.first + d * at.step];
   }
   if (part != STG_ROPE_V) {
     stg_oracle_turn_head(turn, part, false, values, ret, bound);
@@ -212,11 +235,11 @@ static void expect_refusal(struct growing *g) {
   stg_error error = STG_ERROR_INIT;
   draw(g);
   step_fixed(g, out);
-  for (size_t i = 0; i < (size_t)BATCH * ROW; i++) {
+  for (size_t i = 0; i < BATCH * ROW; i++) {
     assert_float_equal(0, out[i], 0);
   }
   assert_int_equal(STG_E_KV_FULL, stg_kv_status(g->kv, stg_mem_stream(g->engine), &report, &error));
-  assert_int_equal(BATCH, report.full_rows);
+  assert_int_equal(LAYERS * BATCH, report.full_rows);
   assert_int_equal(0, report.full_row);
   assert_int_equal(both[0], report.full_seq);
 }

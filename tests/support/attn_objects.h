@@ -18,8 +18,8 @@
 #define OBJ_DIM 8
 #define OBJ_CAPACITY 16
 #define OBJ_MAX_ROWS 12
-#define OBJ_ROW (OBJ_HEADS * OBJ_DIM)
-#define OBJ_PACKED ((OBJ_HEADS + 2 * OBJ_KV_HEADS) * OBJ_DIM)
+#define OBJ_ROW ((size_t)OBJ_HEADS * OBJ_DIM)
+#define OBJ_PACKED ((size_t)(OBJ_HEADS + 2 * OBJ_KV_HEADS) * OBJ_DIM)
 
 struct objects {
   stg_engine *engine;
@@ -111,9 +111,9 @@ static inline void obj_open_on(struct objects *all, stg_engine *engine) {
   must(stg_rope_create(engine, &rope, &all->rope, &error), &error);
   must(stg_attend_create(engine, &attend, &all->attend, &error), &error);
   must(stg_rows_create(engine, &rows, &all->rows, &error), &error);
-  all->qkv = obj_floats(all, (size_t)OBJ_MAX_ROWS * OBJ_PACKED);
-  all->q = obj_floats(all, (size_t)OBJ_MAX_ROWS * OBJ_ROW);
-  all->out = obj_floats(all, (size_t)OBJ_MAX_ROWS * OBJ_ROW);
+  all->qkv = obj_floats(all, OBJ_MAX_ROWS * OBJ_PACKED);
+  all->q = obj_floats(all, OBJ_MAX_ROWS * OBJ_ROW);
+  all->out = obj_floats(all, OBJ_MAX_ROWS * OBJ_ROW);
 }
 
 static inline void obj_open_block(struct objects *all) {

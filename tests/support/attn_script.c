@@ -182,7 +182,7 @@ static void apply_layer(struct attn_run *run, uint32_t step, uint32_t layer) {
   const size_t packed = attn_packed_elems(s) * stg_dtype_bytes(s->dtype);
   const stg_rope_tensors rope = {.struct_size = sizeof rope,
                                  .layer = layer,
-                                 .qkv = part(run->inputs, layer * MAX_ROWS * packed),
+                                 .qkv = part(run->inputs, layer * (size_t)MAX_ROWS * packed),
                                  .q = part(run->q, at)};
   const stg_attend_tensors attend = {.struct_size = sizeof attend,
                                      .layer = layer,
@@ -346,7 +346,8 @@ void attn_trace_compare(const char *name, const struct attn_trace *a, const stru
   }
   for (size_t i = 0; i < a->n_out; i++) {
     const float x = a->out[i], y = b->out[i];
-    if (!(fabsf(x - y) <= tolerance * fmaxf(1, fabsf(x))) && memcmp(&x, &y, sizeof x) != 0) {
+    const bool same = isnan(x) ? isnan(y) : fabsf(x - y) <= tolerance * fmaxf(1, fabsf(x));
+    if (!same) {
       fail_msg("%s: result %zu of %zu is %g, not %g", name, i, a->n_out, (double)y, (double)x);
     }
   }

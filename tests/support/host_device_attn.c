@@ -133,6 +133,7 @@ static void rotate(const struct stg_rope_kernel *kernel, const struct stg_rope_a
   const struct stg_step_rows rows = rows_of(&a->rows);
   const struct stg_cpu_heads q = {at(a->q), a->q_stride};
   const struct stg_cpu_heads k = {at(a->kv.k), a->k_stride}, v = {at(a->kv.v), a->v_stride};
+  assert(a->inv_freq != 0 && a->log_scale != 0); /* are read ahead of the map */
   if (rows.rows == 0) {
     return; /* there may be no tensor */
   }

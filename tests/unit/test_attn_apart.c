@@ -17,9 +17,12 @@
 #define ROWS 7
 #define TOKENS 9
 #define BATCH 2
-#define PACKED_FLOATS ((size_t)ROWS * OBJ_PACKED)
-#define ROW_FLOATS ((size_t)ROWS * OBJ_ROW)
+#define PACKED_FLOATS (ROWS * OBJ_PACKED)
+#define ROW_FLOATS (ROWS * OBJ_ROW)
 #define TOKEN_FLOATS ((size_t)BATCH * TOKENS * OBJ_ROW)
+#define MASK_STRIDE (TOKENS + 3)
+#define MASK_BYTES ((size_t)BATCH * MASK_STRIDE)
+#define HEADS_STRIDE ((int64_t)ROWS * OBJ_DIM + 2)
 
 /* Tensors of an engine; memory of a device of the host is heap, as the CPU's. */
 struct tensors {
@@ -92,7 +95,7 @@ static void open_tensors(struct tensors *t, stg_backend backend) {
   t->out = room(t, TOKEN_FLOATS * sizeof(float));
   t->keys = numbers(t, TOKEN_FLOATS);
   t->values = numbers(t, TOKEN_FLOATS);
-  t->mask = room(t, BATCH * (TOKENS + 3));
+  t->mask = room(t, MASK_BYTES);
   t->len = room(t, BATCH * sizeof *t->len);
 }
 
@@ -153,7 +156,7 @@ static void positions_of_both_widths_give_the_same_bits(void **state) {
   memset(t.q, 0, sizeof q);
   turn(&t, true);
   assert_memory_equal(q, t.q, sizeof q);
-  assert_true(isnan(t.k[OBJ_KV_HEADS * OBJ_DIM])); /* the gap */
+  assert_true(isnan(t.k[(size_t)OBJ_KV_HEADS * OBJ_DIM])); /* the gap */
   close_tensors(&t);
 }
 
@@ -182,21 +185,21 @@ static void transpose_there(struct tensors *t) {
                                      .from = t->qkv,
                                      .from_stride = OBJ_PACKED,
                                      .to = t->heads,
-                                     .to_stride = ROWS * OBJ_DIM + 2};
+                                     .to_stride = HEADS_STRIDE};
   stg_error error = STG_ERROR_INIT;
   must(stg_heads_transpose(t->rope, &tensors, NULL, &error), &error);
   synchronize(t);
 }
 
 static void heads_go_there_and_back(void **state) {
-  const int64_t stride = ROWS * OBJ_DIM + 2;
+  const int64_t stride = HEADS_STRIDE;
   struct tensors t;
   stg_error error = STG_ERROR_INIT;
   (void)state;
   open_tensors(&t, STG_BACKEND_CPU);
   transpose_there(&t);
   for (int64_t row = 0; row < ROWS; row++) {
-    for (int64_t i = 0; i < (OBJ_HEADS - 1) * OBJ_DIM; i++) {
+    for (int64_t i = 0; i < (int64_t)(OBJ_HEADS - 1) * OBJ_DIM; i++) {
       assert_memory_equal(&t.qkv[row * OBJ_PACKED + i],
                           &t.heads[i / OBJ_DIM * stride + row * OBJ_DIM + i % OBJ_DIM],
                           sizeof(float));
@@ -213,7 +216,7 @@ static void heads_go_there_and_back(void **state) {
   must(stg_heads_transpose(t.rope, &back, NULL, &error), &error);
   for (int64_t row = 0; row < ROWS; row++) {
     assert_memory_equal(&t.qkv[row * OBJ_PACKED], &t.back[row * OBJ_PACKED],
-                        (OBJ_HEADS - 1) * OBJ_DIM * sizeof(float));
+                        (size_t)(OBJ_HEADS - 1) * OBJ_DIM * sizeof(float));
   }
   close_tensors(&t);
 }
@@ -226,23 +229,23 @@ static void attend_tokens(struct tensors *t) {
                                       .out = t->out,
                                       .k = t->keys,
                                       .v = t->values,
-                                      .seq_stride = TOKENS * OBJ_ROW,
+                                      .seq_stride = (int64_t)(TOKENS * OBJ_ROW),
                                       .head_stride = OBJ_DIM,
                                       .pos_stride = OBJ_ROW,
                                       .len = t->len,
                                       .key_mask = t->mask,
-                                      .mask_stride = TOKENS + 3};
+                                      .mask_stride = MASK_STRIDE};
   stg_error error = STG_ERROR_INIT;
   for (int i = 0; i < BATCH * TOKENS; i++) {
     seq[i] = i / TOKENS;
     pos[i] = i % TOKENS;
   }
-  memset(t->mask, 1, BATCH * (TOKENS + 3));
+  memset(t->mask, 1, MASK_BYTES);
   t->mask[2] = t->mask[TOKENS + 3] = 0; /* key 2 of the first, key 0 of the second */
   t->len[0] = TOKENS;
   t->len[1] = 5;
   const stg_rows_step step = {
-      .struct_size = sizeof step, .rows = BATCH * TOKENS, .seq = seq, .pos = pos};
+      .struct_size = sizeof step, .rows = (int64_t)BATCH * TOKENS, .seq = seq, .pos = pos};
   must(stg_rows_step_set(t->rows, &step, NULL, &error), &error);
   must(stg_attend_apply(t->attend, t->rows, &tensors, NULL, &error), &error);
   synchronize(t);
@@ -253,9 +256,9 @@ static void expect_head(const struct tensors *t, int64_t seq, int64_t p, int64_t
   double ref[OBJ_DIM] = {0}, sum = 0;
   const float *q = t->keys + (seq * TOKENS + p) * OBJ_ROW + head * OBJ_DIM;
   for (int64_t j = p > 3 ? p - 3 : 0; j <= p && p < t->len[seq]; j++) {
-    const int64_t at = (seq * TOKENS + j) * OBJ_ROW + head / 2 * OBJ_DIM;
+    const int64_t at = (seq * TOKENS + j) * (int64_t)OBJ_ROW + head / 2 * OBJ_DIM;
     double score = 0;
-    if (t->mask[seq * (TOKENS + 3) + j] == 0) {
+    if (t->mask[seq * MASK_STRIDE + j] == 0) {
       continue;
     }
     for (int64_t d = 0; d < OBJ_DIM; d++) {
@@ -277,7 +280,7 @@ static void a_window_of_tokens_is_attended(void **state) {
   (void)state;
   open_tensors(&t, STG_BACKEND_CPU);
   attend_tokens(&t);
-  for (int64_t i = 0; i < BATCH * TOKENS * OBJ_HEADS; i++) {
+  for (int64_t i = 0; i < (int64_t)BATCH * TOKENS * OBJ_HEADS; i++) {
     expect_head(&t, i / OBJ_HEADS / TOKENS, i / OBJ_HEADS % TOKENS, i % OBJ_HEADS);
   }
   close_tensors(&t);

@@ -20,7 +20,7 @@ static const int32_t all_of_them[] = {2, 0, 1};
 static void blocks(void **state) {
   const stg_steer_desc narrow = {.struct_size = sizeof narrow, .hidden_size = 16, .dtype = STG_F32};
   const stg_steer_desc pair = {.struct_size = sizeof pair,
-                               .hidden_size = OBJ_ROW,
+                               .hidden_size = (int64_t)OBJ_ROW,
                                .dtype = STG_F32,
                                .state = STG_STATE_HIDDEN_PLUS_RESIDUAL};
   stg_steer *steer = NULL, *paired = NULL;
@@ -45,6 +45,13 @@ static void blocks(void **state) {
   BLOCK(desc.steer = paired,
         "steer: state hidden+residual, 0 probes; a block steers hidden states alone, without "
         "probes, of an attend in STG_ORDER_ROWS_FIRST");
+  struct objects far;
+  obj_open(&far, STG_BACKEND_CPU);
+  must_say(STG_E_INVALID, "rope, attend, steer: one is of another engine",
+           stg_block_create(far.engine, &good, &block, &lone), &lone);
+  obj_close(&far);
+  must_say(STG_E_INVALID, "stg_block_create: engine or ret_block is NULL",
+           stg_block_create(all.engine, &good, NULL, &lone), &lone);
   must(stg_steer_destroy(steer, &lone), &lone);
   must(stg_steer_destroy(paired, &lone), &lone);
   obj_close_on(&other);
@@ -76,6 +83,18 @@ static void steps_of_blocks(void **state) {
            "stg_block_apply: rope: (nil), attend: (nil); tensors are given of the parts that "
            "there are",
            stg_block_apply(all.block, &none, NULL, &error), &error);
+  must_say(STG_E_INVALID, "stg_block_apply: block is NULL, or struct_size is not 40",
+           stg_block_apply(NULL, &none, NULL, &error), &error);
+  stg_rope_tensors rope = obj_rope_tensors(&all, 0);
+  const stg_attend_tensors attend = obj_attend_tensors(&all, 0);
+  const stg_block_tensors both = {.struct_size = sizeof both, .rope = &rope, .attend = &attend};
+  rope.struct_size = 8;
+  must_say(STG_E_INVALID, "stg_block_apply: struct_size of rope is not 104, or of attend not 112",
+           stg_block_apply(all.block, &both, NULL, &error), &error);
+  must_say(STG_E_INVALID, "stg_block_step: block is NULL",
+           stg_block_step(NULL, all.rows, NULL, NULL, &error), &error);
+  must_say(STG_E_INVALID, "stg_block_plan: block is NULL, or struct_size is not 160",
+           stg_block_plan(NULL, NULL, &error), &error);
   obj_close(&all);
 }
 
@@ -83,11 +102,12 @@ static void steered_blocks_want_their_frame(void **state) {
   static const char *const ops[] = {"add"};
   static const int32_t map[] = {-1, -1};
   const stg_steer_desc wanted = {.struct_size = sizeof wanted,
-                                 .hidden_size = OBJ_ROW,
+                                 .hidden_size = (int64_t)OBJ_ROW,
                                  .dtype = STG_F32,
                                  .ops = ops,
                                  .n_ops = 1};
   const stg_step two = {.struct_size = sizeof two, .rows = 2, .row_map = map};
+  const stg_step one = {.struct_size = sizeof one, .rows = 1, .row_map = map};
   stg_error error = STG_ERROR_INIT;
   stg_steer *steer = NULL;
   stg_frame *frame = NULL;
@@ -107,6 +127,13 @@ static void steered_blocks_want_their_frame(void **state) {
   must(stg_steer_step(frame, &two, NULL, &error), &error);
   must_say(STG_E_INVALID, "stg_block_step: the frame was stepped with 2 rows, rows have 3",
            stg_block_step(all.block, all.rows, frame, NULL, &error), &error);
+  obj_set_rows(&all, all_of_them, 2);
+  must(stg_block_step(all.block, all.rows, frame, NULL, &error), &error);
+  must(stg_steer_step(frame, &one, NULL, &error), &error);
+  const stg_attend_tensors attend = obj_attend_tensors(&all, 0);
+  const stg_block_tensors tensors = {.struct_size = sizeof tensors, .attend = &attend};
+  must_say(STG_E_INVALID, "stg_block_apply: the frame has 1 rows now, rows have 2",
+           stg_block_apply(all.block, &tensors, NULL, &error), &error);
   stg_frame_destroy(frame);
   must_say(STG_E_BUSY, "stg_steer_destroy: 1 blocks use the table; destroy them first",
            stg_steer_destroy(steer, &error), &error);

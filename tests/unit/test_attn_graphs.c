@@ -31,7 +31,7 @@ static void open_block(struct objects *all) {
 
 /* Numbers in the packed rows, so that results differ from zeros. */
 static void draw(const struct objects *all) {
-  for (size_t i = 0; i < (size_t)OBJ_MAX_ROWS * OBJ_PACKED; i++) {
+  for (size_t i = 0; i < OBJ_MAX_ROWS * OBJ_PACKED; i++) {
     all->qkv[i] = (float)(i * 37 % 101) / 50 - 1; /* device memory is heap */
   }
 }
@@ -66,6 +66,7 @@ static void a_layer_is_one_launch_at_every_length(void **state) {
   assert_int_equal(before.graphs_created, after.graphs_created);
   assert_int_equal(before.plans_live, after.plans_live);
   assert_int_equal(before.plain_launches, after.plain_launches);
+  assert_int_equal(steps * OBJ_LAYERS, after.tier0_launches - before.tier0_launches);
   synchronize(&all);
   for (int seq = 0; seq < OBJ_BATCH; seq++) {
     assert_int_equal(OBJ_CAPACITY, lengths(&all)[seq]);
@@ -194,6 +195,42 @@ static void a_plan_names_all_its_kernels(void **state) {
   assert_int_equal(4, info.row_bucket);
   assert_int_equal(8, info.batch_bucket);
   obj_close(&all);
+}
+
+/* K and V of the host's that stand anywhere have a kernel that takes them so. */
+static void lent_memory_need_not_be_aligned(void **state) {
+  static float memory[2 * OBJ_LAYERS * OBJ_BATCH * OBJ_KV_HEADS * OBJ_CAPACITY * OBJ_DIM + 2];
+  static const struct {
+    size_t shift;
+    const char *said;
+  } cases[] = {{0, "loose=0"}, {1, "loose=1"}};
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    stg_plan_info info = {.struct_size = sizeof info};
+    stg_kv_desc desc = obj_kv_desc();
+    stg_error error = STG_ERROR_INIT;
+    struct objects all;
+    const size_t begin = (16 - (uintptr_t)memory % 16) % 16 / sizeof(float);
+    obj_open(&all, STG_BACKEND_CUDA);
+    must(stg_rows_destroy(all.rows, &error), &error);
+    must(stg_attend_destroy(all.attend, &error), &error);
+    must(stg_rope_destroy(all.rope, &error), &error);
+    must(stg_kv_destroy(all.kv, &error), &error);
+    desc.k = desc.v = memory + begin + cases[i].shift;
+    must(stg_kv_create(all.engine, &desc, &all.kv, &error), &error);
+    const stg_rope_desc rope = obj_rope_desc(all.kv);
+    const stg_attend_desc attend = obj_attend_desc(all.kv);
+    const stg_rows_desc rows = obj_rows_desc(all.kv);
+    must(stg_rope_create(all.engine, &rope, &all.rope, &error), &error);
+    must(stg_attend_create(all.engine, &attend, &all.attend, &error), &error);
+    must(stg_rows_create(all.engine, &rows, &all.rows, &error), &error);
+    obj_open_block(&all);
+    obj_step(&all, all_of_them, 3);
+    must(stg_block_plan(all.block, &info, &error), &error);
+    assert_non_null(strstr(info.signature, cases[i].said));
+    synchronize(&all);
+    obj_close(&all);
+  }
 }
 
 /* What was stepped is written, and warms another engine: its first step makes no graph. */
@@ -429,6 +466,7 @@ int main(void) {
       cmocka_unit_test(a_bad_sequence_on_the_device_is_told),
       cmocka_unit_test(without_graphs_the_bits_are_the_same),
       cmocka_unit_test(a_plan_names_all_its_kernels),
+      cmocka_unit_test(lent_memory_need_not_be_aligned),
       cmocka_unit_test_setup_teardown(what_was_stepped_warms, temp_folder_setup,
                                       temp_folder_teardown),
       cmocka_unit_test(replays_follow_rows_and_lengths),

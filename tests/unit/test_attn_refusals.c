@@ -118,6 +118,10 @@ static void rows_of_steps(void **state) {
   ROWS(desc.kv = NULL,
        "batch: 0 without a cache; it is the cache's, or without one from 1 to 2^31 - 1");
   ROWS(desc.kv = other.kv, "kv: the cache is of another engine");
+  stg_error lone = STG_ERROR_INIT;
+  desc = obj_rows_desc(all.kv);
+  must_say(STG_E_INVALID, "stg_rows_create: engine or ret_rows is NULL",
+           stg_rows_create(all.engine, &desc, NULL, &lone), &lone);
   obj_close(&other);
   obj_close(&all);
 }
@@ -195,6 +199,10 @@ static void ropes(void **state) {
   ROPE(desc.rot = 5, "rot: 5 is not even and in 2..8, the dim");
   ROPE(desc.layout = STG_QKV_INTERLEAVED,
        "layout: interleaved needs as many KV heads as heads, not 2 and 4");
+  stg_error lone = STG_ERROR_INIT;
+  desc = obj_rope_desc(all.kv);
+  must_say(STG_E_INVALID, "stg_rope_create: engine or ret_rope is NULL",
+           stg_rope_create(NULL, &desc, &rope, &lone), &lone);
   obj_close(&other);
   obj_close(&all);
 }

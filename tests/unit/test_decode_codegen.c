@@ -208,6 +208,11 @@ static void a_workspace_has_room_for_all_chunks_of_some_rows(void **state) {
   assert_int_equal(space.split_rows, 512);
   assert_int_equal(space.partial_bytes, 0);
   assert_int_equal(space.counter_bytes, 512 * 8 * 4);
+  /* a chunk that is too short for the capacity: 64 are merged at most */
+  assert_int_equal(stg_decode_space_of(&usual, 32, 64 * 128, 0).split_rows, 32);
+  space = stg_decode_space_of(&usual, 32, 64 * 128 + 1, 0);
+  assert_int_equal(space.split_rows, 0);
+  assert_int_equal(space.partial_bytes + space.counter_bytes, 0);
   /* no more than 256 MiB */
   struct stg_decode_geometry wide = usual;
   wide.heads = 4096;
@@ -334,6 +339,7 @@ static void the_prelude_and_the_host_agree(void **state) {
   must_say("#define STG_ATTEND_ALIGNED ", STG_DECODE_ALIGNED);
   must_say("#define STG_ATTEND_OWNER ", STG_DECODE_OWNER);
   must_say("#define STG_ATTEND_SPLIT_ROWS ", STG_DECODE_SPLIT_ROWS);
+  must_say("#define STG_ATTEND_MAX_CHUNKS ", STG_DECODE_MAX_CHUNKS);
   must_say("static_assert(sizeof(stg_decode_args) == ", sizeof(struct stg_decode_args));
 }
 

@@ -9,10 +9,10 @@
 
 #include <cmocka.h>
 
-#include "codegen/steer.h"
 #include "codegen/decode_kernel.h"
 #include "codegen/rope_args.h"
 #include "codegen/rope_text.h"
+#include "codegen/steer.h"
 #include "engine/family.h"
 #include "engine/recipe_nodes.h"
 #include "engine/recipes.h"

@@ -260,7 +260,8 @@ STG_API STG_NODISCARD stg_status stg_rope_create(stg_engine *engine, const stg_r
 STG_API STG_NODISCARD stg_status stg_rope_destroy(stg_rope *rope, stg_error *reterr);
 
 /* q, k and v stand in the rope's order; strides are from a row to the next, or from a head to the
- * next with STG_ORDER_HEADS_FIRST. */
+ * next with STG_ORDER_HEADS_FIRST: there give them in a capture, for as many rows as replays have.
+ */
 typedef struct stg_rope_tensors {
   size_t struct_size; /* sizeof(stg_rope_tensors) */
   uint32_t layer;     /* of the cache; 0 without one */

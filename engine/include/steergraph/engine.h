@@ -178,9 +178,9 @@ typedef struct stg_stats {
   uint64_t graphs_created, graph_updates, graph_launches, plain_launches, graph_fallbacks;
   uint64_t steps, applies;
   uint64_t vectors_live, vector_bytes, vector_intern_hits, gram_pairs, gram_hits;
-  /* Sums over steps: rows that are not padding (of row maps on the device all rows), and how many
-   * rows their buckets have beyond; and the same of requests, of which a row map on the device
-   * counts as one where the step gives no number. */
+  /* Sums over steps, of frames and of stg_rows: rows that are not padding (of row maps on the
+   * device all rows), and how many rows their buckets have beyond; and the same of requests, of
+   * which a row map on the device counts as one where the step gives no number. */
   uint64_t step_rows, step_pad_rows;
   uint64_t step_requests, step_pad_requests;
   /* Sums over applies, but for those that a host captured, whose replays are not seen: rows with a
