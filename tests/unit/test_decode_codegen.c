@@ -209,8 +209,8 @@ static void a_workspace_has_room_for_all_chunks_of_some_rows(void **state) {
   assert_int_equal(space.partial_bytes, 0);
   assert_int_equal(space.counter_bytes, 512 * 8 * 4);
   /* a chunk that is too short for the capacity: 64 are merged at most */
-  assert_int_equal(stg_decode_space_of(&usual, 32, 64 * 128, 0).split_rows, 32);
-  space = stg_decode_space_of(&usual, 32, 64 * 128 + 1, 0);
+  assert_int_equal(stg_decode_space_of(&usual, 32, (int64_t)64 * 128, 0).split_rows, 32);
+  space = stg_decode_space_of(&usual, 32, (int64_t)64 * 128 + 1, 0);
   assert_int_equal(space.split_rows, 0);
   assert_int_equal(space.partial_bytes + space.counter_bytes, 0);
   /* no more than 256 MiB */
