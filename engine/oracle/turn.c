@@ -79,9 +79,10 @@ static struct member member_of(const struct stg_rope_geometry *geometry, uint32_
 static double log_scale_of(const struct stg_oracle_turn *turn, enum stg_rope_part part,
                            uint32_t e) {
   const struct stg_rope_geometry *geometry = turn->geometry;
-  const uint32_t frequency_of = geometry->xpos == STG_ROPE_XPOS_HALVES
-                                    ? e % (geometry->rot / 2)
-                                    : member_of(geometry, e).pair;
+  const uint32_t half = geometry->rot / 2;
+  const uint32_t place = e < half ? e : e - half;
+  const uint32_t frequency_of =
+      geometry->xpos == STG_ROPE_XPOS_HALVES ? place : member_of(geometry, e).pair;
   return part == STG_ROPE_K ? -turn->log_scale[frequency_of] : turn->log_scale[frequency_of];
 }
 
