@@ -72,6 +72,12 @@ enum stg_heads_order {
   STG_HEADS_HEADS_FIRST,
 };
 
+/** Where a row's head begins; `stride` is from a row to the next, or from a head to the next. */
+static inline int64_t stg_heads_offset(enum stg_heads_order order, int64_t stride, int64_t row,
+                                       int64_t head, int64_t dim) {
+  return order == STG_HEADS_ROWS_FIRST ? row * stride + head * dim : head * stride + row * dim;
+}
+
 struct stg_rope_geometry {
   uint32_t heads, kv_heads; /* kv_heads divides heads */
   uint32_t dim;             /* even, at most STG_ROPE_MAX_DIM */

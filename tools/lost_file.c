@@ -14,7 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/base/strbuf.h"
 #include "runtime/base/utf8.h"
 #include "tools/command.h"
 

@@ -7,35 +7,13 @@
 
 #include "runtime/base/utf8.h"
 
-/* How many bytes a character that begins so has; 0: none does. */
-static size_t length_of(unsigned char first) {
-  return first < 0x80   ? 1
-         : first < 0xc2 ? 0
-         : first < 0xe0 ? 2
-         : first < 0xf0 ? 3
-         : first < 0xf5 ? 4
-                        : 0;
-}
-
 /* Bytes of the character at `text`, 0 when it is no UTF-8; what it is goes to `*ret_code`. */
 static size_t decode(const char *text, size_t len, uint32_t *ret_code) {
-  static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-  static const unsigned char bits[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
-  const unsigned char *s = (const unsigned char *)text;
-  const size_t bytes = len > 0 ? length_of(s[0]) : 0;
-  if (bytes == 0 || bytes > len) {
-    return 0;
+  const size_t bytes = len > 0 ? stg_utf8_length(text, text + len) : 0;
+  if (bytes > 0) {
+    *ret_code = stg_utf8_code(text, bytes);
   }
-  uint32_t code = s[0] & bits[bytes];
-  for (size_t i = 1; i < bytes; i++) {
-    if ((s[i] & 0xc0u) != 0x80u) {
-      return 0;
-    }
-    code = code << 6 | (s[i] & 0x3fu);
-  }
-  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
-  *ret_code = code;
-  return code < least[bytes] || surrogate || code > 0x10ffff ? 0 : bytes;
+  return bytes;
 }
 
 static bool is_shown(uint32_t code) {

@@ -98,10 +98,7 @@ static stg_status worker_init(const struct stg_cpu_attend_batch *batch, struct w
 /* Where a row's head is in q or out, in bytes. */
 static int64_t head_offset(const struct worker *w, int64_t stride, int64_t row, uint32_t head) {
   const struct stg_decode_geometry *g = w->batch->geometry;
-  const int64_t elems = g->order == STG_HEADS_ROWS_FIRST
-                            ? row * stride + (int64_t)head * (int64_t)g->dim
-                            : (int64_t)head * stride + row * (int64_t)g->dim;
-  return elems * (int64_t)w->unit;
+  return stg_heads_offset(g->order, stride, row, (int64_t)head, (int64_t)g->dim) * (int64_t)w->unit;
 }
 
 static void load_kv(struct worker *w, const void *tensor, int64_t offset) {

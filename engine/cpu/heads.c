@@ -10,13 +10,12 @@
 void stg_cpu_transpose_heads(const struct stg_cpu_transpose *t) {
   const int64_t unit = (int64_t)stg_dtype_bytes(t->dtype);
   const int64_t dim = t->dim;
-  const bool from_rows = t->from_order == STG_HEADS_ROWS_FIRST;
+  const enum stg_heads_order to_order =
+      t->from_order == STG_HEADS_ROWS_FIRST ? STG_HEADS_HEADS_FIRST : STG_HEADS_ROWS_FIRST;
   for (int64_t row = 0; row < t->rows; row++) {
     for (int64_t head = 0; head < (int64_t)t->heads; head++) {
-      const int64_t from =
-          from_rows ? row * t->from_stride + head * dim : head * t->from_stride + row * dim;
-      const int64_t to =
-          from_rows ? head * t->to_stride + row * dim : row * t->to_stride + head * dim;
+      const int64_t from = stg_heads_offset(t->from_order, t->from_stride, row, head, dim);
+      const int64_t to = stg_heads_offset(to_order, t->to_stride, row, head, dim);
       memcpy((unsigned char *)t->to + to * unit, (const unsigned char *)t->from + from * unit,
              (size_t)(dim * unit));
     }

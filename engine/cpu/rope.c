@@ -41,9 +41,8 @@ static void scatter(size_t unit, const unsigned char *from, size_t count, int64_
 /* A row's head in a tensor of the geometry's order. */
 static unsigned char *head_of(const struct stg_rope_geometry *g, const struct stg_cpu_heads *heads,
                               int64_t row, uint32_t head) {
-  const int64_t offset = g->order == STG_HEADS_ROWS_FIRST
-                             ? row * heads->stride + (int64_t)head * (int64_t)g->dim
-                             : (int64_t)head * heads->stride + row * (int64_t)g->dim;
+  const int64_t offset =
+      stg_heads_offset(g->order, heads->stride, row, (int64_t)head, (int64_t)g->dim);
   return (unsigned char *)heads->data + offset * (int64_t)stg_dtype_bytes(g->dtype);
 }
 

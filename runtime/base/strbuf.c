@@ -13,6 +13,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/intmath.h"
+#include "runtime/base/utf8.h"
 
 #define FIRST_CAPACITY ((size_t)64)
 #define NUMBER_CHARS 48 /* 17 digits, sign, exponent, a decimal point of any locale */
@@ -81,25 +82,6 @@ void stg_strbuf_printf(struct stg_strbuf *sb, const char *fmt, ...) {
   va_start(args, fmt);
   stg_strbuf_vprintf(sb, fmt, args);
   va_end(args);
-}
-
-size_t stg_utf8_sequence(const unsigned char *s) {
-  if (s[0] < 0x80) {
-    return 1;
-  }
-  size_t len = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-  if (s[0] < 0xc2 || s[0] > 0xf4) {
-    return 0;
-  }
-  for (size_t i = 1; i < len; i++) {
-    if ((s[i] & 0xc0u) != 0x80u) {
-      return 0;
-    }
-  }
-  bool overlong = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90);
-  bool surrogate = s[0] == 0xed && s[1] > 0x9f;
-  bool too_large = s[0] == 0xf4 && s[1] > 0x8f;
-  return overlong || surrogate || too_large ? 0 : len;
 }
 
 static void json_ascii(struct stg_strbuf *sb, unsigned char c) {

@@ -26,8 +26,6 @@ void stg_strbuf_printf(struct stg_strbuf *sb, const char *fmt, ...) STG_PRINTF(2
 void stg_strbuf_vprintf(struct stg_strbuf *sb, const char *fmt, va_list args) STG_PRINTF(2, 0);
 /** Append `text` as a JSON string with its quotes; invalid UTF-8 bytes become U+FFFD. */
 void stg_strbuf_json(struct stg_strbuf *sb, const char *text);
-/** Bytes of the valid UTF-8 sequence at `s` (NUL-terminated), or 0: RFC 3629, no surrogates. */
-size_t stg_utf8_sequence(const unsigned char *s);
 /** Append a finite double in the shortest form that reads back equal; independent of the locale. */
 void stg_strbuf_double(struct stg_strbuf *sb, double value);
 /** Append a float in the shortest form that reads back equal ("inf", "-inf", "nan" otherwise). */

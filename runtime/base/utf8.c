@@ -1,13 +1,30 @@
 /*
- * utf8.c: which bytes are text. The grammar of one character is stg_utf8_sequence's.
+ * utf8.c: which bytes are text.
  */
 #include "runtime/base/utf8.h"
 
 #include <string.h>
 
-#include "runtime/base/strbuf.h"
-
 #define MAX_SEQUENCE_BYTES 4
+
+size_t stg_utf8_sequence(const unsigned char *s) {
+  if (s[0] < 0x80) {
+    return 1;
+  }
+  size_t len = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
+  if (s[0] < 0xc2 || s[0] > 0xf4) {
+    return 0;
+  }
+  for (size_t i = 1; i < len; i++) {
+    if ((s[i] & 0xc0u) != 0x80u) {
+      return 0;
+    }
+  }
+  bool overlong = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90);
+  bool surrogate = s[0] == 0xed && s[1] > 0x9f;
+  bool too_large = s[0] == 0xf4 && s[1] > 0x8f;
+  return overlong || surrogate || too_large ? 0 : len;
+}
 
 size_t stg_utf8_length(const char *p, const char *end) {
   unsigned char sequence[MAX_SEQUENCE_BYTES + 1] = {0}; /* a NUL ends it, as the text may not */

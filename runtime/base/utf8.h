@@ -10,7 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Bytes of the well-formed sequence at `p` (Unicode table 3-7), or 0; p < end. */
+/** Bytes of the well-formed sequence (Unicode table 3-7) at `s`, NUL-terminated, or 0. */
+size_t stg_utf8_sequence(const unsigned char *s);
+/** The same at `p`, of a text that ends at `end`; p < end. */
 size_t stg_utf8_length(const char *p, const char *end);
 /** The code point of the well-formed sequence of `bytes` bytes at `p`. */
 uint32_t stg_utf8_code(const char *p, size_t bytes);

@@ -61,13 +61,9 @@ static bool is_named(const struct export_options *options, const stg_cache_entry
 
 /* A pack of what could be listed would pass for one of all entries. */
 static stg_status check_all_listed(const stg_cache *cache, stg_error *reterr) {
-  const struct stg_cache_left_out_list list = stg_cache_left_out_of(cache, false);
-  for (size_t i = 0; i < list.count; i++) {
-    if (list.items[i].is_folder) {
-      return stg_error_set(reterr, STG_E_IO, "no pack is written: %s", list.items[i].problem);
-    }
-  }
-  return STG_OK;
+  const char *problem = stg_cache_folder_left_out(cache);
+  return problem == NULL ? STG_OK
+                         : stg_error_set(reterr, STG_E_IO, "no pack is written: %s", problem);
 }
 
 /* Into room for all entries. */

@@ -12,6 +12,17 @@ struct stg_cache_left_out_list stg_cache_left_out_of(const stg_cache *cache, boo
   return list;
 }
 
+const char *stg_cache_folder_left_out(const stg_cache *cache) {
+  size_t count = 0;
+  const stg_cache_left_out *items = stg_cache_left_outs(cache, &count);
+  for (size_t i = 0; i < count; i++) {
+    if (items[i].is_folder) {
+      return items[i].problem;
+    }
+  }
+  return NULL;
+}
+
 static bool is_said(const struct stg_cache_left_out_list *list, size_t index) {
   return list->items[index].is_folder || list->links;
 }

@@ -18,6 +18,8 @@ struct stg_cache_left_out_list {
 
 /** What a cache left out when it was opened; the cache's. */
 struct stg_cache_left_out_list stg_cache_left_out_of(const stg_cache *cache, bool links);
+/** Why the first folder of those that a cache left out is, and what to do; NULL: none is. */
+const char *stg_cache_folder_left_out(const stg_cache *cache);
 /** Whether there is anything of it to say. */
 bool stg_cache_left_out_any(const struct stg_cache_left_out_list *list);
 /** The member "left_out". */

@@ -14,6 +14,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
+#include "tools/cache/left_out.h"
 
 /* No more of the entries are read, and for no longer. */
 #define SAMPLE 200
@@ -151,14 +152,8 @@ static stg_status check_entries(struct stg_doctor_cache *ret, stg_cache *cache, 
 
 /* An engine compiles again what is in a folder that cannot be listed. */
 static stg_status check_folders_listed(const stg_cache *cache, stg_error *reterr) {
-  size_t count = 0;
-  const stg_cache_left_out *left_out = stg_cache_left_outs(cache, &count);
-  for (size_t i = 0; i < count; i++) {
-    if (left_out[i].is_folder) {
-      return stg_error_set(reterr, STG_E_IO, "%s", left_out[i].problem);
-    }
-  }
-  return STG_OK;
+  const char *problem = stg_cache_folder_left_out(cache);
+  return problem == NULL ? STG_OK : stg_error_set(reterr, STG_E_IO, "%s", problem);
 }
 
 /* As an engine would do it that the environment's switch is said to. */
