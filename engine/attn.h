@@ -7,8 +7,8 @@
  *                  was refused, and the advance
  *   rows.c         the rows of a step: create, destroy;  rows_step.c  one step
  *   rope_family.c, rope_signature.c, decode_family.c, decode_signature.c   kernels
- *   rope.c         a rope: create, destroy;  rope_check.c  its tensors;  rope_apply.c, heads.c
- *                  launches;  attn_launch.c  how one goes out
+ *   rope.c         a rope: create, destroy;  rope_desc.c  what it is declared as;  rope_check.c its
+ *                  tensors;  rope_apply.c, heads.c  launches;  attn_launch.c  how one goes out
  *   attend.c, attend_check.c, attend_apply.c   the same of an attend;  workspace.c  partial sums
  *   block.c        a layer of both as one graph: create, step;  block_apply.c  one layer
  *
@@ -118,6 +118,27 @@ struct stg_attend {
 /** A cache's form. STG_E_INVALID names the field and the value. */
 STG_NODISCARD stg_status stg_kv_form_init(const stg_kv_desc *desc, struct stg_kv_form *ret,
                                           stg_error *reterr);
+/**
+ * What a rope, or an attend, is declared as. `desc->kv` is not looked at: `form` is that of the
+ * cache, and NULL without one. `aligned`: K and V of the cache stand at 16 bytes. STG_E_INVALID
+ * names the field and the value.
+ */
+STG_NODISCARD stg_status stg_rope_describe(const stg_rope_desc *desc,
+                                           const struct stg_kv_form *form,
+                                           struct stg_rope_geometry *ret_geometry,
+                                           stg_error *reterr);
+STG_NODISCARD stg_status stg_attend_describe(const stg_attend_desc *desc,
+                                             const struct stg_kv_form *form, bool aligned,
+                                             struct stg_decode_geometry *ret_geometry,
+                                             stg_error *reterr);
+
+/* What a rope's kernels do: the first always, the others where they are declared. */
+struct stg_rope_works {
+  struct stg_rope_kernel forward, backward, transpose;
+};
+struct stg_rope_works stg_rope_works_of(const stg_rope_desc *desc, const struct stg_kv_form *form,
+                                        const struct stg_rope_geometry *geometry);
+
 /** A layer as the CPU and launches take it. */
 struct stg_kv_view stg_kv_view_of(const stg_kv *kv, uint32_t layer);
 struct stg_kv_args stg_kv_args_of(const struct stg_kv_view *view);
