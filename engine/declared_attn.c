@@ -134,3 +134,13 @@ stg_status stg_declare_block(stg_engine *engine, const struct stg_declared_block
                              stg_error *reterr) {
   return declare(engine, block, arena, ret_declared, reterr);
 }
+
+uint32_t stg_declared_chunk(const stg_attend_desc *desc, const stg_kv_desc *kv) {
+  struct stg_kv_form form;
+  struct stg_decode_geometry geometry;
+  if ((kv != NULL && stg_kv_form_init(kv, &form, NULL) != STG_OK) ||
+      stg_attend_describe(desc, kv != NULL ? &form : NULL, true, &geometry, NULL) != STG_OK) {
+    return 0;
+  }
+  return geometry.chunk;
+}

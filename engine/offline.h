@@ -48,6 +48,9 @@ STG_NODISCARD stg_status stg_declare_attend(const stg_attend_desc *desc, const s
                                             struct stg_arena *arena,
                                             const struct stg_declared **ret_declared,
                                             stg_error *reterr);
+/** Positions after which the sums of an attend are merged, which its bound depends on; 0: the desc
+ * is not right. */
+uint32_t stg_declared_chunk(const stg_attend_desc *desc, const stg_kv_desc *kv);
 
 /* A block of the parts that are not NULL, over a cache. */
 struct stg_declared_block {
