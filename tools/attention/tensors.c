@@ -133,10 +133,17 @@ void stg_attention_tensors_finish(const struct stg_attention_job *job,
 
 void stg_attention_tensors_borrow(struct stg_attention_tensors *tensors,
                                   const stg_kv_tensors *cache) {
-  tensors->of[STG_ATTENTION_CACHE_K].device = cache->k;
-  tensors->of[STG_ATTENTION_CACHE_V].device = cache->v;
-  tensors->of[STG_ATTENTION_LENGTHS].device = cache->len;
-  tensors->of[STG_ATTENTION_TABLE].device = cache->block_table;
+  void *const memory[STG_ATTENTION_TENSORS] = {
+      [STG_ATTENTION_CACHE_K] = cache->k,
+      [STG_ATTENTION_CACHE_V] = cache->v,
+      [STG_ATTENTION_LENGTHS] = cache->len,
+      [STG_ATTENTION_TABLE] = cache->block_table,
+  };
+  for (size_t i = 0; i < STG_ATTENTION_TENSORS; i++) {
+    if (tensors->of[i].is_borrowed) {
+      tensors->of[i].device = memory[i];
+    }
+  }
 }
 
 stg_status stg_attention_tensor_upload(const struct stg_attention_job *job,
