@@ -71,6 +71,9 @@ struct stg_workspace {
   size_t partial_bytes, counter_bytes;
 };
 
+/* Kernels of a step that are told apart, of those that go out without a block. */
+#define STG_ROWS_MAX_COUNTED 8
+
 struct stg_rows {
   struct stg_attn_object object;
   stg_kv *kv; /* NULL: rows of tensors */
@@ -82,6 +85,9 @@ struct stg_rows {
   bool stepped, fresh;   /* fresh: nothing was launched since */
   unsigned seen_changes; /* of the cache, at the last launch */
   bool has_pos, pos_is_64;
+  const struct stg_kernel_set
+      *counted[STG_ROWS_MAX_COUNTED]; /* in the traffic; never looked into */
+  unsigned n_counted;
   stg_stream stream;
   uint32_t *counts; /* [batch] scratch: rows of each sequence */
   /* CPU */
@@ -176,6 +182,13 @@ STG_NODISCARD stg_status stg_attn_launch_init(struct stg_engine *engine, const s
                                               struct stg_attn_launch *ret, stg_error *reterr);
 /** Something with the rows, which may be NULL, has gone out: what comes next need not wait. */
 void stg_attn_launched(const struct stg_attn_launch *launch, stg_rows *rows);
+/**
+ * Count a kernel that went out by itself in the engine's traffic: with its first launch of a step,
+ * which the rows' shape is of; without rows each launch is a step, of `count` rows of one sequence.
+ * Any backend.
+ */
+void stg_attn_count(struct stg_engine *engine, stg_rows *rows, int64_t count,
+                    const struct stg_kernel_set *set);
 /** One kernel, plainly or into a capture. */
 STG_NODISCARD stg_status stg_attn_launch_one(struct stg_engine *engine,
                                              const struct stg_attn_launch *launch,
