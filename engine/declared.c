@@ -75,7 +75,11 @@ const char *stg_declared_family(const struct stg_declared *declared, size_t inde
 
 const char *stg_declared_variant(const struct stg_declared *declared, size_t index) {
   const struct stg_decl *part = part_of(declared, &index);
-  return part != NULL ? part->family->variants[index] : NULL;
+  if (part == NULL) {
+    return NULL;
+  }
+  const char *const *among = declared->n_parts > 1 ? part->family->among : NULL;
+  return among != NULL ? among[index] : part->family->variants[index];
 }
 
 stg_status stg_declared_kernel_text(const struct stg_engine *engine,

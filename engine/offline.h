@@ -81,7 +81,8 @@ struct stg_made_kernel {
 STG_NODISCARD stg_status stg_declared_made(stg_engine *engine, const struct stg_declared *declared,
                                            size_t index, struct stg_made_kernel *ret,
                                            stg_error *reterr);
-/** What a user calls kernel `index`: "decode", "prefill". NULL: there is no such kernel. */
+/** What a user calls kernel `index`: "decode", "prefill"; among kernels of other families "steer
+ * decode". NULL: there is no such kernel. */
 const char *stg_declared_variant(const struct stg_declared *declared, size_t index);
 
 /* Everything that is known of one kernel before it is compiled. Text lives in the arena given. */
