@@ -136,14 +136,10 @@ static void without_rows_each_apply_counts(void **state) {
                               .dtype = STG_F32,
                               .backward = true};
   ok(stg_rope_create(bed.engine, &desc, &rope, &error), &error);
-  float memory[MANY * 6 * DIM] = {0};
+  float qkv[MANY * 3 * DIM] = {0}, q[MANY * DIM] = {0}, k[MANY * DIM] = {0}, v[MANY * DIM] = {0};
   const int32_t pos[MANY] = {0};
-  stg_rope_tensors tensors = {.struct_size = sizeof tensors,
-                              .qkv = memory,
-                              .q = memory + MANY * 3 * DIM,
-                              .k = memory + MANY * 4 * DIM,
-                              .v = memory + MANY * 5 * DIM,
-                              .pos = pos};
+  stg_rope_tensors tensors = {
+      .struct_size = sizeof tensors, .qkv = qkv, .q = q, .k = k, .v = v, .pos = pos};
   static const int64_t rows[] = {3, 4, 4, MANY};
   for (size_t i = 0; i < 4; i++) {
     tensors.rows = rows[i];
@@ -184,7 +180,7 @@ static void of_a_step_eight_kernels_are_told_apart(void **state) {
     const stg_attend_desc desc = {.struct_size = sizeof desc, .heads = i + 1, .kv = bed.kv};
     ok(stg_attend_create(bed.engine, &desc, &attends[i], &error), &error);
   }
-  for (size_t i = 0; i < 2 * N_ATTENDS; i++) {
+  for (size_t i = 0; i < 2 * (size_t)N_ATTENDS; i++) {
     const stg_attend_tensors tensors = {.struct_size = sizeof tensors, .q = q, .out = out};
     ok(stg_attend_apply(attends[i % N_ATTENDS], bed.rows, &tensors, NULL, &error), &error);
   }

@@ -128,7 +128,7 @@ stg_status stg_attention_objects_step(const struct stg_attention_job *job,
                                       const struct stg_attention_tensors *tensors,
                                       stg_error *reterr) {
   const struct stg_attention_workload *w = &job->workload;
-  const stg_stream stream = stg_mem_stream(job->engine);
+  stg_stream stream = stg_mem_stream(job->engine);
   const stg_rows_step step = {
       .struct_size = sizeof step,
       .rows = w->rows,

@@ -68,7 +68,7 @@ static stg_status ask_refused(struct run *run, stg_error *reterr) {
   if (run->objects.kv == NULL) {
     return STG_OK;
   }
-  const stg_stream stream = stg_mem_stream(run->job->engine);
+  stg_stream stream = stg_mem_stream(run->job->engine);
   stg_status status = stg_kv_status(run->objects.kv, stream, &run->refused, reterr);
   return status == STG_E_KV_FULL || status == STG_E_BAD_SLOT ? STG_OK : status;
 }
