@@ -93,6 +93,14 @@ class Steps(StubCase):
                 report = self.run_step(path, STEERGRAPH_NO_JIT="1")
                 self.assertEqual({kernel["source"] for kernel in report["kernels"]}, {"disk"})
 
+    def test_bench_times_steering_alone(self):
+        outcome = self.run_command("bench", "steer", TOTO)
+        self.assertEqual(outcome.code, FAILED)
+        self.assertIn(
+            f"steergraph: {TOTO}: family: a workload of 'step' is not one that is timed here; 'steergraph run' times it\n",
+            outcome.err,
+        )
+
     def test_a_manifest_of_the_cpu_warms_the_gpu(self):
         self.succeed("run", "--backend", "cpu", "--no-timing", "--save-traffic", "m.json", TOTO)
         warmed = self.succeed("warm", "--json", "m.json").json()["manifests"][0]
