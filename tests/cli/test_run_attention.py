@@ -140,6 +140,20 @@ class Examples(Run):
             given = self.report(step(rows={"positions": width, "requests": requests}))
             self.assertEqual(given["checksum"], dense["checksum"])
 
+    def test_what_lies_behind_a_length_is_never_read(self):
+        cache = {"batch": 2, "capacity": 4, "lengths": [2, 1]}
+        checksums = {self.report(step(cache=cache | {"tail": tail}))["checksum"] for tail in ("nan", "zeros")}
+        self.assertEqual(len(checksums), 1)
+
+    def test_heads_come_first_where_they_are_asked_to(self):
+        _, rows, _ = self.output(step())
+        _, heads, _ = self.output(step(attend={"order": "heads"}))
+        for name in ("q", "out"):
+            self.assertEqual((rows[name].shape, heads[name].shape), ([2, 2, 8], [2, 2, 8]))
+            given = rows[name].floats()
+            turned = [given[(row * 2 + head) * 8 :][:8] for head in range(2) for row in range(2)]
+            self.assertEqual(heads[name].floats(), [x for one in turned for x in one])
+
     def test_an_empty_step_is_fine(self):
         report, tensors, _ = self.output(step(rows={"positions": "len", "requests": []}))
         self.assertEqual((report["rows"], report["ok"], report["lengths_after"]), (0, True, [3, 1]))

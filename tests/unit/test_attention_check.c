@@ -15,13 +15,13 @@
 #include "runtime/base/alloc.h"
 #include "tools/attention/bytes.h"
 
-#define BATCH 2
+#define BATCH ((size_t)2)
 #define HEADS 2
-#define DIM 8
+#define DIM ((size_t)8)
 #define CAPACITY 4
 #define LAYERS 2
-#define LAYER_ELEMS ((size_t)BATCH * CAPACITY * DIM)
-#define ROW_ELEMS ((size_t)(HEADS + 2) * DIM)
+#define LAYER_ELEMS (BATCH * CAPACITY * DIM)
+#define ROW_ELEMS ((HEADS + 2) * DIM)
 
 /* The last of two layers, so that lengths grow. */
 static const char text[] =
@@ -201,7 +201,7 @@ static void what_was_done_right_is_ok(void **state) {
   assert_true(check.mae > 0 && check.mae <= check.max_abs_err && check.worst_ratio <= 1);
   ok(stg_attention_bytes(&bed->done, &bytes, &error), &error);
   /* packed rows in and out, q and out, K and V of 4 and of 2 positions */
-  assert_int_equal(4 * (2 * BATCH * ROW_ELEMS + 2 * BATCH * HEADS * DIM + 2 * (4 + 2) * DIM),
+  assert_int_equal(4 * (2 * BATCH * ROW_ELEMS + 2 * BATCH * HEADS * DIM + 2 * DIM * (4 + 2)),
                    bytes);
 }
 
