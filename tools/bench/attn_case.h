@@ -74,13 +74,14 @@ int64_t stg_attn_sample(const struct stg_attn_case *c, int64_t i);
 /** Bytes that must move at least: packed rows in or out of a rope, valid K and V of an attend. */
 size_t stg_attn_bytes(const struct stg_attn_case *c);
 
-/* Tensors that are made up. Queries and packed rows are in [-4, 4), others in [-1, 1), in steps
- * that every type holds exactly. */
+/* Tensors that are made up. Queries and packed rows of a step are in [-4, 4), others in [-1, 1), in
+ * steps that every type holds exactly. */
 enum stg_attn_tensor {
   STG_ATTN_QKV = 1, /* [rows, packed] */
   STG_ATTN_Q = 2,   /* [rows, heads, dim] */
   STG_ATTN_K = 3,   /* [batch, kv_heads, capacity, dim]; of a backward [rows, kv_heads, dim] */
   STG_ATTN_V = 4,
+  STG_ATTN_TOKENS = 5, /* packed rows of a loop, [capacity, batch, packed] */
 };
 float stg_attn_value(enum stg_attn_tensor tensor, int64_t index);
 /** Elements [first, first + count) of a tensor, of `dtype`. */

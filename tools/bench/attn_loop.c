@@ -31,7 +31,7 @@ static stg_status make_tensors(struct stg_attn_loop *loop, stg_error *reterr) {
   if (host == NULL) {
     return stg_error_memory(reterr, "the packed rows of a loop", bytes);
   }
-  stg_attn_fill(STG_ATTN_QKV, c->dtype, 0, c->capacity * c->batch * stg_attn_packed(c), host);
+  stg_attn_fill(STG_ATTN_TOKENS, c->dtype, 0, c->capacity * c->batch * stg_attn_packed(c), host);
   stg_status status = stg_mem_alloc(loop->bed.engine, bytes, &loop->packed, reterr);
   if (status == STG_OK) {
     status = stg_mem_upload(loop->bed.engine, loop->packed, host, bytes, reterr);
@@ -179,7 +179,7 @@ static void turn(const struct growing *g, const struct stg_oracle_turn *turn, in
   double values[STG_ROPE_MAX_DIM], bound[STG_ROPE_MAX_DIM];
   for (int64_t d = 0; d < c->dim; d++) {
     const int64_t at = row * stg_attn_packed(c) + place.first + d * place.step;
-    values[d] = ret[d] = (double)stg_attn_value(STG_ATTN_QKV, at);
+    values[d] = ret[d] = (double)stg_attn_value(STG_ATTN_TOKENS, at);
   }
   if (part != STG_ROPE_V) {
     stg_oracle_turn_head(turn, part, false, values, ret, bound);

@@ -13,7 +13,7 @@ import tensor_file
 from case import CaseError, read_json
 
 PERIOD = 16777213  # after so many elements they begin again
-QKV, Q, K, V = 1, 2, 3, 4  # tensors
+QKV, Q, K, V, TOKENS = 1, 2, 3, 4, 5  # tensors
 WORKS = ("rope", "attend", "loop")
 DTYPES = {"bf16": "BF16", "f16": "F16", "f32": "F32"}
 COUNTS = ("heads", "kv_heads", "dim", "batch", "rows_each", "capacity")
