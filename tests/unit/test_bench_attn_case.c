@@ -68,13 +68,13 @@ static void check_case(const struct stg_attn_case *c, const char *suite) {
 
 static void cases_are_whole_and_have_names_of_their_own(void **state) {
   (void)state;
-  for (size_t i = 0; i < stg_n_rope_cases; i++) {
+  for (size_t i = 0; i < STG_ROPE_CASES; i++) {
     check_case(&stg_rope_cases[i], "rope");
     for (size_t k = 0; k < i; k++) {
       assert_string_not_equal(stg_rope_cases[i].name, stg_rope_cases[k].name);
     }
   }
-  for (size_t i = 0; i < stg_n_attend_cases; i++) {
+  for (size_t i = 0; i < STG_ATTEND_CASES; i++) {
     check_case(&stg_attend_cases[i], "attend");
     for (size_t k = 0; k < i; k++) {
       assert_string_not_equal(stg_attend_cases[i].name, stg_attend_cases[k].name);
@@ -86,13 +86,13 @@ static void cases_are_whole_and_have_names_of_their_own(void **state) {
 /* What the targets are about, worked out by hand. */
 static void bytes_are_those_of_the_targets(void **state) {
   (void)state;
-  assert_int_equal(50331648, stg_attn_bytes(&stg_rope_cases[0]));
-  assert_int_equal(805306368, stg_attn_bytes(&stg_rope_cases[6]));
+  assert_int_equal(50331648, stg_attn_bytes(&stg_rope_cases[STG_ROPE_PROMPTS_APPEND]));
+  assert_int_equal(805306368, stg_attn_bytes(&stg_rope_cases[STG_ROPE_PUBLISHED]));
   int64_t positions = 0;
   for (uint32_t seq = 0; seq < 32; seq++) {
     positions += 512 + 3584 * (int64_t)seq / 31;
   }
-  assert_int_equal(positions * 2 * 8 * 128 * 2, stg_attn_bytes(&stg_attend_cases[0]));
+  assert_int_equal(positions * 2 * 8 * 128 * 2, stg_attn_bytes(&stg_attend_cases[STG_ATTEND_LONG]));
 }
 
 static void a_case_is_printed_with_all_its_numbers(void **state) {

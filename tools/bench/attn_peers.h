@@ -16,9 +16,6 @@ struct stg_attn_peers {
   const char *folder;  /* temporary */
 };
 
-/** Whether one of the suites is rope or attend. */
-bool stg_attn_peers_wanted(const char *const *suites, size_t n_suites);
-
 /**
  * Write the cases of the suites, with our results once the oracle has agreed with them, run their
  * peers and add the rows.

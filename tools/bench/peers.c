@@ -9,6 +9,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
 #include "runtime/base/interrupt.h"
+#include "tools/bench/attn_peer_list.h"
 #include "tools/bench/attn_peers.h"
 #include "tools/bench/figures.h"
 #include "tools/bench/peer_case.h"

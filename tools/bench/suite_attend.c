@@ -15,7 +15,7 @@ static stg_status run_cases(const struct stg_bench_lab *lab, bool blocks_alone, 
                             struct stg_bench_report *report, stg_error *reterr) {
   struct stg_bench_read_floor read = {0};
   stg_status status = stg_bench_read_floor_init(lab->engine, &read, reterr);
-  for (size_t i = 0; status == STG_OK && i < stg_n_attend_cases; i++) {
+  for (size_t i = 0; status == STG_OK && i < STG_ATTEND_CASES; i++) {
     if (!blocks_alone || is_block(&stg_attend_cases[i])) {
       status = stg_attn_trial_run(lab, &read, &stg_attend_cases[i], series, report, reterr);
     }

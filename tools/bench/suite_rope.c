@@ -10,7 +10,7 @@ stg_status stg_bench_suite_rope(const struct stg_bench_options *options,
   if (status != STG_OK) {
     return status;
   }
-  for (size_t i = 0; status == STG_OK && i < stg_n_rope_cases; i++) {
+  for (size_t i = 0; status == STG_OK && i < STG_ROPE_CASES; i++) {
     status = stg_attn_trial_run(&lab, NULL, &stg_rope_cases[i], STG_BENCH_OURS, report, reterr);
   }
   stg_bench_lab_close(&lab);

@@ -31,15 +31,17 @@ def eager(side):
 
 
 def in_graph(side):
-    from rope import graph_of
+    from rope import LINES, graph_of
 
-    return peer.Attempt(graph_of(*work_of(side)), line=True)
+    return peer.Attempt(graph_of(*work_of(side)), line=True, repeats=LINES)
 
 
 def compiled(side):
+    from attn_side import start_compiler
     from rope import call_of
     from torch_side import compile_with
 
+    start_compiler()
     function, arguments, take = work_of(side)
     return peer.Attempt(call_of(side, compile_with(function), arguments, take), compiled=True)
 

@@ -1,4 +1,6 @@
 """A case of the suites rope and attend on the device: inputs made again, and the judgement."""
+import functools
+
 import attn_agreement
 import attn_case
 from torch_side import DTYPES, Disagreement
@@ -38,6 +40,12 @@ def rotate_half(x):
 
 def rotate(x, cos, sin):
     return x * cos + rotate_half(x) * sin
+
+
+@functools.cache
+def start_compiler() -> None:
+    """Pay what a process pays once, so that first calls are those of the work alone."""
+    torch.compile(lambda x: x + 1)(torch.zeros(8, device=DEVICE))
 
 
 class Buffer:

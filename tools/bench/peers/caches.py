@@ -24,7 +24,7 @@ import peer
 from attn_case import AttnCase
 
 TIME_BOX_S = 12.0
-PASSES = 5
+PASSES = 3
 
 
 class Loop:
@@ -125,7 +125,7 @@ def functional(loop, compile_step):
     return begin, token
 
 
-def fixed_step(loop, state):
+def fixed_step(loop):
     inputs = fixed_inputs(loop)
 
     def step(packed, position, k, v):
@@ -142,7 +142,7 @@ def fixed(loop, compile_step):
     import torch
 
     state = []
-    step = compile_step(fixed_step(loop, state))
+    step = compile_step(fixed_step(loop))
 
     def begin():
         if not state:
@@ -161,7 +161,7 @@ def captured(loop, _):
     import torch
 
     state, held = [], {}
-    step = fixed_step(loop, state)
+    step = fixed_step(loop)
 
     def capture():
         state[:] = loop.cache(loop.case.capacity)
@@ -263,9 +263,12 @@ def run_pass(loop, begin, token, lengths: int, limit_s: float | None = None) -> 
 
 def attempt_of(side, way, compiled: bool = False, mode: str | None = None):
     import torch
+    from attn_side import start_compiler
     from torch._dynamo import utils
     from torch_side import compile_with
 
+    if compiled:
+        start_compiler()
     torch._dynamo.reset()
     utils.counters.clear()
     utils.clear_compilation_metrics()

@@ -7,6 +7,8 @@ not be, which ours does.
 import peer
 from attn_case import AttnCase
 
+LINES = 30  # times that a graph over every buffer is timed: each holds many calls
+
 
 def work_of(side):
     """(function of tensors, a buffer's arguments for it, what takes its results)."""
@@ -87,7 +89,7 @@ def eager(side):
 
 
 def in_graph(side):
-    return peer.Attempt(graph_of(*work_of(side)), line=True)
+    return peer.Attempt(graph_of(*work_of(side)), line=True, repeats=LINES)
 
 
 if __name__ == "__main__":

@@ -13,9 +13,11 @@ def is_published(case) -> bool:
 
 
 def compiled(side, **options):
+    from attn_side import start_compiler
     from rope import call_of, work_of
     from torch_side import compile_with
 
+    start_compiler()
     function, arguments, take = work_of(side)
     attempt = peer.Attempt(None, compiled=True)
     started = compile_with(function, **options)
@@ -40,11 +42,11 @@ def counted(attempt, bind):
 
 
 def in_graph(side):
-    from rope import graph_of, work_of
+    from rope import LINES, graph_of, work_of
     from torch_side import compile_with
 
     function, arguments, take = work_of(side)
-    return peer.Attempt(graph_of(compile_with(function), arguments, take), line=True)
+    return peer.Attempt(graph_of(compile_with(function), arguments, take), line=True, repeats=LINES)
 
 
 def reduced(side):
