@@ -86,6 +86,8 @@ PEERS = {
 LOOP = "every length"
 GROWING = "torch growing cache"
 PLAIN = "steergraph, plain launches"
+LOOP_NOTE = ("Speed-up and memory are over the eager cache that grows; recompiles are those after the first of "
+             "each function, over all lengths; MAE is the mean distance from float64.")
 
 
 class Fault(Exception):
@@ -369,7 +371,7 @@ def metrics_lines(rows: list[dict]) -> list[str]:
         ])
     head = [f"a cache, {loops[0]['name']}" if loops else "", "CUDA graphs enabled", "recompiles per model",
             "a token, µs", "speed-up", "MAE", "peak memory overhead"]  # fmt: skip
-    return lines_of(head, table, (0, 1)) if table else []
+    return [*lines_of(head, table, (0, 1)), "", LOOP_NOTE] if table else []
 
 
 def render_run(run: dict) -> list[str]:
