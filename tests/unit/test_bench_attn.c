@@ -169,9 +169,10 @@ static void a_loop_over_every_length_stays_near_float64(void **state) {
   ok(stg_attn_loop_fetch(&loop, &out, &error), &error);
   ok(stg_attn_loop_mae(&loop, out, &mae, &error), &error);
   assert_true(mae > 0 && mae < 1e-6);
-  ((float *)out)[2 * 3 * 64] += 1; /* of the last step that is looked at */
-  ok(stg_attn_loop_mae(&loop, out, &mae, &error), &error);
-  assert_true(mae > 1e-3);
+  ((float *)out)[384] += 1; /* of the last step that is looked at */
+  assert_int_equal(STG_E_CORRUPT, stg_attn_loop_mae(&loop, out, &mae, &error));
+  assert_non_null(strstr(error.message, "results are 0.00"));
+  assert_non_null(strstr(error.message, " from those of float64 on average, not below 1e-06"));
   stg_free(out);
   assert_int_equal(loop.first.kernel_compiles, loop.last.kernel_compiles);
   stg_attn_loop_finish(&loop);

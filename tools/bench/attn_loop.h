@@ -31,13 +31,14 @@ STG_NODISCARD stg_status stg_attn_loop_pass(void *user, const struct stg_bench_b
  */
 STG_NODISCARD stg_status stg_attn_loop_fetch(const struct stg_attn_loop *loop, void **ret_out,
                                              stg_error *reterr);
-/** Their mean distance from a cache in float64 that grows. */
+/** Their mean distance from a cache in float64 that grows. STG_E_CORRUPT where it is 1e-6 or more.
+ */
 STG_NODISCARD stg_status stg_attn_loop_mae(const struct stg_attn_loop *loop, const void *out,
                                            double *ret_mae, stg_error *reterr);
 /** Device memory that the block holds: cache, tables, partial sums, the tensors of one step. */
 size_t stg_attn_loop_bytes(const struct stg_attn_loop *loop);
 
-/** Add the row of stg_attn_loop_case. STG_E_CORRUPT where the distance is 1e-6 or more. */
+/** Add the row of stg_attn_loop_case. */
 STG_NODISCARD stg_status stg_attn_loop_report(const struct stg_bench_lab *lab,
                                               struct stg_bench_report *report, stg_error *reterr);
 

@@ -46,9 +46,13 @@ static stg_status write_loop(stg_engine *engine, const struct stg_attn_case *wor
                              const char *folder, stg_error *reterr) {
   struct stg_attn_loop loop;
   void *out = NULL;
+  double mae = 0;
   stg_status status = stg_attn_loop_init(engine, work, &loop, reterr);
   if (status == STG_OK) {
     status = stg_attn_loop_fetch(&loop, &out, reterr);
+  }
+  if (status == STG_OK) {
+    status = stg_attn_loop_mae(&loop, out, &mae, reterr);
   }
   const struct stg_attn_expected expected = {.out = out};
   if (status == STG_OK) {

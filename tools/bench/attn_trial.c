@@ -25,9 +25,14 @@ struct trial {
   struct stg_bench_buffers line;
 };
 
+/* An attention whose rows read again what others have read. */
+static bool is_prompt(const struct stg_attn_case *work) {
+  return stg_attn_has_attend(work) && work->rows_each > 1;
+}
+
 uint32_t stg_attn_sets(stg_engine *engine, const struct stg_attn_case *work) {
   const struct stg_device *device = stg_mem_device(engine);
-  if (device == NULL) {
+  if (device == NULL || is_prompt(work)) {
     return 1;
   }
   /* what a launch reads, and of a rope as much that it writes */
@@ -43,7 +48,7 @@ static char *at(void *memory, size_t offset_bytes) {
 static stg_status make_line(struct trial *trial, stg_error *reterr) {
   const struct stg_attn_bed *bed = &trial->bed;
   const bool attends = stg_attn_has_attend(trial->work);
-  const size_t least = attends && trial->work->rows_each > 1 ? PROMPT_LINE : MIN_LINE;
+  const size_t least = is_prompt(trial->work) ? PROMPT_LINE : MIN_LINE;
   const size_t count = bed->sets > least ? bed->sets : least;
   const size_t unit = stg_dtype_bytes(trial->work->dtype);
   const size_t pitch = attends ? (size_t)bed->cache.layer_stride * unit

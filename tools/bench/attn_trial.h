@@ -12,7 +12,8 @@
 /* What launches of ours are that are no graphs of the engine's. */
 #define STG_ATTN_PLAIN "steergraph, plain launches"
 
-/** Sets of tensors so that launches in turn find theirs out of the L2; 1 without a GPU. */
+/** Sets of tensors so that launches in turn find theirs out of the L2; 1 without a GPU, and for an
+ * attention of prompts. */
 uint32_t stg_attn_sets(stg_engine *engine, const struct stg_attn_case *work);
 
 /**
