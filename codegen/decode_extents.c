@@ -2,49 +2,63 @@
  * decode_extents.c: see decode_extents.h.
  *
  * The figures were not chosen on a card yet. They follow from a count for the H200 (132
- * multiprocessors of 4 * 32 lanes at 1.7 GHz, 4.2 TB/s): to keep up with memory a multiprocessor
- * takes 18.7 bytes a cycle, of which 30 KB are under way at a latency of 1 us.
+ * multiprocessors of 4 * 32 lanes at 1.75 GHz, 4.2 TB/s): to keep up with memory a multiprocessor
+ * takes 18.2 bytes a cycle, of which 32 KB are under way at a latency of 1 us.
  *
- * A position of a KV head at dim 128 in bf16 is 512 bytes of K and V: 27 cycles of memory, in which
- * 109 warp instructions issue. Counted in the machine code for sm_90, of 4 query heads a warp takes
- * 297 for 8 positions of K and 232 of V, and about 680 for its 32 positions of a tile besides: 87 a
- * position in all, of which 32 multiply and add, 8 widen K and V, 8 fold sums of lanes, 18 ask and
- * read the ring, 21 are for items, weights, the exchange and merging. Of 8 heads it takes 287 and
- * 201 for 4 positions, some 145 a position: there arithmetic is the limit, at 1.3 times the bytes.
+ * A position of a KV head at dim 128 in bf16 is 512 bytes of K and V: 28 cycles of memory, in which
+ * 112 warp instructions issue. Counted in the machine code for sm_90, a warp takes 440 for a slice
+ * of 16 positions, be it of 1 query head or of 8: 24 products, 20 loads of matrices, 16 copies with
+ * some 60 for their addresses, 4 exponentials of 16 each and as many weights in two parts, 32
+ * products with the weight of what came before. For an item it takes some 650 besides: the row, the
+ * first copies, the query, the exchange between warps, partial sums. At a chunk of 128 that is 28
+ * and 20 a position, 44 % of what issues; by threads that multiply and add it was 87 for 4 heads,
+ * and 145 for 8. At dim 64 a slice of 32 takes 531: 17 and 20 a position of 56 that issue.
+ *
+ * 4 blocks of 4 warps have a slice of K and one of V each under way, or one of them while they
+ * work: 70 to 140 KB a multiprocessor at dim 64 and 128.
  *
  * Predicted from that, bytes of valid K and V alone counting:
  *   batch 32, 32/8 heads of 128, bf16, lengths 512 to 4096 (302 MB at the mean of 2304: 72 us):
- *     82 to 90 us, 1.14 to 1.25 times the bytes: partial sums are 3 % of them and stay in the
- *     second-level cache, 3 us are launch, first items and last merges, and issue is busy at 80 %
+ *     80 to 87 us, 1.11 to 1.21 times the bytes: partial sums are 3 % of them and stay in the
+ *     second-level cache, 3 us are launch, first items and last merges; of 64/8 heads 82 to 90
  *   batch 8, 12/12 heads of 64, bf16, capacity 1024, lengths of 586 at the mean (14.4 MB: 3.4 us):
- *     6.5 to 8 us, of which 1.2 are launch and lengths, 1 is a first latency, 1.5 the last merge
+ *     7.5 to 9 us, of which 1 is rows and lengths, 0.6 a first latency, 3.7 the most bytes of a
+ *     multiprocessor, 0.6 the last slice, 1.5 the partial sums and their merge
  */
 #include "codegen/decode_extents.h"
 
 #include "runtime/base/dtype.h"
 #include "runtime/base/intmath.h"
 
-#define THREADS 128U
+#define WARP_LANES 32U
 #define PIECE_BYTES 16U
 #define LANE_ELEMS 8U
-/* Query heads that share a position once it is in registers: as many floats of q, and of the sum,
- * has a thread for each of a lane's elements. */
+#define MATRIX_ELEMS 16U
+/* Query heads that share a position once it is in shared memory: the columns of a product. */
 #define MAX_TILE_HEADS 8U
-/* With more heads than this, or with wider elements, a batch is of fewer positions: their scores
- * are in registers too. */
-#define HEADS_OF_LONG_BATCH 4U
-#define LONG_BATCH 4U
-#define SHORT_BATCH 2U
-/* Slots of a thread's ring: 32 KiB a block and 128 KiB a multiprocessor, more than it has under
- * way; and at the end of a tile the sums of 8 heads have room there. */
-#define RING_PIECES 16U
-/* What leaves a thread 128 registers; where it has more heads, or elements of 4 bytes, 168; and 255
- * where it also merges more than two quads. */
+#define WARPS 4U
+/* Where a head is longer, a warp's slice is of fewer positions, of 8 KiB of K at most. */
+#define LONG_SLICE_ELEMS 64U
+#define LONG_SLICE 32U
+#define SHORT_SLICE 16U
+/* What leaves a thread 128 registers. With pages and 8 heads a few of an item's words are spilled,
+ * and read again when it is done; never in the loop over slices. */
 #define RESIDENT_BLOCKS 4U
+/* 168, where K and V come by elements, or a mask is looked at besides. */
 #define FEWER_RESIDENT_BLOCKS 3U
+/* And 255, with 90 KiB of shared memory. */
+#define LONG_HEAD_ELEMS 128U
 #define FEWEST_RESIDENT_BLOCKS 2U
+/* At the end the partial sums of 64 chunks are weighed in the ring. */
+#define MIN_RING_BYTES (STG_DECODE_MAX_CHUNKS * MAX_TILE_HEADS * 24U)
+
+/* Of elements of 4 bytes: positions of a batch; slots of a thread's ring, 32 KiB a block; and where
+ * more heads than this have their scores in registers, fewer of either. */
+#define BATCH 2U
+#define RING_PIECES 16U
+#define HEADS_OF_MORE_BLOCKS 4U
 #define LONG_HEAD_LANES 32U
-/* Bytes of a tile that are worth its overhead; where 128 positions are less, 256 are taken. */
+/* Bytes of a chunk that are worth its overhead; where 128 positions are less, 256 are taken. */
 #define LEAST_TILE_BYTES 32768U
 #define LONG_TILE 256U
 /* Partial sums are 3 to 6 % of K and V at a chunk of 128; no call is worth more. */
@@ -62,6 +76,14 @@ static uint32_t smaller(uint32_t a, uint32_t b) {
   return a < b ? a : b;
 }
 
+static uint32_t larger(uint32_t a, uint32_t b) {
+  return a > b ? a : b;
+}
+
+static uint32_t round_up(uint32_t n, uint32_t unit) {
+  return (n + unit - 1) / unit * unit;
+}
+
 /* Positions of a tile, and the shortest chunk that is worth it. */
 static uint32_t tile_of(const struct stg_decode_geometry *g) {
   const size_t position_bytes = 2 * (size_t)g->dim * stg_dtype_bytes(g->dtype);
@@ -77,36 +99,70 @@ uint32_t stg_decode_chunk(const struct stg_decode_geometry *geometry, int64_t ca
   return chunk;
 }
 
-static uint32_t resident_blocks(const struct stg_decode_extents *e) {
-  if (e->tile_heads <= HEADS_OF_LONG_BATCH) {
-    return e->pieces == 1 ? RESIDENT_BLOCKS : FEWER_RESIDENT_BLOCKS;
+struct stg_decode_choice stg_decode_choice_of(const struct stg_decode_geometry *g) {
+  const bool by_elements = g->loose || g->dim % LANE_ELEMS != 0;
+  struct stg_decode_choice choice = {
+      .warps = WARPS,
+      .slice = g->dim > LONG_SLICE_ELEMS ? SHORT_SLICE : LONG_SLICE,
+      .resident_blocks = RESIDENT_BLOCKS,
+  };
+  if (g->dim > LONG_HEAD_ELEMS) {
+    choice.resident_blocks = FEWEST_RESIDENT_BLOCKS;
+  } else if (by_elements || g->masked) {
+    choice.resident_blocks = FEWER_RESIDENT_BLOCKS;
   }
-  return e->lanes < LONG_HEAD_LANES ? FEWER_RESIDENT_BLOCKS : FEWEST_RESIDENT_BLOCKS;
+  return choice;
 }
 
-struct stg_decode_extents stg_decode_extents_of(const struct stg_decode_geometry *g) {
+/* A warp has a slice of K and one of V, of rows that do not share banks with the next 7. */
+static void lay_out_products(struct stg_decode_choice choice, struct stg_decode_extents *e) {
+  const uint32_t row_bytes = e->padded * 2 + PIECE_BYTES;
+  e->lanes = ceil_pow2(e->padded / LANE_ELEMS);
+  e->slice = choice.slice;
+  e->threads = choice.warps * WARP_LANES;
+  e->resident_blocks = choice.resident_blocks;
+  e->ring_bytes = larger(choice.warps * 2 * choice.slice * row_bytes, MIN_RING_BYTES);
+}
+
+static void lay_out_lanes(const struct stg_decode_geometry *g, struct stg_decode_extents *e) {
+  const uint32_t pieces = LANE_ELEMS * (uint32_t)stg_dtype_bytes(g->dtype) / PIECE_BYTES;
+  e->lanes = e->padded / LANE_ELEMS;
+  e->threads = WARPS * WARP_LANES;
+  e->tile = g->chunk == 0 ? tile_of(g) : smaller(tile_of(g), g->chunk);
+  e->batch = smaller(BATCH, e->lanes);
+  e->depth = RING_PIECES / (e->batch * pieces);
+  e->ring_bytes = RING_PIECES * e->threads * PIECE_BYTES;
+  e->resident_blocks = e->tile_heads <= HEADS_OF_MORE_BLOCKS || e->lanes < LONG_HEAD_LANES
+                           ? FEWER_RESIDENT_BLOCKS
+                           : FEWEST_RESIDENT_BLOCKS;
+}
+
+struct stg_decode_extents stg_decode_extents_with(const struct stg_decode_geometry *g,
+                                                  struct stg_decode_choice choice) {
   struct stg_decode_extents e = {
+      .products = stg_dtype_bytes(g->dtype) == 2,
       .group = g->heads / g->kv_heads,
-      .lanes = ceil_pow2((g->dim + LANE_ELEMS - 1) / LANE_ELEMS),
-      .pieces = LANE_ELEMS * (uint32_t)stg_dtype_bytes(g->dtype) / PIECE_BYTES,
-      .tile = tile_of(g),
-      .threads = THREADS,
-      .ring_bytes = RING_PIECES * THREADS * PIECE_BYTES,
+      .tile = g->chunk,
       .whole = g->dim * stg_dtype_bytes(g->dtype) % PIECE_BYTES == 0,
   };
   e.group_tiles = (e.group + MAX_TILE_HEADS - 1) / MAX_TILE_HEADS;
   e.tile_heads = (e.group + e.group_tiles - 1) / e.group_tiles;
   e.tiles = g->kv_heads * e.group_tiles;
-  e.resident_blocks = resident_blocks(&e);
-  if (g->chunk != 0) {
-    e.tile = smaller(e.tile, g->chunk);
+  if (e.products) {
+    e.padded = round_up(g->dim, MATRIX_ELEMS);
+    lay_out_products(choice, &e);
+  } else {
+    e.padded = LANE_ELEMS * ceil_pow2((g->dim + LANE_ELEMS - 1) / LANE_ELEMS);
+    lay_out_lanes(g, &e);
   }
-  const bool is_long = e.tile_heads <= HEADS_OF_LONG_BATCH && e.pieces == 1;
-  e.batch = smaller(is_long ? LONG_BATCH : SHORT_BATCH, e.lanes);
-  e.depth = RING_PIECES / (e.batch * e.pieces);
-  /* the quads of all heads, then two floats of each head */
-  e.slot_bytes = (size_t)PIECE_BYTES * (e.tile_heads * 2 * e.lanes + (e.tile_heads + 1) / 2);
+  /* the elements of all heads, then two floats of each head, in 16 bytes */
+  e.slot_bytes =
+      sizeof(float) * e.tile_heads * e.padded + PIECE_BYTES * (size_t)((e.tile_heads + 1) / 2);
   return e;
+}
+
+struct stg_decode_extents stg_decode_extents_of(const struct stg_decode_geometry *g) {
+  return stg_decode_extents_with(g, stg_decode_choice_of(g));
 }
 
 /* Chunks that a row may reach into. */

@@ -7,10 +7,19 @@
 // chunks in the order of their positions. Or a block owns a row, and merges as it goes. The bits
 // are the same: they depend on the row and on what it reads, not on its mates nor on the grid.
 
+// Who works on a tile: threads each on their elements, or warps by products of matrices.
+template <class G, bool products> struct stg_attend_worker {
+  typedef stg_attend_tile<G> tile;
+};
+template <class G> struct stg_attend_worker<G, true> {
+  typedef stg_attend_warps<G> tile;
+};
+template <class G> using stg_attend_tile_of = typename stg_attend_worker<G, G::products>::tile;
+
 // What a block keeps in shared memory. What it has summed so far leaves the registers to the tile.
 template <class G> struct stg_attend_block {
   stg_attend_rows rows;
-  stg_attend_shared<G> tile;
+  typename stg_attend_tile_of<G>::shared_type tile;
   stg_attend_kept<G> kept[G::chunk == G::tile ? 1 : 2]; // of a row, and of a chunk of several tiles
   bool is_last;
 };
@@ -18,7 +27,7 @@ template <class G> struct stg_attend_block {
 // A chunk of an item. One that is longer than a tile has tiles that are merged in the same way.
 template <class G>
 __device__ __forceinline__ void stg_attend_chunk(const stg_attend_item &item, int number,
-                                                 stg_attend_tile<G> &tile, bool &fresh,
+                                                 stg_attend_tile_of<G> &tile, bool &fresh,
                                                  stg_attend_block<G> &block,
                                                  stg_attend_sums<G> &sums) {
   const int begin = number * G::chunk;
@@ -27,7 +36,7 @@ __device__ __forceinline__ void stg_attend_chunk(const stg_attend_item &item, in
     sums.clear(); // not before: it would take registers from the tile
     if (any) {
       fresh = false;
-      sums.add(tile);
+      sums.add_tile(tile);
     }
   } else {
     const int skipped = item.first > begin ? (item.first - begin) / G::tile * G::tile : 0;
@@ -38,7 +47,7 @@ __device__ __forceinline__ void stg_attend_chunk(const stg_attend_item &item, in
       if (tile.run(begin + at, fresh)) {
         fresh = false;
         sums.load(block.kept[1]);
-        sums.add(tile);
+        sums.add_tile(tile);
         sums.keep(block.kept[1]);
       }
     }
@@ -51,10 +60,10 @@ __device__ __forceinline__ void stg_attend_chunk(const stg_attend_item &item, in
 template <class G>
 __device__ __forceinline__ bool stg_attend_is_last(const stg_decode_args &a,
                                                    const stg_attend_item &item, bool &is_last) {
-  __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) {
     unsigned *const counter = a.counters + (long long)item.row * G::tiles + item.tile;
+    __threadfence(); // for the whole block, whose writes it has met with
     is_last = atomicAdd(counter, 1u) == (unsigned)item.chunks - 1u;
     if (is_last) {
       *counter = 0u;
@@ -74,7 +83,7 @@ __device__ __forceinline__ void stg_attend_work(const stg_decode_args &a,
     row.clear();
   } else {
     const bool alone = item.to - item.from == item.chunks; // nobody else has chunks of the row
-    stg_attend_tile<G> tile(a, block.tile, ring, item);
+    stg_attend_tile_of<G> tile(a, block.tile, ring, item);
     stg_attend_sums<G> chunk;
     bool fresh = true;
     int c = item.from;
@@ -108,9 +117,10 @@ __device__ __forceinline__ void stg_attend_work(const stg_decode_args &a,
 template <class G> __device__ __forceinline__ void stg_attend_run(const stg_decode_args &a) {
   extern __shared__ uint4 stg_ring[];
   __shared__ stg_attend_block<G> block;
-  stg_wait_for_earlier_launches();
   const bool owner = (a.flags & STG_ATTEND_OWNER) != 0;
-  const int items = (owner ? a.rows.rows : stg_attend_count<G>(a, block.rows)) * G::tiles;
+  const stg_row_entry ahead = stg_attend_ahead<G>(a);
+  stg_wait_for_earlier_launches();
+  const int items = (owner ? a.rows.rows : stg_attend_count<G>(a, ahead, block.rows)) * G::tiles;
 #pragma unroll 1
   for (int i = blockIdx.x; i < items; i += gridDim.x) {
     if (items - i <= (int)gridDim.x) {

@@ -28,34 +28,14 @@ static_assert(sizeof(stg_decode_args) == 192, "codegen/decode_kernel.h has the s
 
 // The literals of a geometry, and what follows from them.
 template <class G> struct stg_attend {
-  static constexpr int threads = 128;
+  static constexpr int threads = G::threads;
   static constexpr int warps = threads / STG_LANES;
-  static constexpr int warp_places = STG_LANES / G::lanes; // positions that a warp loads at once
-  static constexpr int step = warps * warp_places;         // and a block
-  static constexpr int batch_places = step * G::batch;     // and a block in a batch
-  static constexpr int piece_elems = 8 / G::pieces;        // elements of 16 bytes
-  // pieces of a position that have elements
-  static constexpr int row_pieces = (G::dim + piece_elems - 1) / piece_elems;
-  static constexpr int padded = G::lanes * 8; // elements of a head in shared memory
-  static constexpr int quads = padded / 4;    // of 4 elements, of a head
+  static constexpr int quads = G::padded / 4; // of 4 elements, of a head
   // quads of all heads that are a thread's
   static constexpr int units = (G::tile_heads * quads + threads - 1) / threads;
-  // heads of a position's scores, with what keeps those of 4 in 16 bytes
-  static constexpr int score_heads = G::tile_heads > 4   ? 8
-                                     : G::tile_heads > 2 ? 4
-                                                         : G::tile_heads;
   // of partial sums: the quads of all heads, and two floats of each head
   static constexpr int slot_quads = G::tile_heads * quads + (G::tile_heads + 1) / 2;
-  static_assert(G::tile % batch_places == 0 && G::chunk % G::tile == 0, "whole batches");
-  static_assert(G::batch <= G::lanes, "a fold leaves a lane one sum");
 };
-
-// Quad `at` of a head is elements [quad_begin, quad_begin + 4): a lane has two, which are one piece
-// or one piece each.
-template <class G> __device__ __forceinline__ int stg_quad_begin(int at) {
-  const int half = at / G::lanes, lane = at % G::lanes;
-  return G::pieces == 1 ? lane * 8 + half * 4 : at * 4;
-}
 
 // Where query head `head` of a row stands, in elements.
 template <class G>
@@ -65,9 +45,9 @@ __device__ __forceinline__ long long stg_head_at(long long stride, int row, int 
 
 // A row with its position, or STG_NO_POSITION where it has to give zeros. False: it is padding.
 template <class G>
-__device__ __forceinline__ bool stg_attend_find(const stg_decode_args &a, int row, int &seq,
+__device__ __forceinline__ bool stg_attend_find(const stg_decode_args &a,
+                                                const stg_row_entry &entry, int &seq,
                                                 int &position) {
-  const stg_row_entry entry = stg_row_entry_of(a.rows, row);
   const stg_place place =
       stg_place_at(entry, stg_row_position(a.rows, entry), a.kv, true, G::paged);
   const bool reads = place.fate == STG_ROW_LIVE &&
@@ -96,20 +76,35 @@ struct stg_attend_rows {
   int begin[STG_ATTEND_SPLIT_ROWS + 1];
   int seq[STG_ATTEND_SPLIT_ROWS];
   int position[STG_ATTEND_SPLIT_ROWS];
-  int of_warp[4];
+  int of_warp[STG_LANES];
 };
 
-// Count the chunks of all rows.
+// Rows that a thread counts the chunks of, which follow each other.
+template <class G> __device__ __forceinline__ int stg_attend_rows_each(const stg_decode_args &a) {
+  return (a.rows.rows + stg_attend<G>::threads - 1) / stg_attend<G>::threads;
+}
+
+// The first of them, which is asked for while earlier launches are still at work.
 template <class G>
-__device__ __forceinline__ int stg_attend_count(const stg_decode_args &a, stg_attend_rows &rows) {
+__device__ __forceinline__ stg_row_entry stg_attend_ahead(const stg_decode_args &a) {
+  const int row = (int)threadIdx.x * stg_attend_rows_each<G>(a);
+  return row < a.rows.rows ? stg_row_entry_of(a.rows, row) : stg_row_entry{-1, 0, false, 0};
+}
+
+// Count the chunks of all rows; `ahead` is this thread's first one.
+template <class G>
+__device__ __forceinline__ int stg_attend_count(const stg_decode_args &a,
+                                                const stg_row_entry &ahead,
+                                                stg_attend_rows &rows) {
   const int thread = threadIdx.x, lane = thread % STG_LANES, warp = thread / STG_LANES;
   const int n = a.rows.rows;
-  const int each = (n + stg_attend<G>::threads - 1) / stg_attend<G>::threads;
+  const int each = stg_attend_rows_each<G>(a);
   const int from = thread * each, to = from + each < n ? from + each : n;
   int mine = 0;
   for (int row = from; row < to; row++) {
     int seq, position;
-    const bool is = stg_attend_find<G>(a, row, seq, position);
+    const stg_row_entry entry = row == from ? ahead : stg_row_entry_of(a.rows, row);
+    const bool is = stg_attend_find<G>(a, entry, seq, position);
     rows.seq[row] = seq;
     rows.position[row] = position;
     rows.begin[row] = mine;
@@ -172,7 +167,8 @@ __device__ __forceinline__ stg_attend_item stg_attend_item_of(const stg_decode_a
   item.tile = index % G::tiles;
   if ((a.flags & STG_ATTEND_OWNER) != 0) {
     item.row = at;
-    const bool is = stg_attend_find<G>(a, at, item.seq, item.position);
+    const stg_row_entry entry = stg_row_entry_of(a.rows, at);
+    const bool is = stg_attend_find<G>(a, entry, item.seq, item.position);
     item.chunks = is ? stg_attend_chunks<G>(a, item.position) : 0;
     item.from = 0;
     item.to = item.chunks;

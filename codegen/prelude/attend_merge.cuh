@@ -56,39 +56,38 @@ template <class G> struct stg_attend_sums {
   }
 
   // Unit i: sums of the positions behind those that it has.
-  __device__ __forceinline__ void add(int i, float more_largest, float more_sum, float4 more) {
-    if (more_sum < 0.0f) {
+  __device__ __forceinline__ void add(int i, const stg_attend_part &more) {
+    if (more.sum < 0.0f) {
       return;
     }
     if (sum[i] < 0.0f) {
-      largest[i] = more_largest;
-      sum[i] = more_sum;
-      values[i] = more;
+      largest[i] = more.largest;
+      sum[i] = more.sum;
+      values[i] = more.values;
       return;
     }
-    const float new_largest = more_largest > largest[i] ? more_largest : largest[i];
+    const float new_largest = more.largest > largest[i] ? more.largest : largest[i];
     const float base = stg_weight_base(new_largest);
     const float old_weight = stg_math_exp(largest[i] - base);
-    const float weight = stg_math_exp(more_largest - base);
-    mix(i, old_weight, weight, more);
-    sum[i] = __fmaf_rn(weight, more_sum, old_weight * sum[i]);
+    const float weight = stg_math_exp(more.largest - base);
+    mix(i, old_weight, weight, more.values);
+    sum[i] = __fmaf_rn(weight, more.sum, old_weight * sum[i]);
     largest[i] = new_largest;
   }
 
   __device__ __forceinline__ void add(const stg_attend_sums &more) {
 #pragma unroll
     for (int i = 0; i < shape::units; i++) {
-      add(i, more.largest[i], more.sum[i], more.values[i]);
+      add(i, {more.largest[i], more.sum[i], more.values[i]});
     }
   }
 
   // A tile that has run.
-  __device__ __forceinline__ void add(const stg_attend_tile<G> &tile) {
+  template <class Tile> __device__ __forceinline__ void add_tile(const Tile &tile) {
 #pragma unroll
     for (int i = 0; i < shape::units; i++) {
       if (has(i)) {
-        const int h = unit(i) / shape::quads;
-        add(i, tile.largest_of(h), tile.sum_of(h), tile.collect(h, unit(i) % shape::quads));
+        add(i, tile.part(unit(i) / shape::quads, unit(i) % shape::quads));
       }
     }
     __syncthreads(); // the ring is free again
@@ -237,7 +236,7 @@ template <class G> struct stg_attend_sums {
 #pragma unroll
     for (int i = 0; i < shape::units; i++) {
       const int h = group_begin + unit(i) / shape::quads;
-      const int begin = stg_quad_begin<G>(unit(i) % shape::quads);
+      const int begin = unit(i) % shape::quads * 4;
       if (has(i) && h < G::group && begin < G::dim) {
         float f[4] = {values[i].x, values[i].y, values[i].z, values[i].w};
 #pragma unroll

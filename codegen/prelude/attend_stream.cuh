@@ -1,7 +1,19 @@
-// attend_stream.cuh: K and then V of a tile of positions, on their way through shared memory.
+// attend_stream.cuh: K and then V of a tile of positions, on their way through shared memory; of
+// elements of 4 bytes.
 //
 // A thread reads what it has asked for itself, so nobody waits for anybody: its slots in the ring
 // are a column of their own. Positions that are not read arrive as zeros.
+
+// What follows from the literals besides.
+template <class G> struct stg_attend_lanes {
+  static constexpr int warp_places = STG_LANES / G::lanes; // positions that a warp loads at once
+  static constexpr int step = stg_attend<G>::warps * warp_places; // and a block
+  static constexpr int batch_places = step * G::batch;            // and a block in a batch
+  static constexpr int pieces = 2; // of 16 bytes, of a thread and a position
+  static constexpr int row_pieces = (G::dim + 3) / 4; // of a position, that have elements
+  static_assert(G::tile % batch_places == 0 && G::chunk % G::tile == 0, "whole batches");
+  static_assert(G::batch <= G::lanes, "a fold leaves a lane one sum");
+};
 
 // Which positions of a tile are read, by their distance from the tile's first one.
 template <class G> struct stg_attend_keys {
@@ -14,6 +26,7 @@ template <class G> struct stg_attend_stream {
   typedef typename data::element element;
   typedef typename data::raw raw;
   typedef stg_attend<G> shape;
+  typedef stg_attend_lanes<G> lanes_of;
 
   const stg_decode_args &a;
   const stg_attend_keys<G> &keys;
@@ -39,14 +52,14 @@ template <class G> struct stg_attend_stream {
     const int last = item.position - begin < G::tile - 1 ? item.position - begin : G::tile - 1;
     low = item.first > begin ? item.first - begin : 0;
     length = last - low;
-    first = low / shape::batch_places;
-    batches = last / shape::batch_places - first + 1;
-    start = item.tile / G::group_tiles * a.kv.head_stride + lane * shape::piece_elems;
+    first = low / lanes_of::batch_places;
+    batches = last / lanes_of::batch_places - first + 1;
+    start = item.tile / G::group_tiles * a.kv.head_stride + lane * 4;
     if constexpr (G::paged) {
       start += (begin & ((1 << a.kv.block_shift) - 1)) * a.kv.pos_stride; // 0 in small blocks
     } else {
       start += item.seq * a.kv.seq_stride +
-               (begin + first * shape::batch_places + place) * a.kv.pos_stride;
+               (begin + first * lanes_of::batch_places + place) * a.kv.pos_stride;
     }
   }
 
@@ -64,13 +77,13 @@ template <class G> struct stg_attend_stream {
 
   // Slots of batch n, in pieces from the column's first.
   static __device__ __forceinline__ int slots_of(int n) {
-    return n % G::depth * (G::batch * G::pieces * shape::threads);
+    return n % G::depth * (G::batch * lanes_of::pieces * shape::threads);
   }
 
   // A piece by its elements, for rows that are not aligned and for tails.
   static __device__ __forceinline__ void fill(uint4 *to, const element *from, int begin, bool is) {
 #pragma unroll 1
-    for (int j = 0; j < shape::piece_elems; j++) {
+    for (int j = 0; j < 4; j++) {
       ((element *)to)[j] = is && begin + j < G::dim ? from[j] : (element)0;
     }
   }
@@ -80,7 +93,7 @@ template <class G> struct stg_attend_stream {
   __device__ __forceinline__ void ask(int n) {
     if (n < 2 * batches) {
       if (n == 0 || n == batches) {
-        o = first * shape::batch_places + place;
+        o = first * lanes_of::batch_places + place;
         at = (const element *)(n == 0 ? a.kv.k : a.kv.v) + start;
       }
 #pragma unroll
@@ -91,21 +104,21 @@ template <class G> struct stg_attend_stream {
           here += keys.unit[o >> a.kv.block_shift] * a.kv.seq_stride +
                   (o & ((1 << a.kv.block_shift) - 1)) * a.kv.pos_stride;
         } else {
-          at += shape::step * a.kv.pos_stride;
+          at += lanes_of::step * a.kv.pos_stride;
         }
 #pragma unroll
-        for (int p = 0; p < G::pieces; p++) {
+        for (int p = 0; p < lanes_of::pieces; p++) {
           const int piece = p * G::lanes + lane;
-          const int slot = slots_of(n) + (r * G::pieces + p) * shape::threads;
-          const element *const from = here + p * G::lanes * shape::piece_elems;
+          const int slot = slots_of(n) + (r * lanes_of::pieces + p) * shape::threads;
+          const element *const from = here + p * G::lanes * 4;
           if constexpr (G::aligned) {
             stg_copy_or_clear_async(ring_at + slot * (int)sizeof(uint4), from,
-                                    is && piece < shape::row_pieces);
+                                    is && piece < lanes_of::row_pieces);
           } else {
-            fill((uint4 *)ring + slot, from, piece * shape::piece_elems, is);
+            fill((uint4 *)ring + slot, from, piece * 4, is);
           }
         }
-        o += shape::step;
+        o += lanes_of::step;
       }
     }
     stg_copy_commit();
@@ -116,8 +129,8 @@ template <class G> struct stg_attend_stream {
     raw g;
     uint4 *const pieces = (uint4 *)&g;
 #pragma unroll
-    for (int p = 0; p < G::pieces; p++) {
-      pieces[p] = ring[slots_of(n) + (r * G::pieces + p) * shape::threads];
+    for (int p = 0; p < lanes_of::pieces; p++) {
+      pieces[p] = ring[slots_of(n) + (r * lanes_of::pieces + p) * shape::threads];
     }
     stg_widen<data>(g, f);
   }

@@ -1,14 +1,7 @@
-// attend_tile.cuh: a tile of positions for the query heads that share their K and V: scores,
-// weights, weighted sum of V. Knows nothing of rows, chunks or other blocks.
+// attend_tile.cuh: a tile of positions for the query heads that share their K and V, of elements of
+// 4 bytes: scores, weights, weighted sum of V. Knows nothing of rows, chunks or other blocks.
 //
 // Which thread has which element and position follows from the geometry, and sums have one order.
-
-template <class G> struct stg_attend_shared {
-  stg_attend_keys<G> keys;
-  float4 q[G::tile_heads][stg_attend<G>::quads];             // a lane's two quads `lanes` apart
-  alignas(16) float scores[G::tile * stg_attend<G>::score_heads]; // then weights; heads innermost
-  float largest[stg_attend<G>::warps][8], sum[stg_attend<G>::warps][8]; // of heads
-};
 
 // Lane l of L that share a position gets the sum over them of s[l / (L/R)].
 template <int R, int L> __device__ __forceinline__ float stg_fold_lanes(float (&s)[R], int lane) {
@@ -36,19 +29,37 @@ __device__ __forceinline__ float stg_weight_base(float largest) {
   return largest == __uint_as_float(0xff800000u) ? 0.0f : largest;
 }
 
+// A quad of elements of a head, over some positions: not yet divided by the sum of their weights.
+struct stg_attend_part {
+  float largest, sum; // the largest score, by which weights are; of weights
+  float4 values;
+};
+
 template <class G> struct stg_attend_tile {
   typedef stg_attend<G> shape;
+  typedef stg_attend_lanes<G> lanes_of;
   typedef typename G::data data;
   typedef typename data::element element;
 
+  // heads of a position's scores, with what keeps those of 4 in 16 bytes
+  static constexpr int score_heads = G::tile_heads > 4   ? 8
+                                     : G::tile_heads > 2 ? 4
+                                                         : G::tile_heads;
+  struct shared_type {
+    stg_attend_keys<G> keys;
+    float4 q[G::tile_heads][shape::quads];              // a lane's two quads `lanes` apart
+    alignas(16) float scores[G::tile * score_heads];    // then weights; heads innermost
+    float largest[shape::warps][8], sum[shape::warps][8]; // of heads
+  };
+
   const stg_decode_args &a;
-  stg_attend_shared<G> &shared;
+  shared_type &shared;
   uint4 *const ring;
   const stg_attend_item &item;
   stg_attend_stream<G> stream;
 
   __device__ __forceinline__ stg_attend_tile(const stg_decode_args &args,
-                                             stg_attend_shared<G> &block, uint4 *slots,
+                                             shared_type &block, uint4 *slots,
                                              const stg_attend_item &work)
       : a(args), shared(block), ring(slots), item(work), stream(args, block.keys, slots) {
   }
@@ -65,7 +76,7 @@ template <class G> struct stg_attend_tile {
   __device__ __forceinline__ void bring_query() const {
 #pragma unroll 1
     for (int i = threadIdx.x; i < G::tile_heads * shape::quads; i += shape::threads) {
-      const int h = i / shape::quads, begin = stg_quad_begin<G>(i % shape::quads);
+      const int h = i / shape::quads, begin = i % shape::quads * 4;
       const element *const q =
           (const element *)a.q + stg_head_at<G>(a.q_stride, item.row, head(h)) + begin;
       float f[4];
@@ -126,7 +137,7 @@ template <class G> struct stg_attend_tile {
         }
       }
     }
-    const int o = ((stream.first + n) * G::batch + stream.lane / spread) * shape::step +
+    const int o = ((stream.first + n) * G::batch + stream.lane / spread) * lanes_of::step +
                   stream.place;
     const bool is = stream.reads(o);
     float mine = 0.0f;
@@ -137,7 +148,7 @@ template <class G> struct stg_attend_tile {
       if (h % spread == spread - 1 || h == G::tile_heads - 1) {
         const int whose = h / spread * spread + stream.lane % spread;
         if (whose <= h) {
-          shared.scores[o * shape::score_heads + whose] =
+          shared.scores[o * score_heads + whose] =
               is ? a.scale * mine : __uint_as_float(0xff800000u);
         }
       }
@@ -147,12 +158,12 @@ template <class G> struct stg_attend_tile {
   // Scores to weights, of the batches that were read; their largest score and their sum by warp.
   // A thread's scores are all of one head.
   __device__ __forceinline__ void weigh() const {
-    constexpr int heads = shape::score_heads;
+    constexpr int heads = score_heads;
     constexpr int count = (G::tile * heads + shape::threads - 1) / shape::threads;
     const int lane = threadIdx.x % STG_LANES, warp = threadIdx.x / STG_LANES;
     const int h = threadIdx.x % heads;
-    const int from = stream.first * shape::batch_places * heads;
-    const int to = (stream.first + stream.batches) * shape::batch_places * heads;
+    const int from = stream.first * lanes_of::batch_places * heads;
+    const int to = (stream.first + stream.batches) * lanes_of::batch_places * heads;
     float x[count];
     float largest = __uint_as_float(0xff800000u);
 #pragma unroll
@@ -211,10 +222,10 @@ template <class G> struct stg_attend_tile {
 
   // Add batch n of V, each position by its weights.
   __device__ __forceinline__ void add_values(int n, float (&acc)[G::tile_heads][8]) const {
-    constexpr int heads = shape::score_heads;
+    constexpr int heads = score_heads;
 #pragma unroll
     for (int r = 0; r < G::batch; r++) {
-      const int o = ((stream.first + n - stream.batches) * G::batch + r) * shape::step +
+      const int o = ((stream.first + n - stream.batches) * G::batch + r) * lanes_of::step +
                     stream.place;
       const float *const at = shared.scores + o * heads;
       float weight[heads], v[8];
@@ -262,7 +273,7 @@ template <class G> struct stg_attend_tile {
     for (int w = 0; w < shape::warps; w++) {
       float4 warp = rows[w * STG_LANES];
 #pragma unroll 4
-      for (int u = 1; u < shape::warp_places; u++) {
+      for (int u = 1; u < lanes_of::warp_places; u++) {
         const float4 more = rows[w * STG_LANES + u * G::lanes];
         warp.x += more.x, warp.y += more.y, warp.z += more.z, warp.w += more.w;
       }
@@ -275,7 +286,11 @@ template <class G> struct stg_attend_tile {
     return sum;
   }
 
-  // The tile at `begin`; its sums are to be collected, and then all threads to meet. False: the row
+  __device__ __forceinline__ stg_attend_part part(int h, int quad) const {
+    return {largest_of(h), sum_of(h), collect(h, quad)};
+  }
+
+  // The tile at `begin`; its parts are to be taken, and then all threads to meet. False: the row
   // reads nothing of it. `fresh`: the item's first that it reads.
   __device__ __forceinline__ bool run(int begin, bool fresh) {
     stream.open(item, begin);

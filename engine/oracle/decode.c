@@ -24,14 +24,31 @@ static double score_keys(int64_t dim, double scale, const double *q,
   return largest;
 }
 
+/* What the bound has of a type: see decode.h. */
+struct sums {
+  double dots, within; /* in units of 2^-23 */
+  double least;
+};
+
+static struct sums sums_of(const struct stg_decode_geometry *g) {
+  const double dim = (double)g->dim;
+  const double chunk = (double)g->chunk;
+  if (g->dtype == STG_F32) {
+    return (struct sums){.dots = dim / 8, .within = sqrt(chunk)};
+  }
+  return g->dtype == STG_BF16
+             ? (struct sums){.dots = dim * 3 / 4, .within = chunk / 2 + 128, .least = 0x1p-124}
+             : (struct sums){.dots = dim * 3 / 4, .within = chunk / 2 + 2, .least = 0x1p-37};
+}
+
 /* How far e^(score) may be off, relatively. */
-static double weight_error(int64_t dim, double scale, const double *q, const double *k,
-                           double below_largest) {
+static double weight_error(const struct stg_decode_geometry *g, double scale, const double *q,
+                           const double *k, double below_largest) {
   double terms = 0;
-  for (int64_t d = 0; d < dim; d++) {
+  for (int64_t d = 0; d < (int64_t)g->dim; d++) {
     terms += fabs(q[d] * k[d]);
   }
-  return expm1(0x1p-23 * (((double)dim / 8 + 8) * fabs(scale) * terms + below_largest));
+  return expm1(0x1p-23 * ((sums_of(g).dots + 8) * fabs(scale) * terms + below_largest));
 }
 
 void stg_oracle_attend_head(const struct stg_decode_geometry *geometry, double scale,
@@ -40,7 +57,8 @@ void stg_oracle_attend_head(const struct stg_decode_geometry *geometry, double s
   const int64_t dim = geometry->dim;
   const double unit = stg_dtype_unit(geometry->dtype);
   const double tiny = stg_dtype_tiny(geometry->dtype);
-  const double steps = sqrt((double)geometry->chunk) + (double)keys->chunks + 32;
+  const struct sums sums = sums_of(geometry);
+  const double steps = sums.within + (double)keys->chunks + 32;
   const double largest = score_keys(dim, scale, q, keys, scores);
   double sum = 0;
   double score_errors = 0; /* of the weights, as a share of their sum */
@@ -51,14 +69,16 @@ void stg_oracle_attend_head(const struct stg_decode_geometry *geometry, double s
   for (int64_t j = 0; j < keys->n; j++) {
     const double weight = exp(scores[j] - largest);
     /* a score of -Inf is a weight of 0, and surely so */
-    const double error =
-        weight == 0 ? 0 : weight_error(dim, scale, q, keys->k + j * dim, fabs(scores[j] - largest));
+    const double error = weight == 0 ? 0
+                                     : weight_error(geometry, scale, q, keys->k + j * dim,
+                                                    fabs(scores[j] - largest));
     sum += weight;
     score_errors += weight * error;
     for (int64_t d = 0; d < dim; d++) {
       const double term = weight * keys->v[j * dim + d];
       ret_ref[d] += term;
-      ret_bound[d] += fabs(term) * (error + 0x1p-23 * steps);
+      ret_bound[d] +=
+          fabs(term) * (error + 0x1p-23 * steps) + sums.least * fabs(keys->v[j * dim + d]);
     }
   }
   for (int64_t d = 0; d < dim && keys->n != 0; d++) {

@@ -10,13 +10,20 @@
 
 void decode_kernel_open(const struct gpu *gpu, const struct stg_decode_geometry *geometry,
                         struct decode_kernel *ret_kernel) {
+  const struct stg_decode_extents extents = stg_decode_extents_of(geometry);
+  decode_kernel_open_with(gpu, geometry, &extents, ret_kernel);
+}
+
+void decode_kernel_open_with(const struct gpu *gpu, const struct stg_decode_geometry *geometry,
+                             const struct stg_decode_extents *extents,
+                             struct decode_kernel *ret_kernel) {
   const struct stg_log no_log = {0};
   struct stg_strbuf source = {0};
   struct stg_strbuf prelude = {0};
   struct stg_kernel_image image = {0};
   stg_error error = STG_ERROR_INIT;
   *ret_kernel = (struct decode_kernel){.gpu = gpu, .geometry = *geometry};
-  check_ok(stg_decode_generate(geometry, &source, &ret_kernel->rule, &error), &error);
+  check_ok(stg_decode_generate_with(geometry, extents, &source, &ret_kernel->rule, &error), &error);
   stg_decode_prelude(&prelude);
   struct stg_kernel_request request =
       gpu_request(gpu, STG_DECODE_KERNEL_NAME, stg_strbuf_text(&source));

@@ -5,7 +5,7 @@
 #ifndef STG_TESTS_GPU_DECODE_BED_H
 #define STG_TESTS_GPU_DECODE_BED_H
 
-#include "codegen/decode_kernel.h"
+#include "codegen/decode_extents.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/support/attn_bed.h"
 
@@ -19,6 +19,10 @@ struct decode_kernel {
 };
 void decode_kernel_open(const struct gpu *gpu, const struct stg_decode_geometry *geometry,
                         struct decode_kernel *ret_kernel);
+/** The same with extents of another choice. */
+void decode_kernel_open_with(const struct gpu *gpu, const struct stg_decode_geometry *geometry,
+                             const struct stg_decode_extents *extents,
+                             struct decode_kernel *ret_kernel);
 void decode_kernel_close(struct decode_kernel *kernel);
 
 /* How a call is launched; zeros: as the family launches it. */

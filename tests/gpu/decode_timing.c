@@ -5,6 +5,10 @@
  * does not hold twice. "stream": launched one by one, which for short kernels is the host's time;
  * "graph": nodes of one graph, which is what a step has. Bytes are those of the K and V that rows
  * read; of several rows of one sequence, those of the longest.
+ *
+ * STG_DECODE_ONLY="12/12" leaves the shapes whose names have that. STG_DECODE_VARIANTS="4,16,4,256;
+ * 8,16,3,0,2" times other choices as well: warps, positions of a slice, resident blocks, chunk (0:
+ * as for the capacity), and blocks of the grid for each multiprocessor (0: the resident ones).
  */
 #include "tests/gpu/decode_timing.h"
 
@@ -69,9 +73,17 @@ static const struct shape {
      {HEADS(32, 8, 128, STG_BF16)}},
 };
 
+/* Another choice than the family's; zeros: the same. */
+struct variant {
+  struct stg_decode_choice choice;
+  uint32_t chunk, blocks;
+};
+
 struct timed {
   const struct gpu *gpu;
   const struct shape *shape;
+  struct stg_decode_geometry geometry;
+  struct stg_decode_extents extents;
   struct decode_kernel kernel;
   struct stg_launch_dims dims;
   struct stg_decode_args args[MAX_SETS];
@@ -166,13 +178,30 @@ static void put_tensors(struct timed *timed, struct stg_decode_args args) {
   }
 }
 
-static void open_timed(const struct gpu *gpu, const struct shape *shape, struct timed *ret_timed) {
-  struct stg_decode_geometry g = shape->geometry;
-  const uint32_t sms = (uint32_t)stg_device_get_info(gpu->device)->multiprocessors;
-  g.chunk = stg_decode_chunk(&g, shape->capacity);
+/* The geometry and extents of a variant. False: the kernel has none that is like it. */
+static bool choose(const struct shape *shape, struct variant variant, struct timed *timed) {
+  struct stg_decode_geometry *g = &timed->geometry;
+  *g = shape->geometry;
+  g->chunk = variant.chunk != 0 ? variant.chunk : stg_decode_chunk(g, shape->capacity);
+  timed->extents = variant.choice.warps != 0 ? stg_decode_extents_with(g, variant.choice)
+                                             : stg_decode_extents_of(g);
+  const struct stg_decode_extents *e = &timed->extents;
+  const bool is_other = variant.choice.warps == 0 || e->products;
+  return is_other && (!e->products || g->chunk % (e->threads / 32 * e->slice) == 0) &&
+         g->chunk >= STG_DECODE_MIN_CHUNK && e->ring_bytes <= 200U << 10 &&
+         (shape->owner || (uint32_t)shape->capacity <= g->chunk * STG_DECODE_MAX_CHUNKS);
+}
+
+/* Of a shape and a choice that are in `ret_timed`. */
+static void open_timed(const struct gpu *gpu, const struct shape *shape, uint32_t blocks,
+                       struct timed *ret_timed) {
+  const struct stg_decode_geometry g = ret_timed->geometry;
+  const struct stg_decode_extents extents = ret_timed->extents;
+  uint32_t sms = (uint32_t)stg_device_get_info(gpu->device)->multiprocessors;
   struct stg_decode_space space = stg_decode_space_of(&g, shape->rows, shape->capacity, 0);
-  *ret_timed = (struct timed){.gpu = gpu, .shape = shape, .n_sets = 1};
-  decode_kernel_open(gpu, &g, &ret_timed->kernel);
+  *ret_timed =
+      (struct timed){.gpu = gpu, .shape = shape, .geometry = g, .extents = extents, .n_sets = 1};
+  decode_kernel_open_with(gpu, &g, &extents, &ret_timed->kernel);
   for (uint32_t k = 0; k < shape->batch; k++) {
     ret_timed->bytes +=
         2.0 * length_of(shape, k) * g.kv_heads * g.dim * (double)stg_dtype_bytes(g.dtype);
@@ -183,8 +212,11 @@ static void open_timed(const struct gpu *gpu, const struct shape *shape, struct 
   }
   space.split_rows = shape->owner ? 0 : space.split_rows;
   const struct stg_decode_launch launch = stg_decode_launch_of(&g, &space, shape->rows, sms);
-  ret_timed->dims = (struct stg_launch_dims){launch.blocks, ret_timed->kernel.rule.threads,
-                                             ret_timed->kernel.rule.stage_bytes};
+  const uint64_t items = (uint64_t)shape->rows * extents.tiles * (launch.owner ? 1 : space.chunks);
+  sms *= blocks != 0 ? blocks : extents.resident_blocks;
+  ret_timed->dims =
+      (struct stg_launch_dims){items < sms ? (uint32_t)items : sms, ret_timed->kernel.rule.threads,
+                               ret_timed->kernel.rule.stage_bytes};
   struct stg_decode_args args = {
       .q_stride = (int64_t)g.heads * g.dim,
       .out_stride = (int64_t)g.heads * g.dim,
@@ -257,24 +289,59 @@ static double shortest_of_graph(struct timed *timed) {
   return us;
 }
 
+static void print_times(const struct gpu *gpu, const struct shape *shape, struct variant variant) {
+  struct timed timed;
+  if (!choose(shape, variant, &timed)) {
+    return;
+  }
+  open_timed(gpu, shape, variant.blocks, &timed);
+  const double stream = shortest(&timed, NULL);
+  const double graph = shortest_of_graph(&timed);
+  const double floor = timed.bytes / BYTES_PER_US;
+  print_message("%-38s %5u %5u %3u %6u %6u %8.2f %8.2f %9.2f %8.2f %5.2f\n", shape->name,
+                timed.extents.threads / 32, timed.extents.slice, timed.extents.resident_blocks,
+                timed.geometry.chunk, timed.dims.grid_x, timed.bytes / 1e6, floor, stream, graph,
+                graph / floor);
+  close_timed(&timed);
+}
+
+/* "4,16,4,256,8": what is not said is 0. Returns what stands behind it, NULL: nothing does. */
+static const char *read_variant(const char *text, struct variant *ret) {
+  uint32_t numbers[5] = {0};
+  char *end = NULL;
+  for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+    numbers[i] = (uint32_t)strtoul(text, &end, 10);
+    text = end;
+    if (*text != ',') {
+      break;
+    }
+    text++;
+  }
+  *ret = (struct variant){{numbers[0], numbers[1], numbers[2]}, numbers[3], numbers[4]};
+  return *text == ';' ? text + 1 : NULL;
+}
+
+/* NOLINTBEGIN(concurrency-mt-unsafe): one thread */
 void prints_times_where_asked_to(void **state) {
   const struct gpu *gpu = *state;
-  /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
   const char *asked = getenv("STG_TEST_TIME");
+  const char *only = getenv("STG_DECODE_ONLY");
+  const char *variants = getenv("STG_DECODE_VARIANTS");
   if (asked == NULL || asked[0] != '1') {
     skip();
   }
-  print_message("%-38s %6s %7s %9s %9s %9s %9s %6s\n", "decode", "chunk", "blocks", "MB",
-                "floor us", "stream us", "graph us", "ratio");
+  print_message("%-38s %5s %5s %3s %6s %6s %8s %8s %9s %8s %5s\n", "decode", "warps", "slice",
+                "res", "chunk", "blocks", "MB", "floor us", "stream us", "graph us", "ratio");
   for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-    struct timed timed;
-    open_timed(gpu, &shapes[i], &timed);
-    const double stream = shortest(&timed, NULL);
-    const double graph = shortest_of_graph(&timed);
-    const double floor = timed.bytes / BYTES_PER_US;
-    print_message("%-38s %6u %7u %9.2f %9.2f %9.2f %9.2f %6.2f\n", shapes[i].name,
-                  timed.kernel.geometry.chunk, timed.dims.grid_x, timed.bytes / 1e6, floor, stream,
-                  graph, graph / floor);
-    close_timed(&timed);
+    if (only != NULL && strstr(shapes[i].name, only) == NULL) {
+      continue;
+    }
+    print_times(gpu, &shapes[i], (struct variant){0});
+    for (const char *text = variants; text != NULL;) {
+      struct variant variant;
+      text = read_variant(text, &variant);
+      print_times(gpu, &shapes[i], variant);
+    }
   }
 }
+/* NOLINTEND(concurrency-mt-unsafe) */

@@ -10,7 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "codegen/decode_extents.h"
 #include "runtime/base/dtype.h"
 #include "tests/support/quick.h"
 
@@ -280,6 +279,34 @@ static void what_is_not_finite_stays_in_its_row(void **state) {
   close_bench(&b);
 }
 
+/* An infinite value is one in the result, and no NaN; so is a query's in the scores of its head. */
+static void what_is_infinite_is_as_the_oracle_says(void **state) {
+  static const int32_t at[] = {5, 400, 699, 127, 30, 0};
+  static const stg_dtype dtypes[] = {STG_BF16, STG_F16, STG_F32};
+  for (size_t k = 0; k < COUNT(dtypes); k++) {
+    struct shape shape = usual;
+    struct bench b;
+    shape.dtype = dtypes[k];
+    open_bench(*state, &shape, at, &b);
+    stg_store_f32(shape.dtype, attn_kv_at(&b.kv, b.kv.view.v, 2, 300, 0), 5, INFINITY);
+    stg_store_f32(shape.dtype, attn_kv_at(&b.kv, b.kv.view.v, 2, 301, 0), 6, -INFINITY);
+    /* a weight of 1: there is nothing in its lower part */
+    stg_store_f32(shape.dtype, attn_kv_at(&b.kv, b.kv.view.v, 5, 0, 0), 3, INFINITY);
+    stg_store_f32(shape.dtype, attn_kv_at(&b.kv, b.kv.view.k, 3, 100, 1), 7, INFINITY);
+    stg_store_f32(shape.dtype, (void *)(uintptr_t)b.batch.q, 4 * (size_t)shape.heads * shape.dim,
+                  INFINITY);
+    (void)run_and_check(&b, ways[0]);
+    const void *out = row_of(&b, b.batch.out, 2);
+    assert_true(isinf(stg_load_f32(shape.dtype, out, 5)) && stg_load_f32(shape.dtype, out, 5) > 0);
+    assert_true(isinf(stg_load_f32(shape.dtype, out, 6)) && stg_load_f32(shape.dtype, out, 6) < 0);
+    assert_true(isfinite(stg_load_f32(shape.dtype, out, 7)));
+    assert_true(isinf(stg_load_f32(shape.dtype, row_of(&b, b.batch.out, 5), 3)));
+    const void *first = attn_copy(&b.bed, shape.dtype, b.batch.out, b.out_elems);
+    assert_memory_equal(first, run(&b, ways[1]), out_bytes(&b));
+    close_bench(&b);
+  }
+}
+
 /* Positions an odd number of elements apart, for a kernel that takes them at any. */
 static void a_cache_may_stand_anywhere(void **state) {
   static const int32_t at[] = {5, 400, 699, 127, 30, 0};
@@ -419,6 +446,7 @@ int main(void) {
       cmocka_unit_test(what_is_masked_is_not_read),
       cmocka_unit_test(what_has_no_block_is_not_read),
       cmocka_unit_test(what_is_not_finite_stays_in_its_row),
+      cmocka_unit_test(what_is_infinite_is_as_the_oracle_says),
       cmocka_unit_test(a_cache_may_stand_anywhere),
       cmocka_unit_test(a_batch_of_64_and_one_of_3_give_the_same_bits),
       cmocka_unit_test(a_length_has_its_bits_whatever_lies_behind_it),

@@ -55,7 +55,7 @@ static void every_part_of_the_geometry_changes_the_text(void **state) {
   }
   others[0].heads = 64;
   others[1].heads = 64, others[1].kv_heads = 16; /* the same group */
-  others[2].dim = 120;                           /* the same lanes */
+  others[2].dim = 120;                           /* as long with its zeros */
   others[3].dtype = STG_F16;
   others[4].chunk = 256;
   others[5].order = STG_HEADS_HEADS_FIRST;
@@ -110,6 +110,39 @@ static void check_layout(const char *text) {
   assert_true(strlen(text) > 2 && strcmp(text + strlen(text) - 2, "}\n") == 0);
 }
 
+/* Products: warps that have slices of K and V each. */
+static void check_slices(const struct stg_decode_geometry *g, const struct stg_decode_extents *e) {
+  const uint32_t warps = e->threads / 32;
+  const size_t row_bytes = (size_t)e->padded * 2 + 16;
+  assert_int_equal(e->tile, g->chunk);
+  assert_true(e->slice == 16 || e->slice == 32); /* rows of matrices, and bits of a word */
+  assert_int_equal(g->chunk % (warps * e->slice), 0);
+  /* a matrix has 16 elements of a head; a lane has 8, of which zeros may be all */
+  assert_true(e->padded % 16 == 0 && e->padded >= g->dim && e->padded < g->dim + 16);
+  assert_true(e->lanes * 8 >= e->padded && e->lanes * 4 < e->padded);
+  assert_int_equal(e->slice % (32 / e->lanes), 0);
+  /* 8 rows that follow each other share no bank: an odd number of 16 bytes apart */
+  assert_int_equal(row_bytes / 16 % 2, 1);
+  assert_true(e->ring_bytes >= row_bytes * 2 * warps * e->slice);
+  /* the sums of a warp's heads stand where its slices were, and steps of all chunks in the ring */
+  assert_true(row_bytes * 2 * e->slice >= sizeof(float) * e->tile_heads * (e->padded + 4));
+  assert_true(e->ring_bytes >= STG_DECODE_MAX_CHUNKS * 8 * 24);
+}
+
+/* Lanes that share a position, tiles of batches. */
+static void check_lanes(const struct stg_decode_geometry *g, const struct stg_decode_extents *e) {
+  const uint32_t batch_positions = e->threads / e->lanes * e->batch;
+  assert_int_equal(e->padded, e->lanes * 8);
+  assert_true(e->lanes * 8 >= g->dim && (e->lanes == 1 || e->lanes * 4 < g->dim));
+  assert_int_equal(e->tile % batch_positions, 0);
+  assert_int_equal(g->chunk % e->tile, 0);
+  assert_true(e->batch <= e->lanes);
+  assert_true(stg_is_pow2(e->batch) && stg_is_pow2(e->depth) && e->depth >= 2);
+  /* the ring holds its batches, and at the end a float of each lane's elements and heads */
+  assert_int_equal(e->depth * e->batch * 32 * e->threads, e->ring_bytes);
+  assert_true(sizeof(float) * 8 * e->tile_heads * e->threads <= e->ring_bytes);
+}
+
 static void check_extents(const struct stg_decode_geometry *g) {
   const struct stg_decode_extents e = stg_decode_extents_of(g);
   const uint32_t elem_bytes = (uint32_t)stg_dtype_bytes(g->dtype);
@@ -121,22 +154,18 @@ static void check_extents(const struct stg_decode_geometry *g) {
   assert_int_equal(e.tiles, e.group_tiles * g->kv_heads);
   /* lanes share a warp and a position; no half of them is idle */
   assert_true(stg_is_pow2(e.lanes) && e.lanes <= 32);
-  assert_true(e.lanes * 8 >= g->dim && (e.lanes == 1 || e.lanes * 4 < g->dim));
-  assert_int_equal(e.pieces * 16, 8 * elem_bytes);
-  /* tiles are whole batches, chunks whole tiles */
-  const uint32_t batch_positions = e.threads / e.lanes * e.batch;
-  assert_int_equal(e.tile % batch_positions, 0);
-  assert_int_equal(g->chunk % e.tile, 0);
-  assert_true(e.batch <= e.lanes);
-  assert_true(stg_is_pow2(e.batch) && stg_is_pow2(e.depth) && e.depth >= 2);
-  /* the ring holds its batches, and at the end a float of each lane's elements and heads */
-  assert_int_equal(e.depth * e.batch * e.pieces * 16 * e.threads, e.ring_bytes);
-  assert_true(sizeof(float) * 8 * e.tile_heads * e.threads <= e.ring_bytes);
-  /* with what is static beside it, within the 99 KiB of the smaller architectures */
-  assert_true(e.ring_bytes <= 48U * 1024);
+  assert_int_equal(e.products, elem_bytes == 2);
+  if (e.products) {
+    check_slices(g, &e);
+  } else {
+    check_lanes(g, &e);
+  }
+  /* with what is static beside it, at most 28 KiB, within the 99 KiB of the smaller architectures
+   */
+  assert_true(e.ring_bytes <= 71U * 1024);
   assert_true(e.resident_blocks * e.threads * 32 <= 65536);
   assert_int_equal(e.slot_bytes % 16, 0);
-  assert_true(e.slot_bytes >= sizeof(float) * e.tile_heads * (e.lanes * 8 + 2));
+  assert_true(e.slot_bytes >= sizeof(float) * e.tile_heads * (e.padded + 2));
   assert_int_equal(e.whole, g->dim * elem_bytes % 16 == 0);
 }
 
@@ -164,6 +193,34 @@ static void text_and_extents_are_right_in_every_geometry(void **state) {
     assert_int_equal(rule.wide_stage_bytes, e.ring_bytes);
     stg_strbuf_finish(&source);
   }
+}
+
+/* What a choice does not say is as it was, and what it says is in the text. */
+static void another_choice_is_another_text(void **state) {
+  (void)state;
+  static const struct stg_decode_choice other = {.warps = 2, .slice = 32, .resident_blocks = 5};
+  const struct stg_decode_extents e = stg_decode_extents_with(&usual, other);
+  struct stg_launch_rule rule;
+  struct stg_strbuf usual_text = must_generate(&usual, &rule);
+  struct stg_strbuf text = {0};
+  assert_int_equal(stg_decode_generate_with(&usual, &e, &text, &rule, NULL), STG_OK);
+  check_slices(&usual, &e);
+  check_layout(stg_strbuf_text(&text));
+  assert_string_not_equal(stg_strbuf_text(&text), stg_strbuf_text(&usual_text));
+  assert_non_null(strstr(stg_strbuf_text(&text), "__launch_bounds__(64, 5)"));
+  assert_true(rule.threads == 64 && rule.resident_blocks == 5);
+  assert_int_equal(rule.stage_bytes, e.ring_bytes);
+  assert_int_equal(e.slot_bytes, stg_decode_extents_of(&usual).slot_bytes);
+  stg_strbuf_finish(&text);
+  stg_strbuf_finish(&usual_text);
+  /* float32 has none */
+  struct stg_decode_geometry scalar = usual;
+  scalar.dtype = STG_F32;
+  const struct stg_decode_extents as_before = stg_decode_extents_of(&scalar);
+  const struct stg_decode_extents with = stg_decode_extents_with(&scalar, other);
+  assert_int_equal(with.threads, as_before.threads);
+  assert_int_equal(with.ring_bytes, as_before.ring_bytes);
+  assert_int_equal(with.resident_blocks, as_before.resident_blocks);
 }
 
 static void a_chunk_follows_from_dim_type_and_capacity(void **state) {
@@ -305,9 +362,10 @@ static void refuses_what_no_kernel_can_be_of(void **state) {
 static void the_prelude_defines_before_it_uses(void **state) {
   (void)state;
   static const char *const in_order[] = {
-      "float stg_math_exp(float x)", "#define STG_LANES 32",     "struct stg_bf16 {",
-      "void stg_copy_commit()",      "struct stg_rows_args {",   "struct stg_decode_args {",
-      "struct stg_attend_stream {",  "struct stg_attend_tile {", "struct stg_attend_sums {",
+      "float stg_math_exp(float x)", "#define STG_LANES 32",       "struct stg_bf16 {",
+      "void stg_copy_commit()",      "struct stg_rows_args {",     "struct stg_mma;",
+      "struct stg_decode_args {",    "struct stg_attend_stream {", "struct stg_attend_tile {",
+      "struct stg_attend_slices {",  "struct stg_attend_warps {",  "struct stg_attend_sums {",
       "void stg_attend_run(",
   };
   struct stg_strbuf prelude = {0};
@@ -371,6 +429,7 @@ int main(void) {
       cmocka_unit_test(every_part_of_the_geometry_changes_the_text),
       cmocka_unit_test(a_loose_cache_matters_where_heads_are_whole_pieces),
       cmocka_unit_test(text_and_extents_are_right_in_every_geometry),
+      cmocka_unit_test(another_choice_is_another_text),
       cmocka_unit_test(a_chunk_follows_from_dim_type_and_capacity),
       cmocka_unit_test(a_workspace_has_room_for_all_chunks_of_some_rows),
       cmocka_unit_test(a_window_reaches_into_as_many_chunks_as_are_said),

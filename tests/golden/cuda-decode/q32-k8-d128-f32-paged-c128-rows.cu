@@ -7,6 +7,7 @@ struct stg_geometry {
   static constexpr bool windowed = false;         // rows read the last positions alone
   static constexpr bool masked = false;           // a mask says which positions are read
   static constexpr bool heads_first = false;      // q and out: [heads, rows, dim]
+  static constexpr bool products = false;         // of matrices, by warps
   static constexpr bool whole = true;             // a head is whole pieces of 16 bytes
   static constexpr bool aligned = true;           // and K and V stand by 16 bytes
   static constexpr int group = 4;                 // query heads that share K and V
@@ -14,8 +15,9 @@ struct stg_geometry {
   static constexpr int group_tiles = 1;           // in which a group comes
   static constexpr int tiles = 8;                 // in which all query heads come
   static constexpr int dim = 128;                 // elements of a head
+  static constexpr int padded = 128;              // with the zeros behind them
+  static constexpr int threads = 128;             // of a block
   static constexpr int lanes = 16;                // threads that share a position
-  static constexpr int pieces = 2;                // of 16 bytes, of a thread and a position
   static constexpr int chunk = 128;               // positions whose sums are merged as one
   static constexpr int tile = 128;                // positions that a block works on at once
   static constexpr int batch = 2;                 // positions that a thread waits for at once
