@@ -23,13 +23,13 @@ class Handles(unittest.TestCase):
     def setUp(self):
         self.busy, self.destroyed = set(), []
 
-    def handle(self, name, parent=None):
+    def handle(self, name, *parents):
         def destroy(pointer):
             if pointer in self.busy:
                 raise steergraph.BusyError(f"{pointer} is in use")
             self.destroyed.append(pointer)
 
-        return _handle.Handle(name, name, destroy, parent)
+        return _handle.Handle(name, name, destroy, *parents)
 
     def test_what_is_busy_stays_open_and_is_closed_again(self):
         engine = self.handle("engine")
@@ -60,6 +60,30 @@ class Handles(unittest.TestCase):
         engine.close()
         engine.close()
         self.assertEqual(self.destroyed, ["table", "engine"])
+
+    def test_a_child_of_several_parents_goes_before_any_of_them(self):
+        engine = self.handle("engine")
+        kv = self.handle("kv", engine)
+        rope, attend = self.handle("rope", kv), self.handle("attend", kv)
+        block = self.handle("block", rope, attend)
+        with block:  # a call that is in flight
+            kv.close()
+            self.assertEqual(self.destroyed, [])
+            self.assertEqual([h.closed for h in (kv, rope, attend, block)], [True] * 4)
+        self.assertEqual(self.destroyed[0], "block")
+        self.assertEqual(set(self.destroyed[1:3]), {"rope", "attend"})
+        self.assertEqual(self.destroyed[3:], ["kv"])
+        engine.close()
+        self.assertEqual(self.destroyed[4:], ["engine"])
+
+    def test_one_closed_parent_of_several_is_named(self):
+        rope, attend = self.handle("rope"), self.handle("attend")
+        attend.close()
+        said = (steergraph.ClosedError, "the attend is closed")
+        self.assertEqual(refusal(self.handle, "block", rope, attend), said)
+        self.assertEqual(self.destroyed, ["attend", "block"])
+        rope.close()  # has no child that it waits for
+        self.assertEqual(self.destroyed, ["attend", "block", "rope"])
 
     def test_what_was_collected_while_busy_is_closed_with_the_next_table(self):
         engine = Owner(self.handle("engine"))
