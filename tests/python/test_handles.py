@@ -1,13 +1,18 @@
-"""Objects that the library calls busy: they stay open, to be closed again later. And copies."""
+"""Objects that the library calls busy: they stay open, to be closed again later. Copies, and streams
+that are waited for."""
+import contextlib
 import copy
 import gc
 import pickle
+import sys
+import types
 import unittest
+import unittest.mock
 
 import support  # noqa: F401
 import tap
 import numpy as np
-from steergraph import _handle
+from steergraph import _handle, _streams
 from support import refusal, steergraph
 
 
@@ -126,6 +131,55 @@ class Handles(unittest.TestCase):
         self.assertEqual(self.destroyed, ["table", "engine"])
         _handle.close_busy()
         self.assertEqual(self.destroyed, ["table", "engine"])
+
+
+class Streams(unittest.TestCase):
+    """With what stands for torch here, which has no streams without a GPU."""
+
+    def setUp(self):
+        waited = self.waited = []
+        self.capturing = False
+
+        class Stream:
+            def __init__(self, address=0):
+                self.address = address
+
+            def synchronize(self):
+                waited.append(self.address)
+                if self.address == 13:
+                    raise RuntimeError("invalid resource handle")
+
+        cuda = types.SimpleNamespace(
+            is_current_stream_capturing=lambda: self.capturing,
+            device=contextlib.nullcontext,
+            default_stream=Stream,
+            ExternalStream=Stream,
+        )
+        torch = types.SimpleNamespace(cuda=cuda)
+        patch = unittest.mock.patch.dict(sys.modules, torch=torch)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def test_each_stream_is_waited_for(self):
+        streams = _streams.Streams("cuda:0")
+        for stream in (7, 0, 13, 7, 9):
+            self.assertEqual(streams.of(stream), stream)
+        streams.wait("rope")
+        self.assertEqual(sorted(self.waited), [0, 7, 9, 13])
+
+    def test_a_capture_is_not_ended_by_waiting(self):
+        streams = _streams.Streams("cuda:0")
+        streams.of(7)
+        self.capturing = True
+        said = "the stream is capturing; close the rope when it has ended"
+        self.assertEqual(refusal(streams.wait, "rope"), (steergraph.BusyError, said))
+        self.assertEqual(self.waited, [])
+
+    def test_the_cpu_has_none(self):
+        streams = _streams.Streams("cpu")
+        self.assertIsNone(streams.of(7))
+        streams.wait("rope")
+        self.assertEqual(self.waited, [])
 
 
 tap.main()

@@ -71,10 +71,12 @@ class Shapes:
             raise _errors.InvalidError(f"{name}: heads of {rows * self.dim} elements overlap")
         return rows, stride
 
+    def shape_of(self, heads, rows):
+        return (rows, heads, self.dim) if self.rows_first else (heads, rows, self.dim)
+
     def empty(self, like, heads, rows):
         """A new tensor of heads, of the kind of `like`. Holds anything."""
-        shape = (rows, heads, self.dim) if self.rows_first else (heads, rows, self.dim)
-        return empty(like, shape)
+        return empty(like, self.shape_of(heads, rows))
 
     def keys(self, tensor, name, shape):
         """(address, strides) of [batch, kv_heads, tokens, dim]."""

@@ -28,11 +28,16 @@ class Streams:
         if torch.cuda.is_current_stream_capturing():
             raise _errors.BusyError(f"the stream is capturing; close the {what} when it has ended")
         with torch.cuda.device(self.device):
-            for stream in self._seen:
-                if not isinstance(stream, int):
-                    continue  # a host's own type of stream is the host's to wait for
-                if stream == 0:
-                    torch.cuda.default_stream().synchronize()
-                else:
-                    torch.cuda.ExternalStream(stream).synchronize()
-        self._seen.clear()
+            for stream in tuple(self._seen):
+                if isinstance(stream, int):  # another type of stream is its host's to wait for
+                    _wait(torch, stream)
+
+
+def _wait(torch, stream):
+    try:
+        if stream == 0:
+            torch.cuda.default_stream().synchronize()
+        else:
+            torch.cuda.ExternalStream(stream).synchronize()
+    except RuntimeError:
+        pass  # the stream is gone or the device lost: there is nothing left to wait for

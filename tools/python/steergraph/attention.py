@@ -97,7 +97,7 @@ class Rope(Held):
         self.kv_heads = _abi.uint32(kv_heads, "kv_heads") or (kv.kv_heads if kv else 0)
         self.dim = _abi.uint32(dim, "dim") or (kv.dim if kv else 0)
         self.dtype = tensors.dtype_word(dtype if dtype or kv is None else kv.dtype)
-        self.order = order
+        self.has_backward = backward
         self.width = (self.heads + 2 * self.kv_heads) * self.dim  # of a packed row
         desc = _abi.new(
             RopeDesc,
@@ -125,6 +125,7 @@ class Rope(Held):
         if table is not None:
             desc.table, desc.table_positions = _table_of(table, (rot or self.dim) // 2)
         self._shapes = _heads.Shapes("rope", self.dtype, self.dim, order, engine.device)
+        self.shape_of = self._shapes.shape_of  # of so many heads, and rows
         self.streams = streams_of(engine, kv)
         _create(self, "rope", "rope", desc, self.streams)
         self.number = _ropes.give(self)
@@ -167,11 +168,9 @@ class Rope(Held):
             )
         return {"pos": address, "pos_is_64": wide, "rows": count}, kept, count
 
-    def _run(self, call, rows, fields, layer, stream):
+    def _run(self, call, addresses, fields, layer, stream):
         given = _abi.new(RopeTensors, layer=_abi.uint32(layer, "layer"), **fields)
-        stream = self.streams.of(stream)
-        with self.handle as address, using(rows) as map_address:
-            _abi.call(call, address, map_address, ctypes.byref(given), stream)
+        _abi.call(call, *addresses, ctypes.byref(given), self.streams.of(stream))
 
     def apply(
         self, rows, qkv, q=None, k=None, v=None, *, positions=None, layer=0, stream=None
@@ -185,33 +184,38 @@ class Rope(Held):
         Returns q, or (q, k, v) without a cache. Padding, and rows past the step, are left as they
         are: in new tensors they hold anything. A row without room is not appended: Kv.check().
         """
-        where, kept, least = self._where(rows, positions)
-        written, fields = self.prepare(qkv, q, k, v, least)
-        self._run("stg_rope_apply", rows, {**where, **fields}, layer, stream)
+        with self.handle as address, using(rows) as map_address:
+            where, kept, least = self._where(rows, positions)
+            written, fields = self.prepare(qkv, q, k, v, least)
+            fields.update(where)
+            self._run("stg_rope_apply", (address, map_address), fields, layer, stream)
         del kept
         return written[0] if self.kv is not None else written
 
     def backward(self, rows, q, k, v, qkv=None, *, positions=None, layer=0, stream=None):
         """The way back: gradients of q, k and v in, that of the packed rows out. Returns qkv; a new
         one is zeros for rows that the call leaves as they are."""
-        where, kept, least = self._where(rows, positions)
-        fields = {}
-        for name, tensor in (("q", q), ("k", k), ("v", v)):
-            heads = self.heads if name == "q" else self.kv_heads
-            place, count, stride = self._shapes.heads(tensor, name, heads, least)
-            fields[name], fields[name + "_stride"] = place, stride
-        if qkv is None:
-            qkv = _heads.empty(q, (count, self.width))
-            qkv[:] = 0
-        place, _, fields["qkv_stride"] = self._shapes.packed(qkv, "qkv", self.width, least, True)
-        fields["qkv"] = place
-        self._run("stg_rope_backward", rows, {**where, **fields}, layer, stream)
+        with self.handle as address, using(rows) as map_address:
+            fields, kept, least = self._where(rows, positions)
+            for name, tensor in (("q", q), ("k", k), ("v", v)):
+                heads = self.heads if name == "q" else self.kv_heads
+                place, count, stride = self._shapes.heads(tensor, name, heads, least)
+                fields[name], fields[name + "_stride"] = place, stride
+            if qkv is None:
+                qkv = _heads.empty(q, (count, self.width))
+                qkv[:] = 0
+            packed = self._shapes.packed(qkv, "qkv", self.width, least, True)
+            fields["qkv"], _, fields["qkv_stride"] = packed
+            self._run("stg_rope_backward", (address, map_address), fields, layer, stream)
         del kept
         return qkv
 
     def transpose(self, heads, to=None, *, order="rows_first", stream=None):
         """Heads in one order, `order`, to the other; returns `to`."""
-        count = heads.shape[0 if order == "heads_first" else -2]
+        shape = tensors.view_of(heads, "heads").shape
+        if len(shape) != 3:
+            raise _errors.InvalidError(f"heads has shape {list(shape)}; give three dimensions")
+        count = shape[0 if order == "heads_first" else 1]
         orders = [order, "heads_first" if order == "rows_first" else "rows_first"]
         code = _abi.pick(_abi_attention.ORDER, order, "order")
         own = self._shapes
@@ -288,7 +292,7 @@ class Attend(Held):
         dtype=None,
     ):
         close_busy()
-        self.engine, self.kv, self.order = engine, kv, order
+        self.engine, self.kv = engine, kv
         self.heads = _abi.uint32(heads, "heads")
         self.dtype = kv.dtype if kv is not None and dtype is None else tensors.dtype_word(dtype)
         desc = _abi.new(
@@ -320,9 +324,9 @@ class Attend(Held):
     def prepare(self, q, out, k, v, lengths, key_mask, least):
         """(out, fields of stg_attend_tensors) of a call over `least` rows or more; without an out it
         is new. The caller keeps the tensors."""
-        address, rows, stride = self._shapes.heads(q, "q", self.heads, least)
+        address, _, stride = self._shapes.heads(q, "q", self.heads, least)
         if out is None:
-            out = self._shapes.empty(q, self.heads, rows)
+            out = _heads.empty(q, q.shape)
         place, _, distance = self._shapes.heads(out, "out", self.heads, least, True)
         fields = {"q": address, "q_stride": stride, "out": place, "out_stride": distance}
         if self.kv is None:
@@ -361,17 +365,17 @@ class Attend(Held):
         """Attend: a row reads what its sequence has up to its own position. Returns out.
 
         rows      as they were stepped
-        q, out    in the attend's order; a new out where None
+        q, out    in the attend's order; a new out, of q's shape, where None
         k, v      without a cache: [batch, kv_heads, tokens, dim], of any strides but the last
         lengths   without a cache: int32 [batch]; rows from there on give zeros
         key_mask  uint8 or bool [batch, positions], where it is declared: keys of 0 are not read
         Rows without room give zeros. Padding, and rows past the step, are left as they are: in a new
         tensor they hold anything.
         """
-        out, fields = self.prepare(q, out, k, v, lengths, key_mask, rows.rows)
-        given = _abi.new(AttendTensors, layer=_abi.uint32(layer, "layer"), **fields)
         stream = self.streams.of(stream)
         with self.handle as address, using(rows) as map_address:
+            out, fields = self.prepare(q, out, k, v, lengths, key_mask, rows.rows)
+            given = _abi.new(AttendTensors, layer=_abi.uint32(layer, "layer"), **fields)
             _abi.call("stg_attend_apply", address, map_address, ctypes.byref(given), stream)
         return out
 
