@@ -150,6 +150,9 @@ stg_status stg_attend_apply(stg_attend *attend, stg_rows *rows, const stg_attend
   status = stg_engine_is_cuda(engine)
                ? run_cuda(attend, rows, &whole, stream, reterr)
                : stg_attend_run_cpu(attend, rows, &whole, whole.layer, reterr);
+  if (status == STG_OK) {
+    stg_attn_count(engine, rows, 0, attend->kernels);
+  }
   stg_nvtx_pop();
   return status;
 }

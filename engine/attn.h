@@ -7,8 +7,8 @@
  *                  was refused, and the advance
  *   rows.c         the rows of a step: create, destroy;  rows_step.c  one step
  *   rope_family.c, rope_signature.c, decode_family.c, decode_signature.c   kernels
- *   rope.c         a rope: create, destroy;  rope_check.c  its tensors;  rope_apply.c, heads.c
- *                  launches;  attn_launch.c  how one goes out
+ *   rope.c         a rope: create, destroy;  rope_desc.c  what it is declared as;  rope_check.c its
+ *                  tensors;  rope_apply.c, heads.c  launches;  attn_launch.c  how one goes out
  *   attend.c, attend_check.c, attend_apply.c   the same of an attend;  workspace.c  partial sums
  *   block.c        a layer of both as one graph: create, step;  block_apply.c  one layer
  *
@@ -71,6 +71,9 @@ struct stg_workspace {
   size_t partial_bytes, counter_bytes;
 };
 
+/* Kernels of a step that are told apart, of those that go out without a block. */
+#define STG_ROWS_MAX_COUNTED 8
+
 struct stg_rows {
   struct stg_attn_object object;
   stg_kv *kv; /* NULL: rows of tensors */
@@ -82,6 +85,9 @@ struct stg_rows {
   bool stepped, fresh;   /* fresh: nothing was launched since */
   unsigned seen_changes; /* of the cache, at the last launch */
   bool has_pos, pos_is_64;
+  const struct stg_kernel_set
+      *counted[STG_ROWS_MAX_COUNTED]; /* in the traffic; never looked into */
+  unsigned n_counted;
   stg_stream stream;
   uint32_t *counts; /* [batch] scratch: rows of each sequence */
   /* CPU */
@@ -118,6 +124,27 @@ struct stg_attend {
 /** A cache's form. STG_E_INVALID names the field and the value. */
 STG_NODISCARD stg_status stg_kv_form_init(const stg_kv_desc *desc, struct stg_kv_form *ret,
                                           stg_error *reterr);
+/**
+ * What a rope, or an attend, is declared as. `desc->kv` is not looked at: `form` is that of the
+ * cache, and NULL without one. `aligned`: K and V of the cache stand at 16 bytes. STG_E_INVALID
+ * names the field and the value.
+ */
+STG_NODISCARD stg_status stg_rope_describe(const stg_rope_desc *desc,
+                                           const struct stg_kv_form *form,
+                                           struct stg_rope_geometry *ret_geometry,
+                                           stg_error *reterr);
+STG_NODISCARD stg_status stg_attend_describe(const stg_attend_desc *desc,
+                                             const struct stg_kv_form *form, bool aligned,
+                                             struct stg_decode_geometry *ret_geometry,
+                                             stg_error *reterr);
+
+/* What a rope's kernels do: the first always, the others where they are declared. */
+struct stg_rope_works {
+  struct stg_rope_kernel forward, backward, transpose;
+};
+struct stg_rope_works stg_rope_works_of(const stg_rope_desc *desc, const struct stg_kv_form *form,
+                                        const struct stg_rope_geometry *geometry);
+
 /** A layer as the CPU and launches take it. */
 struct stg_kv_view stg_kv_view_of(const stg_kv *kv, uint32_t layer);
 struct stg_kv_args stg_kv_args_of(const struct stg_kv_view *view);
@@ -155,6 +182,13 @@ STG_NODISCARD stg_status stg_attn_launch_init(struct stg_engine *engine, const s
                                               struct stg_attn_launch *ret, stg_error *reterr);
 /** Something with the rows, which may be NULL, has gone out: what comes next need not wait. */
 void stg_attn_launched(const struct stg_attn_launch *launch, stg_rows *rows);
+/**
+ * Count a kernel that went out by itself in the engine's traffic: with its first launch of a step,
+ * which the rows' shape is of; without rows each launch is a step, of `count` rows of one sequence.
+ * Any backend.
+ */
+void stg_attn_count(struct stg_engine *engine, stg_rows *rows, int64_t count,
+                    const struct stg_kernel_set *set);
 /** One kernel, plainly or into a capture. */
 STG_NODISCARD stg_status stg_attn_launch_one(struct stg_engine *engine,
                                              const struct stg_attn_launch *launch,

@@ -1,5 +1,6 @@
 /*
- * attn_launch.c: how one kernel of the attention side goes out: on a stream, or into a capture.
+ * attn_launch.c: how one kernel of the attention side goes out: on a stream, or into a capture; and
+ * what the engine's traffic knows of it.
  */
 #include "engine/attn.h"
 
@@ -38,4 +39,31 @@ stg_status stg_attn_launch_one(struct stg_engine *engine, const struct stg_attn_
     stg_usage_launch(&engine->usage, stg_kernel_tier(node->kernel));
   }
   return status;
+}
+
+/* Whether this is the first launch of the set in its step; it is not any more then. Sets beyond
+ * those that are told apart are not counted. */
+static bool is_first(stg_rows *rows, const struct stg_kernel_set *set) {
+  for (unsigned i = 0; i < rows->n_counted; i++) {
+    if (rows->counted[i] == set) {
+      return false;
+    }
+  }
+  if (rows->n_counted == STG_ROWS_MAX_COUNTED) {
+    return false;
+  }
+  rows->counted[rows->n_counted++] = set;
+  return true;
+}
+
+void stg_attn_count(struct stg_engine *engine, stg_rows *rows, int64_t count,
+                    const struct stg_kernel_set *set) {
+  struct stg_graph_shape shape;
+  if (rows != NULL ? !is_first(rows, set)
+                   : stg_attn_shape(count, 1, (uint32_t)count, &shape, NULL) != STG_OK) {
+    return;
+  }
+  const char *text = stg_attn_kernel(set)->signature;
+  stg_traffic_add(stg_traffic_find(engine->traffic, text, stg_signature_chars(text, engine->arch),
+                                   rows != NULL ? &rows->shape : &shape));
 }

@@ -43,9 +43,43 @@ static const struct stg_decl *part_of(const struct stg_declared *declared, size_
   return NULL;
 }
 
+static stg_status fail_index(const struct stg_declared *declared, size_t index, stg_error *reterr) {
+  return stg_error_set(reterr, STG_E_NOT_FOUND, "kernel %zu: the declaration has %zu", index,
+                       stg_declared_kernels(declared));
+}
+
+stg_status stg_declared_made(stg_engine *engine, const struct stg_declared *declared, size_t index,
+                             struct stg_made_kernel *ret, stg_error *reterr) {
+  size_t variant = index;
+  struct stg_kernel_set *set = NULL;
+  const struct stg_decl *part = part_of(declared, &variant);
+  if (part == NULL) {
+    return fail_index(declared, index, reterr);
+  }
+  stg_status status = stg_kernels_share(engine, part, &set, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  const struct stg_kernel *kernel = stg_kernels_of_variant(set, (unsigned)variant);
+  *ret = kernel != NULL
+             ? (struct stg_made_kernel){.source = kernel->source, .compile_ms = kernel->compile_ms}
+             : (struct stg_made_kernel){.source = NULL};
+  stg_kernels_close(set);
+  return STG_OK;
+}
+
+const char *stg_declared_family(const struct stg_declared *declared, size_t index) {
+  const struct stg_decl *part = part_of(declared, &index);
+  return part != NULL ? part->family->name : NULL;
+}
+
 const char *stg_declared_variant(const struct stg_declared *declared, size_t index) {
   const struct stg_decl *part = part_of(declared, &index);
-  return part != NULL ? part->family->variants[index] : NULL;
+  if (part == NULL) {
+    return NULL;
+  }
+  const char *const *among = declared->n_parts > 1 ? part->family->among : NULL;
+  return among != NULL ? among[index] : part->family->variants[index];
 }
 
 stg_status stg_declared_kernel_text(const struct stg_engine *engine,
@@ -55,8 +89,7 @@ stg_status stg_declared_kernel_text(const struct stg_engine *engine,
   size_t variant = index;
   const struct stg_decl *part = part_of(declared, &variant);
   if (part == NULL) {
-    return stg_error_set(reterr, STG_E_NOT_FOUND, "kernel %zu: the declaration has %zu", index,
-                         stg_declared_kernels(declared));
+    return fail_index(declared, index, reterr);
   }
   return part->family->kernel_text(part, (unsigned)variant, arch, engine->nvrtc_options, ret_text,
                                    reterr);

@@ -56,6 +56,7 @@ struct stg_family {
   const char *name; /* first word of its signatures */
   unsigned n_variants;
   const char *const *variants; /* what a user calls them; where there is one: the family's name */
+  const char *const *among;    /* the same among kernels of other families; NULL: no other words */
   /** Generate a variant for an architecture, STG_ARCH_CPU among them. `nvrtc_options` may be NULL;
    * borrowed. */
   stg_status (*kernel_text)(const struct stg_decl *decl, unsigned variant, const char *arch,

@@ -163,6 +163,9 @@ stg_status stg_kv_advance(stg_kv *kv, stg_rows *rows, stg_stream stream, stg_err
   } else {
     stg_advance_run_cpu(kv, rows);
   }
+  if (status == STG_OK) {
+    stg_attn_count(kv->object.engine, rows, 0, kv->advance);
+  }
   stg_nvtx_pop();
   return status;
 }

@@ -94,26 +94,50 @@ static stg_status print_graph(const struct graph_kernels *kernels, const char *a
   return status;
 }
 
-/* The shape of a batch and the kernels that serve it: of the part whose kernels vary the variant
- * that the shape says, of others their only one. */
+/* The first part, and the one whose kernels vary, of those that are launched together. */
+static void find_parts(const struct stg_declared *declared, unsigned *ret_first,
+                       unsigned *ret_varying) {
+  unsigned first = STG_PLAN_MAX_PARTS, varying = STG_PLAN_MAX_PARTS;
+  for (unsigned i = 0; i < declared->n_parts; i++) {
+    if (!stg_declared_is_apart(declared, i)) {
+      first = first < i ? first : i;
+      varying = stg_family_varies(declared->parts[i]->family) ? i : varying;
+    }
+  }
+  *ret_first = first;
+  *ret_varying = varying < STG_PLAN_MAX_PARTS ? varying : first;
+}
+
+/* The shape of a batch, which is the first part's, and the kernels that serve it: of the part whose
+ * kernels vary the variant that it says, of others their only one. */
 static stg_status choose_kernels(const struct stg_declared *declared,
                                  const struct stg_batch_sizes *batch,
                                  struct stg_graph_shape *ret_shape,
                                  struct stg_explained_graph *ret_graph, stg_error *reterr) {
-  unsigned variant = 0, varying = 0;
-  for (unsigned i = 0; i < declared->n_parts; i++) {
-    varying = stg_family_varies(declared->parts[i]->family) ? i : varying;
-  }
+  unsigned variant = 0, first = 0, varying = 0;
+  struct stg_graph_shape own; /* of the part that varies */
+  find_parts(declared, &first, &varying);
   const struct stg_decl *decl = declared->parts[varying];
-  stg_status status = decl->family->shape(decl, batch->rows, batch->requests, batch->longest,
-                                          ret_shape, &variant, reterr);
-  size_t first = 0;
-  for (unsigned i = 0; i < declared->n_parts && status == STG_OK; i++) {
-    ret_graph->kernels[i] = first + (i == varying ? variant : 0);
-    first += declared->parts[i]->family->n_variants;
+  stg_status status = decl->family->shape(decl, batch->rows, batch->requests, batch->longest, &own,
+                                          &variant, reterr);
+  if (status == STG_OK && first != varying) {
+    unsigned only = 0;
+    decl = declared->parts[first];
+    status = decl->family->shape(decl, batch->rows, batch->requests, batch->longest, &own, &only,
+                                 reterr);
   }
-  ret_graph->n_kernels = declared->n_parts;
-  return status;
+  if (status != STG_OK) {
+    return status;
+  }
+  size_t before = 0;
+  for (unsigned i = 0; i < declared->n_parts; i++) {
+    if (!stg_declared_is_apart(declared, i)) {
+      ret_graph->kernels[ret_graph->n_kernels++] = before + (i == varying ? variant : 0);
+    }
+    before += declared->parts[i]->family->n_variants;
+  }
+  *ret_shape = own;
+  return STG_OK;
 }
 
 stg_status stg_explain_graph(stg_engine *engine, const struct stg_declared *declared,

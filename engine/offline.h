@@ -6,6 +6,7 @@
 #ifndef STG_ENGINE_OFFLINE_H
 #define STG_ENGINE_OFFLINE_H
 
+#include <steergraph/attention.h>
 #include <steergraph/cache.h>
 #include <steergraph/steer.h>
 
@@ -34,9 +35,54 @@ STG_NODISCARD stg_status stg_declare_steer(stg_engine *engine, const stg_steer_d
                                            struct stg_arena *arena,
                                            const struct stg_declared **ret_declared,
                                            stg_error *reterr);
+/**
+ * Declare a rope, or an attend, and the cache that it is made with, NULL without one: the kernels
+ * that making both asks for. `desc->kv` is not looked at, nor what `kv` borrows. Of a rope that
+ * declares backward the way back is what is launched. STG_E_INVALID names the field and the value.
+ */
+STG_NODISCARD stg_status stg_declare_rope(const stg_rope_desc *desc, const stg_kv_desc *kv,
+                                          struct stg_arena *arena,
+                                          const struct stg_declared **ret_declared,
+                                          stg_error *reterr);
+STG_NODISCARD stg_status stg_declare_attend(const stg_attend_desc *desc, const stg_kv_desc *kv,
+                                            struct stg_arena *arena,
+                                            const struct stg_declared **ret_declared,
+                                            stg_error *reterr);
+/** Positions after which the sums of an attend are merged, which its bound depends on; 0: the desc
+ * is not right. */
+uint32_t stg_declared_chunk(const stg_attend_desc *desc, const stg_kv_desc *kv);
+
+/* A block of the parts that are not NULL, over a cache. */
+struct stg_declared_block {
+  const stg_kv_desc *kv;
+  const stg_rope_desc *rope;     /* without backward and transpose */
+  const stg_attend_desc *attend; /* one of the two at least */
+  const stg_steer_desc *steer;
+  bool advance; /* the launch ends with the advance of lengths */
+};
+/** Declare it. `engine` as stg_declare_steer. What parts must have in common is not checked. */
+STG_NODISCARD stg_status stg_declare_block(stg_engine *engine,
+                                           const struct stg_declared_block *block,
+                                           struct stg_arena *arena,
+                                           const struct stg_declared **ret_declared,
+                                           stg_error *reterr);
+
 /** How many kernels follow from it; of a steer table those of both tiles. */
 size_t stg_declared_kernels(const struct stg_declared *declared);
-/** What a user calls kernel `index`: "decode", "prefill". NULL: there is no such kernel. */
+/** The family of kernel `index`: "steer", "rope", "decode". NULL: there is no such kernel. */
+const char *stg_declared_family(const struct stg_declared *declared, size_t index);
+
+/* How a kernel of an engine came to be there. */
+struct stg_made_kernel {
+  const char *source; /* "memory", "disk", "compiled", "cpu"; NULL: it is not there */
+  double compile_ms;
+};
+/** What became of kernel `index` in an engine in which something was made of the declaration. */
+STG_NODISCARD stg_status stg_declared_made(stg_engine *engine, const struct stg_declared *declared,
+                                           size_t index, struct stg_made_kernel *ret,
+                                           stg_error *reterr);
+/** What a user calls kernel `index`: "decode", "prefill"; among kernels of other families "steer
+ * decode". NULL: there is no such kernel. */
 const char *stg_declared_variant(const struct stg_declared *declared, size_t index);
 
 /* Everything that is known of one kernel before it is compiled. Text lives in the arena given. */
@@ -77,7 +123,8 @@ struct stg_explained_graph {
   size_t n_kernels;
 };
 
-/** Resolve the graph of a batch. STG_E_CAPACITY when it is beyond the largest bucket. */
+/** Resolve the graph of a batch. With the attention side in it the shape is in the default buckets.
+ * STG_E_CAPACITY when it is beyond the largest bucket. */
 STG_NODISCARD stg_status stg_explain_graph(stg_engine *engine, const struct stg_declared *declared,
                                            const char *arch, const struct stg_batch_sizes *batch,
                                            struct stg_arena *arena, struct stg_explained_graph *ret,

@@ -172,6 +172,9 @@ static stg_status run(stg_rope *rope, stg_rows *rows, const stg_rope_tensors *te
     status = backward ? run_back_cpu(rope, rows, &whole, reterr)
                       : stg_rope_run_cpu(rope, rows, &whole, whole.layer, reterr);
   }
+  if (status == STG_OK) {
+    stg_attn_count(engine, rows, whole.rows, backward ? rope->backward : rope->forward);
+  }
   stg_nvtx_pop();
   return status;
 }

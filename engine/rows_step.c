@@ -219,6 +219,7 @@ static stg_status step_set(stg_rows *rows, const stg_rows_step *step, stg_stream
   rows->has_pos = step->pos != NULL;
   rows->stream = stream;
   rows->stepped = rows->fresh = true;
+  rows->n_counted = 0;
   stg_attn_object_refill(&rows->object);
   atomic_fetch_add_explicit(&engine->counters.steps, 1, memory_order_relaxed);
   stg_usage_step(&engine->usage, facts.live, facts.requests, &shape);

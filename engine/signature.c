@@ -61,15 +61,19 @@ void stg_graph_shape_print(const struct stg_graph_shape *shape, struct stg_strbu
                     (long long)shape->seq, (long long)shape->rows);
 }
 
+size_t stg_signature_chars(const char *kernel, const char *arch) {
+  const size_t end = strlen(SIGNATURE_BAR) + strlen(arch);
+  const size_t len = strlen(kernel);
+  assert(len > end && strcmp(kernel + len - strlen(arch), arch) == 0);
+  return len - end;
+}
+
 size_t stg_signature_join(const char *const *kernels, size_t count, const char *arch,
                           struct stg_strbuf *out) {
-  const size_t end = strlen(SIGNATURE_BAR) + strlen(arch);
   const size_t begin = out->len;
   for (size_t i = 0; i < count; i++) {
-    const size_t len = strlen(kernels[i]);
-    assert(len > end && strcmp(kernels[i] + len - strlen(arch), arch) == 0);
     stg_strbuf_str(out, i > 0 ? STG_SIGNATURE_BETWEEN : "");
-    stg_strbuf_mem(out, kernels[i], len - end);
+    stg_strbuf_mem(out, kernels[i], stg_signature_chars(kernels[i], arch));
   }
   const size_t joined = out->len - begin;
   stg_strbuf_printf(out, SIGNATURE_BAR "%s", arch);

@@ -34,6 +34,8 @@ struct stg_graph_shape {
 };
 /** " | batch<=32 seq<=64 rows<=2048" */
 void stg_graph_shape_print(const struct stg_graph_shape *shape, struct stg_strbuf *out);
+/** How many characters of a kernel's text stand before its architecture. */
+size_t stg_signature_chars(const char *kernel, const char *arch);
 /**
  * Append the texts of kernels that are launched together, each with its architecture, as one:
  * "steer v1 | ... + rope v1 | ... | sm_90"; of one kernel its text as it is.

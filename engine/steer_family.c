@@ -19,6 +19,7 @@ _Static_assert(STG_MAP_HEADER_WORDS == STG_NO_ROWS_HEADER_WORDS, "no rows, as a 
 #define ANY_COLUMNS 1
 
 static const char *const tiles[STG_TILE_COUNT] = {"decode", "prefill"};
+static const char *const steer_tiles[] = {"steer decode", "steer prefill"};
 
 static const struct stg_steer_decl *steer_of(const struct stg_decl *decl) {
   return (const struct stg_steer_decl *)(const void *)decl;
@@ -173,6 +174,7 @@ const struct stg_family stg_family_steer = {
     .name = "steer",
     .n_variants = STG_TILE_COUNT,
     .variants = tiles,
+    .among = steer_tiles,
     .args_of = args_of,
     .kernel_text = kernel_text,
     .print = print,

@@ -6,7 +6,7 @@
 #define STG_TOOLS_BUILD_SOURCE_H
 
 #include "engine/offline.h"
-#include "tools/workload_job.h"
+#include "tools/job_kind.h"
 
 /* {0} is closed. */
 struct stg_build_source {
@@ -14,7 +14,7 @@ struct stg_build_source {
   stg_engine *engine;                         /* has the user ops that the declarations name */
   const struct stg_declared *const *declared; /* one of a workload, any number of a manifest */
   size_t n_declared;
-  struct stg_job job; /* of a workload */
+  struct stg_any_job job; /* of a workload */
   const struct stg_declared *of_job;
   struct stg_arena arena; /* of declarations */
 };

@@ -132,9 +132,9 @@ static void replays_equal_calls(void **state) {
   assert_int_equal(STG_E_KV_FULL, stg_kv_status(captured.kv, stream, NULL, &error));
   assert_int_equal(STG_E_BUSY, stg_rows_destroy(captured.rows, &error));
   stg_graph_destroy(device, graph);
-  stg_stream_destroy(device, stream);
-  obj_close_on(&eager);
+  obj_close_on(&eager); /* rows wait for the stream of their last step, so it goes after them */
   obj_close_on(&captured);
+  stg_stream_destroy(device, stream);
 }
 
 /* A replay that is ahead of the host takes the rows that were set in the stream's order. */

@@ -81,6 +81,30 @@ class Rows(Case):
             self.assertEqual(self.series(rows, name), {"steergraph", "copy"} | BASELINES)
             self.assertEqual(self.series(rows, f"{name}, warm"), {"steergraph", "copy"})
 
+    def check_ours(self, rows):
+        for row in rows:
+            if row["series"].startswith("steergraph"):
+                with self.subTest(row=row):
+                    self.assertLess(row["mae"], 0.02)
+
+    def test_rope_has_each_case_beside_its_copy(self):
+        rows = self.rows_of("rope")
+        self.check_ours(rows)
+        self.assertEqual(len({row["name"] for row in rows}), 7)
+        for row in rows:
+            self.assertEqual(self.series(rows, row["name"]), {"steergraph", "copy"})
+
+    def test_attend_has_reads_layers_in_both_forms_and_one_compile_for_every_length(self):
+        rows = self.rows_of("attend")
+        self.check_ours(rows)
+        self.assertEqual(self.series(rows, "8 x 148 to 1024, 12 heads of 64, paged"), {"steergraph", "read"})
+        both = {"steergraph", "steergraph, plain launches", "read"}
+        self.assertEqual(self.series(rows, "block, 8 x 148 to 1024"), both)
+        self.assertEqual(self.series(rows, "block, 8 x 148 to 1024, steered"), both)
+        (loop,) = [row for row in rows if row["name"].startswith("every length to 1024")]
+        self.assertEqual((loop["lengths"], loop["recompiles"], loop["cudagraphs"]), (1024, 0, 1))
+        self.assertLess(loop["mae"], 1e-6)
+
 
 if __name__ == "__main__":
     tap.main()

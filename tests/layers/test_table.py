@@ -103,6 +103,42 @@ DECLARED_LINES = [
     "| declares windows | 10.61 | 10.00 | 1.06 | 1.010 |",
     "| declares counters | 12.00 | 10.00 | 1.20 | 1.143 |",
 ]
+# The same run with attention: a table a suite, one of layers, and the metrics of a cache.
+TOKEN = "every length to 64"
+ATTENTION = [
+    *NEW,
+    new_row("rope", "8 x 2048", "steergraph", 275.0, 250.0),
+    new_row("rope", "8 x 2048", "torch rope", 2750.0, 250.0, 2800.0),
+    new_row("rope", "8 x 2048", "torch.compile rope (max-autotune)", 550.0, 250.0, 560.0),
+    new_row("attend", "32 x 512", "steergraph", 88.0, 80.0),
+    new_row("attend", "32 x 512", "read", 80.0, 80.0),
+    new_row("attend", "32 x 512", "torch SDPA with mask in a graph", 176.0, 80.0, 180.0),
+    new_row("attend", "block, 32", "steergraph", 90.0, 80.0, 104.5, cpu_us=5.5),
+    new_row("attend", "block, 32", "steergraph, plain launches", 91.0, 80.0, 109.25, cpu_us=7.25),
+    new_row("attend", TOKEN, "steergraph", 10.0, wall=10.0, lengths=64, recompiles=0, cudagraphs=1,
+            mae=1.25e-8, peak_bytes=1100),
+    new_row("attend", TOKEN, "torch growing cache", 150.0, wall=160.0, lengths=64, recompiles=0,
+            cudagraphs=0, mae=2e-8, peak_bytes=1000),
+    new_row("attend", TOKEN, "torch.compile growing cache", 320.0, wall=320.0, lengths=40,
+            recompiles=8, cudagraphs=0, mae=2e-8, peak_bytes=900),
+    new_row("attend", TOKEN, "torch.compile excluded cache", 320.0, wall=320.0, mae="nan"),
+]  # fmt: skip
+ATTENTION_LINES = [
+    *NEW_LINES,
+    "| split and rotate | steergraph, µs | floor, µs | ratio | eager | max-autotune |",
+    "| 8 x 2048 | 275.00 | 250.00 | 1.10 | 10 × | 2 × |",
+    "| attention, and layers of both | steergraph, µs | floor, µs | ratio | in a graph |",
+    "| 32 x 512 | 88.00 | 80.00 | 1.10 | 2 × |",
+    "| a layer, µs | one graph | plain launches | host, one graph | host, plain launches |",
+    "| block, 32 | 104.5 | 109.2 | 5.5 | 7.2 |",
+    "| a cache, every length to 64 | CUDA graphs enabled | recompiles per model | a token, µs | speed-up "
+    "| MAE | peak memory overhead |",
+    "| steergraph | yes | 0 | 10.0 | 16 × | 1.2e-08 | +10 % |",
+    "| torch growing cache | no | 0 | 160.0 | 1 × | 2.0e-08 | +0 % |",
+    "| torch.compile growing cache | no | 8 by length 40 | 320.0 | 0.5 × | 2.0e-08 | -10 % |",
+    "| torch.compile excluded cache |  |  | 320.0 | 0.5 × |  |  |",
+    "MAE is the mean distance from float64.",
+]
 # name, what a result file holds, what must be said
 REFUSED = [
     ("no JSON", "[", "tools/bench/results/a.json: Expecting value"),
@@ -248,6 +284,13 @@ def main() -> int:
         text = (root / "README.md").read_text()
         missing = [line for line in DECLARED_LINES if line not in text]
         report(status == 0 and not missing, "renders what tables declare", f"{missing} in {text}")
+        report("CUDA graphs enabled" not in text, "has no metrics of a cache that nobody measured", text)
+        status, said = table(root, *words, text=json.dumps(ATTENTION))
+        table(root, "write")
+        text = (root / "README.md").read_text()
+        missing = [line for line in ATTENTION_LINES if line not in text]
+        report(status == 0 and not missing, "renders attention and the metrics of a cache", f"{missing} in {text}")
+        report(table(root, "check")[0] == 0, "check passes on them too", text)
         (root / "tools/bench/results/n.svg").write_text("<svg/>")
         report(table(root, "check")[0] == 1, "check fails when a plot was added", text)
         table(root, "write")

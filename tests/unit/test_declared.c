@@ -54,7 +54,7 @@ static void close_bed(struct bed *bed) {
 }
 
 static void kernels_are_numbered_part_by_part(void **state) {
-  static const char *const variants[] = {"fake", "decode", "prefill", "fake"};
+  static const char *const variants[] = {"fake", "steer decode", "steer prefill", "fake"};
   static const char *const texts[] = {"fake v1 | number=1 | " ARCH, " | tile=decode ",
                                       " | tile=prefill ", "fake v1 | number=2 | " ARCH};
   (void)state;
@@ -105,7 +105,7 @@ static void a_table_that_nobody_may_have_is_refused(void **state) {
   close_bed(&bed);
 }
 
-/* The table's part says the shape and which of its kernels serves. */
+/* The first part says the shape, and the table's which of its kernels serves. */
 static void a_graph_of_several_has_one_signature(void **state) {
   (void)state;
   struct bed bed;
@@ -113,7 +113,7 @@ static void a_graph_of_several_has_one_signature(void **state) {
   struct stg_explained_graph graph;
   struct stg_key keys[3];
   char hex[STG_KEY_HEX_CHARS + 1];
-  const struct stg_graph_shape shape = {.batch = 8, .seq = 8, .rows = 16};
+  const struct stg_graph_shape shape = {.batch = 3, .seq = 7, .rows = 15};
   const struct stg_batch_sizes batch = {.rows = 15, .requests = 3, .longest = 7};
   stg_error error = STG_ERROR_INIT;
   open_bed(&bed);
@@ -132,7 +132,7 @@ static void a_graph_of_several_has_one_signature(void **state) {
   assert_string_equal(hex, graph.graph_key);
   assert_non_null(strstr(graph.signature, "fake v1 | number=1 + steer v1 | ops="));
   assert_non_null(strstr(graph.signature,
-                         " probes=0 + fake v1 | number=2 | " ARCH " | batch<=8 seq<=8 rows<=16"));
+                         " probes=0 + fake v1 | number=2 | " ARCH " | batch<=3 seq<=7 rows<=15"));
   close_bed(&bed);
 }
 

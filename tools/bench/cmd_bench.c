@@ -28,6 +28,9 @@ static const struct suite suites[] = {
      stg_bench_suite_steer, true, true},
     {"decode", "one row per request, cold and with the rows in the L2", stg_bench_suite_decode,
      true, false},
+    {"rope", "split, rotate, append: prompts and a decode step", stg_bench_suite_rope, true, false},
+    {"attend", "attention over a cache, a layer as one graph, every length", stg_bench_suite_attend,
+     true, false},
     /* it looks for the GPU itself: asking the driver would spoil what its processes measure */
     {"warmup", "first result, later calls, calls to amortise; with US those of an eager call",
      stg_bench_suite_warmup, false, true},

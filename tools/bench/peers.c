@@ -9,6 +9,8 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
 #include "runtime/base/interrupt.h"
+#include "tools/bench/attn_peer_list.h"
+#include "tools/bench/attn_peers.h"
 #include "tools/bench/figures.h"
 #include "tools/bench/peer_case.h"
 #include "tools/bench/peer_folder.h"
@@ -267,6 +269,18 @@ static stg_status run_all(struct peers_run *run, struct stg_bench_report *report
   return status;
 }
 
+static stg_status run_attention(const struct peers_run *run, struct stg_bench_report *report,
+                                stg_error *reterr) {
+  const struct stg_attn_peers attention = {.options = run->options,
+                                           .suites = run->suites,
+                                           .n_suites = run->n_suites,
+                                           .scripts = run->scripts,
+                                           .folder = run->folder};
+  return stg_attn_peers_wanted(run->suites, run->n_suites)
+             ? stg_attn_peers_run(&attention, report, reterr)
+             : STG_OK;
+}
+
 /* Ctrl-C ends the child; then the folder is removed, and then we end. */
 static stg_status run_in_folder(struct peers_run *run, struct stg_bench_report *report,
                                 stg_error *reterr) {
@@ -278,6 +292,7 @@ static stg_status run_in_folder(struct peers_run *run, struct stg_bench_report *
   if (status == STG_OK) {
     run->folder = folder;
     status = run_all(run, report, reterr);
+    status = status == STG_OK ? run_attention(run, report, reterr) : status;
     stg_status removed = stg_bench_temp_folder_remove(folder, status == STG_OK ? reterr : NULL);
     status = status == STG_OK ? removed : status;
     for (size_t i = 0; i < N_CASES; i++) {
@@ -300,10 +315,10 @@ stg_status stg_bench_peers_check(const struct stg_bench_options *options, const 
   for (size_t i = 0; i < N_CASES; i++) {
     any |= peers_of(&run, i);
   }
-  if (any == 0) {
+  if (any == 0 && !stg_attn_peers_wanted(suites, n_suites)) {
     return stg_error_set(reterr, STG_E_INVALID,
-                         "bench --peers: no peer does what this suite does; steer, decode and "
-                         "warmup have some");
+                         "bench --peers: no peer does what this suite does; steer, decode, "
+                         "rope, attend and warmup have some");
   }
   stg_status status = stg_peer_folder_find(options->peers, &scripts, reterr);
   if (status == STG_OK) {

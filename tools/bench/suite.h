@@ -36,6 +36,8 @@ typedef stg_status stg_bench_suite_fn(const struct stg_bench_options *options,
 
 stg_bench_suite_fn stg_bench_suite_steer;    /* prefill shapes, mixtures, and their baselines */
 stg_bench_suite_fn stg_bench_suite_decode;   /* one row per request */
+stg_bench_suite_fn stg_bench_suite_rope;     /* split, rotate, append */
+stg_bench_suite_fn stg_bench_suite_attend;   /* attention over a cache, and layers of both */
 stg_bench_suite_fn stg_bench_suite_warmup;   /* first result, compile times, calls to amortise */
 stg_bench_suite_fn stg_bench_suite_padding;  /* what padding costs, and the compiles it avoids */
 stg_bench_suite_fn stg_bench_suite_rpc;      /* bytes in, steered rows out */

@@ -12,8 +12,9 @@ SPEC...` by older versions, which had a "kernel" and no "series", keep their own
 Of a run the README shows, per workload of the suites steer and decode, our time, the floor, how many
 times ours each PyTorch peer takes, and how many times that of the same batch ours is, unsteered or in a
 table that declares nothing more, where that was measured; what a batch takes whose vectors come by RPC;
-what is said of warming up, and of calls beside compiles; what the cache costs beside its targets; and
-tokens per second of a whole model, whose rows peers/llama.py writes into a file for --add. All else stays in the file. Under them it shows the run's plot, which `steergraph bench
+what is said of warming up, and of calls beside compiles; what the cache costs beside its targets; of the
+suites rope and attend the same as of steer, a layer as one graph beside plain launches, and a KV cache
+through every length beside those of PyTorch; and tokens per second of a whole model, whose rows peers/llama.py writes into a file for --add. All else stays in the file. Under them it shows the run's plot, which `steergraph bench
 show` draws into a file of the same name, NAME.svg.
 """
 import argparse
@@ -50,6 +51,8 @@ GROUPS = {
     "norm": "add + RMSNorm",
     "declares": "1 op, 2048 rows, in a table that",
     "decode": "decode",
+    "rope": "split and rotate",
+    "attend": "attention, and layers of both",
 }
 OVER = {"unsteered_x": "over unsteered", "without_x": "over without"}
 LLAMA_REFERENCE = "torch reference loop"
@@ -69,7 +72,22 @@ PEERS = {
     "torch.compile op (reduce-overhead)": "reduce-overhead",
     "torch add + rms_norm in a graph": "in a graph",
     "torch.compile add + rms_norm in a graph": "compiled, in a graph",
+    "torch rope": "eager",
+    "torch rope in a graph": "in a graph",
+    "torch.compile rope": "compiled",
+    "torch.compile rope in a graph": "compiled, in a graph",
+    "torch.compile rope (reduce-overhead)": "reduce-overhead",
+    "torch.compile rope (max-autotune)": "max-autotune",
+    "torch SDPA with mask": "SDPA with mask",
+    "torch SDPA with mask in a graph": "in a graph",
+    "torch.compile SDPA with mask": "compiled",
 }
+# Of a loop over every length: ours, and what it is measured by.
+LOOP = "every length"
+GROWING = "torch growing cache"
+PLAIN = "steergraph, plain launches"
+LOOP_NOTE = ("Speed-up and memory are over the eager cache that grows; recompiles are those after the first of "
+             "each function, over all lengths; MAE is the mean distance from float64.")
 
 
 class Fault(Exception):
@@ -224,7 +242,7 @@ def group_of(row: dict) -> str | None:
         return None
     if row["suite"] == "steer":
         return next((name for name in ("hidden", "norm", "declares") if row["name"].startswith(name)), "steer")
-    return row["suite"] if row["suite"] == "decode" else None
+    return row["suite"] if row["suite"] in ("decode", "rope", "attend") else None
 
 
 def workload_lines(rows: list[dict], group: str) -> list[str]:
@@ -306,6 +324,56 @@ def llama_lines(rows: list[dict]) -> list[str]:
     return lines_of(head, table, (0,)) if table else []
 
 
+def block_lines(rows: list[dict]) -> list[str]:
+    """A layer's parts as one graph and as launches of their own: on the host's clock, and the host's part."""
+    graphs = {row["name"]: row for row in rows if row["suite"] == "attend" and row["series"] == OURS}
+    table = []
+    for plain in rows:
+        graph = graphs.get(plain["name"])
+        if plain["suite"] == "attend" and plain["series"] == PLAIN and graph is not None:
+            times = (graph["wall_us"], plain["wall_us"], graph.get("cpu_us"), plain.get("cpu_us"))
+            table.append([plain["name"], *(f"{time:.1f}" if is_number(time) else "" for time in times)])
+    head = ["a layer, µs", "one graph", "plain launches", "host, one graph", "host, plain launches"]
+    return lines_of(head, table, (0,)) if table else []
+
+
+def recompiles_text(row: dict, most: float) -> str:
+    count, lengths = row.get("recompiles"), row.get("lengths")
+    if not is_number(count):
+        return ""
+    cut = is_number(lengths) and lengths < most
+    return f"{count:.0f} by length {lengths:.0f}" if cut else f"{count:.0f}"
+
+
+def overhead_text(bytes_of_it, bytes_of_growing) -> str:
+    if not (is_number(bytes_of_it) and is_number(bytes_of_growing) and bytes_of_growing > 0):
+        return ""
+    return f"{100 * (bytes_of_it / bytes_of_growing - 1):+.0f} %"
+
+
+def metrics_lines(rows: list[dict]) -> list[str]:
+    """A cache through every length: what was compiled, what a token costs, beside one that grows."""
+    loops = [row for row in rows if row["suite"] == "attend" and row["name"].startswith(LOOP)]
+    growing = next((row for row in loops if row["series"] == GROWING), {})
+    most = max((row["lengths"] for row in loops if is_number(row.get("lengths"))), default=0)
+    table = []
+    for row in loops:
+        graphs, mae = row.get("cudagraphs"), row.get("mae")
+        speed = growing.get("wall_us") and row["wall_us"] and growing["wall_us"] / row["wall_us"]
+        table.append([
+            row["series"],
+            "" if graphs is None else "yes" if graphs == 1 else "no",
+            recompiles_text(row, most),
+            f"{row['wall_us']:.1f}" if row["wall_us"] else "",
+            times_text(speed) if speed else "",
+            f"{mae:.1e}" if is_number(mae) else "",
+            overhead_text(row.get("peak_bytes"), growing.get("peak_bytes")),
+        ])
+    head = [f"a cache, {loops[0]['name']}" if loops else "", "CUDA graphs enabled", "recompiles per model",
+            "a token, µs", "speed-up", "MAE", "peak memory overhead"]  # fmt: skip
+    return [*lines_of(head, table, (0, 1)), "", LOOP_NOTE] if table else []
+
+
 def render_run(run: dict) -> list[str]:
     first = run["rows"][0]
     driver = f"{first['driver'] // 1000}.{first['driver'] % 1000 // 10}"
@@ -317,7 +385,8 @@ def render_run(run: dict) -> list[str]:
     if "kernel" in first:
         return lines + ["", *lines_of(list(HEAD), [cells(row) for row in run["rows"]], TEXT_COLUMNS)]
     parts = [workload_lines(run["rows"], group) for group in GROUPS]
-    parts += [lines(run["rows"]) for lines in (rpc_lines, warmup_lines, pace_lines, cache_lines, llama_lines)]
+    more = (block_lines, metrics_lines, rpc_lines, warmup_lines, pace_lines, cache_lines, llama_lines)
+    parts += [lines(run["rows"]) for lines in more]
     parts = [part for part in parts if part]
     for part in parts:
         lines += ["", *part]

@@ -41,51 +41,58 @@ static bool of_two_versions(const struct stg_explained_pair *pair) {
 
 /* What two kernels that one version makes are both there for. All that differs must hold at once
  * for one of them to be looked up. */
-static const char *both_needed(const struct stg_explained_pair *pair) {
+static void say_both_needed(const struct stg_explained_pair *pair, struct stg_strbuf *out) {
   const bool arch = differs(pair, "arch", "");
   const bool option = differs(pair, "option", "");
   const bool tile = is_only_piece(pair, "tile="); /* every table takes both */
-  const bool table = differs(pair, "signature", "") && !tile;
-  if (arch && option && table) {
-    return "two kernels: each is needed where there are GPUs of its architecture, by processes "
-           "that compile with its options, as long as tables of its kind are made";
+  const bool kind = differs(pair, "signature", "") && !tile;
+  const bool tables =
+      strcmp(pair->here->family, "steer") == 0 && strcmp(pair->there->family, "steer") == 0;
+  const char *used = tables ? "tables of its kind are made" : "steps of its kind are taken";
+  if (!arch && !option && tile) {
+    stg_strbuf_str(out, "two kernels of one table, for steps of short and of long requests: both "
+                        "are needed");
+    return;
   }
-  if (arch && option) {
-    return "two kernels: each is needed where there are GPUs of its architecture, by processes "
-           "that compile with its options";
+  if (!arch && !option) {
+    stg_strbuf_printf(out, "two kernels: both are needed as long as %s",
+                      tables ? "tables of both kinds are made" : "steps of both kinds are taken");
+    return;
   }
-  if (arch && table) {
-    return "two kernels: each is needed where there are GPUs of its architecture, as long as "
-           "tables of its kind are made";
+  if (!arch && !kind) {
+    stg_strbuf_str(out, "two kernels: both are needed as long as processes compile with either set "
+                        "of options");
+    return;
   }
-  if (option && table) {
-    return "two kernels: each is needed by processes that compile with its options, as long as "
-           "tables of its kind are made";
-  }
+  stg_strbuf_str(out, "two kernels: each is needed");
   if (arch) {
-    return "two kernels: each is needed where there are GPUs of its architecture";
+    stg_strbuf_str(out, " where there are GPUs of its architecture");
   }
   if (option) {
-    return "two kernels: both are needed as long as processes compile with either set of options";
+    stg_strbuf_printf(out, "%s by processes that compile with its options", arch ? "," : "");
   }
-  return tile ? "two kernels of one table, for steps of short and of long requests: both are needed"
-              : "two kernels: both are needed as long as tables of both kinds are made";
+  if (kind) {
+    stg_strbuf_printf(out, ", as long as %s", used);
+  }
 }
 
 /* What follows for whoever wonders whether both must be there. */
-static const char *consequence(const struct stg_explained_pair *pair) {
-  if (strcmp(pair->here->key, pair->there->key) == 0) {
-    if (pair->n_differences > 0) {
-      return "one kernel from two compilers: a process takes that of its own compiler, else the "
-             "newest";
+static void say_consequence(const struct stg_explained_pair *pair, struct stg_strbuf *out) {
+  if (strcmp(pair->here->key, pair->there->key) != 0) {
+    if (of_two_versions(pair)) {
+      stg_strbuf_str(out, "two kernels: the older one is of use to the version that made it, and "
+                          "to no other");
+    } else {
+      say_both_needed(pair, out);
     }
-    return strcmp(pair->here->path, pair->there->path) == 0
-               ? "the same entry"
-               : "one kernel, stored twice: the later folder serves first";
+  } else if (pair->n_differences > 0) {
+    stg_strbuf_str(out, "one kernel from two compilers: a process takes that of its own compiler, "
+                        "else the newest");
+  } else if (strcmp(pair->here->path, pair->there->path) == 0) {
+    stg_strbuf_str(out, "the same entry");
+  } else {
+    stg_strbuf_str(out, "one kernel, stored twice: the later folder serves first");
   }
-  return of_two_versions(pair)
-             ? "two kernels: the older one is of use to the version that made it, and to no other"
-             : both_needed(pair);
 }
 
 static void json_side(struct stg_json_out *json, const char *name, const stg_cache_entry *entry) {
@@ -104,7 +111,10 @@ void stg_cache_pair_json(const struct stg_explained_pair *pair, struct stg_strbu
   json_side(&json, "there", pair->there);
   stg_json_out_bool(&json, "same_kernel", strcmp(pair->here->key, pair->there->key) == 0);
   stg_differences_json(&json, "differences", pair->differences, pair->n_differences);
-  stg_json_out_text(&json, "consequence", consequence(pair));
+  struct stg_strbuf text = {0};
+  say_consequence(pair, &text);
+  stg_json_out_text(&json, "consequence", stg_strbuf_text(&text));
+  stg_strbuf_finish(&text);
   stg_json_out_close(&json, '}');
   *out = json.text;
 }
@@ -121,7 +131,8 @@ void stg_cache_pair_text(const struct stg_explained_pair *pair, struct stg_strbu
   append_side("here", pair->here, out);
   append_side("there", pair->there, out);
   stg_differences_text(pair->differences, pair->n_differences, out);
-  stg_strbuf_printf(out, "%s\n", consequence(pair));
+  say_consequence(pair, out);
+  stg_strbuf_char(out, '\n');
 }
 
 void stg_cache_spec_json(const struct stg_explained_spec *spec, struct stg_strbuf *out) {
