@@ -11,18 +11,14 @@ import unittest
 
 import support  # noqa: F401  # puts the package on the path
 import tap
-from steergraph import _abi, _errors, chains
+from steergraph import _abi, _abi_attention, _errors, chains
 
 SPLIT = sys.argv.index("--")
 ROOT, INCLUDES, COMPILER = pathlib.Path(sys.argv[2]), sys.argv[3:SPLIT], sys.argv[SPLIT + 1 :]
 HEADERS = ROOT / "engine" / "include" / "steergraph"
 
-# Of the offline cache reader, of counters, which the package reads as JSON, and of attention.
+# Of the offline cache reader, and of counters, which the package reads as JSON.
 NOT_BRIDGED_STRUCTS = {
-    "stg_attend_desc",
-    "stg_attend_tensors",
-    "stg_block_desc",
-    "stg_block_tensors",
     "stg_cache_difference",
     "stg_cache_entry",
     "stg_cache_export_result",
@@ -39,19 +35,9 @@ NOT_BRIDGED_STRUCTS = {
     "stg_cache_param",
     "stg_cache_totals",
     "stg_cache_victim",
-    "stg_heads_tensors",
-    "stg_kv_desc",
-    "stg_kv_report",
-    "stg_kv_tensors",
-    "stg_rope_desc",
-    "stg_rope_tensors",
-    "stg_rows_desc",
-    "stg_rows_step",
     "stg_stats",
 }
-NOT_BRIDGED_FUNCTIONS = re.compile(
-    r"stg_(cache|kv|rows|rope|heads|attend|block)_\w+|stg_engine_stats"
-)
+NOT_BRIDGED_FUNCTIONS = re.compile(r"stg_cache_\w+|stg_engine_stats")
 
 ENUMS = {
     "STG_DTYPE_NONE STG_": _abi.DTYPE,
@@ -63,6 +49,13 @@ ENUMS = {
     "STG_STATE_": _abi.STATE,
     "STG_EPILOGUE_": _abi.EPILOGUE,
     "STG_PHASE_": _abi.PHASE,
+    "STG_ORDER_": _abi_attention.ORDER,
+    "STG_QKV_": _abi_attention.LAYOUT,
+    "STG_PAIRS_": _abi_attention.PAIRS,
+    "STG_ROUND_": _abi_attention.ROUND,
+    "STG_TRIG_": _abi_attention.TRIG,
+    "STG_SCALING_": _abi_attention.SCALING,
+    "STG_XPOS_": _abi_attention.XPOS,
 }
 CONSTANTS = {
     "STG_ROW_UNSTEERED": _abi.ROW_UNSTEERED,
@@ -150,7 +143,7 @@ class Abi(unittest.TestCase):
         text = header_text()
         for prefix, table in ENUMS.items():
             if not prefix.startswith("STG_DTYPE_NONE"):
-                names = set(re.findall(rf"\b{prefix}[A-Z_]+(?= = )", text))
+                names = set(re.findall(rf"\b{prefix}[A-Z0-9_]+(?= = )", text))
                 with self.subTest(prefix):
                     self.assertEqual({c_enum(prefix, word) for word in table}, names)
 

@@ -15,7 +15,7 @@ import threading
 from ctypes import POINTER, c_bool, c_char, c_char_p, c_double, c_float, c_int, c_int32, c_int64
 from ctypes import c_size_t, c_ubyte, c_uint32, c_uint64, c_void_p
 
-from . import _errors, _locks
+from . import _abi_attention, _errors, _locks
 
 ROW_UNSTEERED = -1
 ROW_PADDING = -2
@@ -260,7 +260,7 @@ class WarmReport(ctypes.Structure):
 
 STRUCTS = (Error, Options, EngineInfo, SteerDesc, OpCall, Chain, Window, Step, Apply, Once)
 STRUCTS += (SlotCounters, DeviceReport, PlanInfo)
-STRUCTS += (WarmProgress, WarmDesc, WarmReport)
+STRUCTS += (WarmProgress, WarmDesc, WarmReport, *_abi_attention.STRUCTS)
 
 _ERROR = POINTER(Error)
 _HANDLE = POINTER(c_void_p)
@@ -303,6 +303,7 @@ _FALLIBLE = {
         POINTER(WarmReport),
     ),
     "stg_traffic_save": (c_void_p, c_char_p),
+    **_abi_attention.fallible(PlanInfo),
 }
 # The others: name, result, arguments.
 _PLAIN = {
@@ -314,6 +315,7 @@ _PLAIN = {
     "stg_engine_stats_json": (c_size_t, c_void_p, c_char_p, c_size_t),
     "stg_frame_destroy": (None, c_void_p),
     "stg_warm_report_json": (c_size_t, POINTER(WarmReport), c_char_p, c_size_t),
+    **_abi_attention.PLAIN,
 }
 # Functions that older libraries lack.
 _OPTIONAL = {"stg_enabled": (c_bool, POINTER(Options))}

@@ -5,20 +5,18 @@ and on which stream, is the host's to order. Calls release the GIL.
 """
 import ctypes
 import threading
-import weakref
 from typing import NamedTuple, Optional
 
 from . import _abi, _errors, _locks, chains, tensors
 from ._apply import Applier, Layouts, describe, slot_of
 from ._handle import Handle, Held, close_busy
+from ._numbers import Numbers
 
 UNSTEERED = _abi.ROW_UNSTEERED
 PADDING = _abi.ROW_PADDING
 
-# References to frames by number, for ops of torch, which take no objects. A dict of its own: a
-# WeakValueDictionary takes its time in every apply.
-_frames = {}
-_next_frame = iter(range(1, 2**62)).__next__
+_frames = Numbers("frame")
+frame_of = _frames.find  # by its number, as ops of torch name it
 
 
 class DeviceReport(NamedTuple):
@@ -279,7 +277,7 @@ class Steering(Held):
 
 
 class PlanInfo(NamedTuple):
-    """The plan that serves a frame since its last step."""
+    """The plan that serves a frame, or a block, since its last step."""
 
     signature: str
     kernel_key: str
@@ -295,6 +293,14 @@ class PlanInfo(NamedTuple):
     row_bucket: int
     batch_bucket: int
     seq_bucket: int
+
+
+def plan_of(call, address):
+    """The PlanInfo of a frame or a block."""
+    info = _abi.new(_abi.PlanInfo)
+    _abi.call(call, address, ctypes.byref(info))
+    values = [getattr(info, field) for field in PlanInfo._fields]
+    return PlanInfo(*(v.decode() if isinstance(v, bytes) else v for v in values))
 
 
 class Frame(Held):
@@ -316,11 +322,9 @@ class Frame(Held):
         self.handle.owned_by(self)
         self.steering = steering
         self.rows = 0  # of the last step
-        self.number = _next_frame()
+        self.number = _frames.give(self)
         self._apply = Applier()
-        _locks.own(self, "_lock", threading.Lock)
-        number = self.number
-        _frames[number] = weakref.ref(self, lambda _: _frames.pop(number, None))
+        _locks.own(self, "lock", threading.Lock)
 
     def close(self):
         """Close the frame; waits for the stream of its last step. A second time does nothing."""
@@ -375,7 +379,7 @@ class Frame(Held):
                 setattr(step, what, address)
                 kept.append(memory)
         stream = tensors.stream_of(self.steering.engine.device, stream)
-        with self.handle as address, self._lock:
+        with self.handle as address, self.lock:
             _abi.call("stg_steer_step", address, ctypes.byref(step), stream)
             self.rows = rows
         del kept
@@ -402,7 +406,7 @@ class Frame(Held):
         table = self.steering
         rows, members = describe(table, layer, hidden, residual, out, weight, probes)
         stream = tensors.stream_of(table.engine.device, stream)
-        with self.handle as address, self._lock:
+        with self.handle as address, self.lock:
             if rows < self.rows:
                 raise _errors.InvalidError(
                     f"hidden has {rows} rows, the frame's step has {self.rows}"
@@ -412,21 +416,9 @@ class Frame(Held):
 
     def plan(self):
         """The plan of the last step, as a PlanInfo."""
-        info = _abi.new(_abi.PlanInfo)
-        with self.handle as address, self._lock:
-            _abi.call("stg_frame_plan", address, ctypes.byref(info))
-            values = [getattr(info, field) for field in PlanInfo._fields]
-        return PlanInfo(*(v.decode() if isinstance(v, bytes) else v for v in values))
+        with self.handle as address, self.lock:
+            return plan_of("stg_frame_plan", address)
 
     def __repr__(self):
         state = "closed" if self.closed else f"{self.rows} rows"
         return f"<steergraph.Frame of {self.steering!r}: {state}>"
-
-
-def frame_of(number):
-    """The frame of a number, as ops of torch name it."""
-    reference = _frames.get(number)
-    frame = None if reference is None else reference()
-    if frame is None:
-        raise _errors.ClosedError(f"there is no frame {number}: it has been collected")
-    return frame
