@@ -101,7 +101,7 @@ stg_status stg_bench_bed_plan(const stg_frame *frame, struct stg_bench_row *row,
 /* Either side's work: the sign of every element. */
 static void work_on(const struct stg_bench_buffers *buffers) {
   uint16_t *at = buffers->memory[0];
-  for (size_t i = 0; i < ROWS * HIDDEN; i++) {
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     at[i] ^= 0x8000;
   }
 }

@@ -2,7 +2,6 @@
  * test_steer_no_store.c: a row that no chain changes is not stored, rather than stored as it was:
  * its memory may be read-only. On the CPU backend.
  */
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -51,8 +51,11 @@ static void open_bed(struct bed *bed) {
   ok(stg_engine_create(&options, &bed->engine, &error), &error);
   ok(stg_steer_create(bed->engine, &desc, &bed->steer, &error), &error);
   ok(stg_frame_create(bed->steer, &bed->frame, &error), &error);
-  bed->rows = mmap(NULL, ROWS * bed->width * sizeof(float), PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const int zeros = open("/dev/zero", O_RDWR);
+  assert_true(zeros >= 0);
+  bed->rows =
+      mmap(NULL, ROWS * bed->width * sizeof(float), PROT_READ | PROT_WRITE, MAP_PRIVATE, zeros, 0);
+  close(zeros);
   assert_true(bed->rows != MAP_FAILED);
   bed->rows[0] = 1; /* the row serves as the vector, too */
   ok(stg_vector_intern(bed->engine, STG_F32, bed->rows, bed->width, &bed->vector, &error), &error);
