@@ -154,7 +154,9 @@ class WrongWords(Case):
         self.assertIn("'extra' is one word too many", self.refuse(WRONG, "cache", "ls", "extra"))
 
     def test_bench_names_a_suite_that_is_not_there(self):
-        self.assertIn("unknown suite 'foo'; there is steer, ", self.refuse(WRONG, "bench", "foo"))
+        line = self.refuse(WRONG, "bench", "foo")
+        self.assertIn("unknown suite 'foo'; there is steer, ", line)
+        self.assertIn("cache, all, and show", line)
 
     def test_bench_takes_specs_for_one_suite_alone(self):
         line = self.refuse(WRONG, "bench", "all", "x.json")
