@@ -72,7 +72,6 @@ static stg_status read_shape(const struct stg_json *shape, struct stg_tensor_inf
                           rank, STG_TENSOR_MAX_DIMS);
   }
   struct stg_json extent;
-  info->n_elems = 1;
   for (bool more = stg_json_first(shape, &extent); more; more = stg_json_next(&extent)) {
     int64_t value = 0;
     status = stg_json_int(&extent, 0, MAX_EXTENT, &value, reterr);
@@ -80,9 +79,9 @@ static stg_status read_shape(const struct stg_json *shape, struct stg_tensor_inf
       return status;
     }
     info->shape[info->n_dims++] = value;
-    if (!stg_mul_size(info->n_elems, (size_t)value, &info->n_elems)) {
-      return stg_json_error(reterr, STG_E_FORMAT, shape, "the number of elements overflows");
-    }
+  }
+  if (!stg_tensor_count_elems(info)) {
+    return stg_json_error(reterr, STG_E_FORMAT, shape, "the number of elements overflows");
   }
   return STG_OK;
 }
