@@ -93,8 +93,29 @@ STG_NODISCARD stg_status stg_spec_open_init(struct stg_workload *workload, stg_e
 STG_NODISCARD stg_status stg_spec_open(const struct stg_workload *workload, const char *path,
                                        const struct stg_tensor_hint *hint,
                                        const struct stg_tensor_file **ret_file, stg_error *err);
-/** Close what is open; NULL is nothing. */
+/** What the file that is open says of itself; borrowed as it is. */
+STG_NODISCARD stg_status stg_spec_open_facts(const struct stg_workload *workload,
+                                             const struct stg_control_facts **ret_facts,
+                                             stg_error *err);
+/** Whether a fact of the file at `path` is among the notes of files. */
+bool stg_spec_has_file_note(const struct stg_workload *workload, const char *path,
+                            enum stg_control_fact fact);
+/** Add one; `text` is copied. */
+STG_NODISCARD stg_status stg_spec_add_file_note(const struct stg_workload *workload,
+                                                const char *path, enum stg_control_fact fact,
+                                                const char *text, stg_error *err);
+/** Close what is open, and free the notes; NULL is nothing. */
 void stg_spec_open_fini(struct stg_open_file *open);
+
+/* workload_words.c */
+
+/**
+ * Hold what the open file of `source` says of itself against the workload: refuse another model,
+ * and note what may be meant otherwise than it is used. `vector` is NULL for an epilogue's weight.
+ */
+STG_NODISCARD stg_status stg_spec_check_words(const struct stg_workload *workload,
+                                              const struct stg_spec_vector_source *source,
+                                              const struct stg_spec_vector *vector, stg_error *err);
 
 /* workload_calls.c */
 
