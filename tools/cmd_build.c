@@ -18,6 +18,7 @@
 #include "tools/command.h"
 #include "tools/explain_report.h"
 #include "tools/json_out.h"
+#include "tools/kernels_there.h"
 #include "tools/options.h"
 #include "tools/report.h"
 #include "tools/run_output.h"
@@ -140,17 +141,32 @@ static stg_status plan(struct build *build, const struct stg_arch_list *archs, s
   return status;
 }
 
-/* A trial of each architecture, elsewhere, finds one that the compiler does not know before
- * anything is written. Where there is no compiler, all of the kernels may still be there. */
-static stg_status check_known(const struct stg_arch_list *archs, stg_error *reterr) {
-  for (size_t i = 0; i < archs->count; i++) {
-    struct stg_trial trial;
-    stg_error err = STG_ERROR_INIT;
-    if (stg_trial_compile(archs->names[i], &trial, &err) == STG_E_UNSUPPORTED) {
-      return stg_error_set(reterr, STG_E_UNSUPPORTED, "--arch: %s", err.message);
+static bool is_compiler_needed(const struct build *build, stg_cache *cache, const char *arch) {
+  for (size_t i = 0; i < build->n_items; i++) {
+    const struct build_item *item = &build->items[i];
+    if (strcmp(item->arch, arch) == 0 && !stg_kernels_there_has(cache, item->kernel_key)) {
+      return true;
     }
   }
-  return STG_OK;
+  return false;
+}
+
+/* A trial of each architecture that lacks a kernel, elsewhere, finds one that the compiler does not
+ * know before anything is written. */
+static stg_status check_known(const struct build *build, const struct stg_arch_list *archs,
+                              const char *cache_path, stg_error *reterr) {
+  stg_cache *cache = stg_kernels_there_open(cache_path);
+  stg_status status = STG_OK;
+  for (size_t i = 0; i < archs->count && status == STG_OK; i++) {
+    struct stg_trial trial;
+    stg_error err = STG_ERROR_INIT;
+    if (is_compiler_needed(build, cache, archs->names[i]) &&
+        stg_trial_compile(archs->names[i], &trial, &err) == STG_E_UNSUPPORTED) {
+      status = stg_error_set(reterr, STG_E_UNSUPPORTED, "--arch: %s", err.message);
+    }
+  }
+  stg_cache_close(cache);
+  return status;
 }
 
 /* What a pack can be seen to fail for, before the first kernel is compiled. */
@@ -301,7 +317,7 @@ static int build_files(char **files, size_t n_files, const struct stg_arch_list 
     status = open_pack(&build, options->cache_path, &err);
   }
   if (status == STG_OK) {
-    status = check_known(archs, &err);
+    status = check_known(&build, archs, options->cache_path, &err);
   }
   if (status == STG_OK) {
     status = compile_all(&build, &err);

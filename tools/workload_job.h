@@ -23,6 +23,8 @@ struct stg_job_options {
   bool cache_is_own;        /* a folder of the command's own, so STEERGRAPH_CACHE is not about it */
   bool allow_outside;       /* paths of the workload may leave its folder */
   bool declare_used;        /* declare the ops in use instead of all ops there are */
+  stg_log_fn log;           /* NULL: the command's */
+  void *log_user;
 };
 
 /* A vector of the workload, and which copy of it. */
@@ -57,7 +59,8 @@ void stg_job_close(struct stg_job *job);
 size_t stg_job_find_ref(const struct stg_job *job, struct stg_job_ref ref);
 
 /**
- * Open an engine with options from the environment, overridden by `options`, and the command's log.
+ * Open an engine with options from the environment, overridden by `options`, and the command's log
+ * unless they name another.
  */
 STG_NODISCARD stg_status stg_job_open_engine(const struct stg_job_options *options,
                                              stg_engine **ret_engine, stg_error *reterr);
