@@ -272,7 +272,7 @@ typedef struct stg_cache_totals {
   uint64_t memory_hits; /* kernels that an engine had loaded already */
   uint64_t disk_hits;   /* kernels that were found in a folder or a pack */
   uint64_t pack_hits;   /* those of them that were in a pack */
-  uint64_t misses;      /* kernels that none had when they were asked for */
+  uint64_t misses;      /* kernels that none had when they were asked for, once each */
   uint64_t compiles, compile_us;
   uint64_t load_us; /* in the driver, of kernels that were found or compiled */
   uint64_t stores, store_failures;
