@@ -13,10 +13,14 @@ class Refused(Case):
         spec = self.write("w.json", small_workload())
         for name in ("HOME", "STEERGRAPH_CACHE_DIR", "XDG_CACHE_HOME"):
             self.environment.pop(name, None)
-        self.environment["STEERGRAPH_CACHE_DIR"] = ""
-        outcome = self.run_command("build", "--arch", "sm_80", spec)
-        self.assertEqual(outcome.code, FAILED, outcome)
-        self.assertRegex(outcome.err, "cache|NVRTC|CUDA headers")
+        wanted = (
+            "steergraph: no cache folder to build into; set STEERGRAPH_CACHE_DIR, give --cache DIR, "
+            "or write a pack with --pack FILE\n"
+        )
+        for variables in ({}, {"STEERGRAPH_CACHE_DIR": ""}):
+            with self.subTest(variables=variables):
+                outcome = self.run_command("build", "--arch", "sm_80", spec, env=self.environment | variables)
+                self.assertEqual((outcome.code, outcome.err), (FAILED, wanted))
 
     def test_build_refuses_gpus_that_are_too_old_before_it_compiles(self):
         spec = self.write("w.json", small_workload())
