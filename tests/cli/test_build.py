@@ -37,7 +37,8 @@ class Refused(Case):
         for arch in ("sm_999", "sm_80,sm_999"):
             with self.subTest(arch=arch):
                 line = self.refuse(FAILED, "build", "--arch", arch, "--cache", "kernels", spec)
-                self.assertRegex(line, "NVRTC .* does not know architecture 'sm_999'; it knows .*sm_80")
+                self.assertRegex(line, r"NVRTC \S+ \('/.*'\) does not know architecture 'sm_999'; "
+                                       r"put the folder of a newer one on LD_LIBRARY_PATH .*; this one knows .*sm_80")
                 self.assertFalse((self.folder / "kernels").exists())
 
     def test_build_is_refused_where_compiling_is_forbidden(self):
