@@ -63,7 +63,10 @@ static void expect_counts(const char *folder, stg_compile_mode mode, const char 
   options.cache_path = folder;
   options.pack_path = "";
   must_be_ok("engine", stg_engine_create(&options, &engine, &error), &error);
-  assert_int_equal(stg_steer_create(engine, &desc, &steer, &error), wanted);
+  const stg_status status = stg_steer_create(engine, &desc, &steer, &error);
+  if (status != wanted) {
+    fail_msg("%s: %s", stg_status_name(status), error.message);
+  }
   wait_for_compiles(engine);
   const stg_stats stats = stats_of(engine);
   assert_int_equal(stats.kernel_disk_hits, counts.hits);
