@@ -31,6 +31,7 @@ struct import {
   const char *folder; /* NULL: the environment's */
   bool json, dry_run;
   struct stg_cache_progress progress;
+  char what[96]; /* its words */
   stg_cache_import_result total;
   struct stg_arena arena; /* of the bad ones */
   struct bad *bad;        /* in the order in which they were met */
@@ -70,14 +71,14 @@ static stg_status import_all(struct import *import, char **packs, size_t n_packs
   for (size_t i = 0; i < n_packs && status == STG_OK; i++) {
     status = stg_offline_pack_check(packs[i], reterr);
   }
-  stg_cache_progress_begin(&import->progress, NULL);
+  snprintf(import->what, sizeof import->what, "entries read");
+  stg_cache_progress_begin(&import->progress, import->what);
   for (size_t i = 0; i < n_packs && status == STG_OK; i++) {
     stg_cache_import_result one = {.struct_size = sizeof one};
-    char what[96] = "entries read";
     if (n_packs > 1) {
-      snprintf(what, sizeof what, "entries of pack %zu of %zu read", i + 1, n_packs);
+      snprintf(import->what, sizeof import->what, "entries of pack %zu of %zu read", i + 1,
+               n_packs);
     }
-    import->progress.what = what;
     status = stg_cache_import(folders, packs[i], &options, &one, reterr);
     if (status != STG_OK && n_packs > 1) {
       stg_error_prefix(reterr, "%s: ", packs[i]);
