@@ -336,9 +336,9 @@ static int build_files(char **files, size_t n_files, const struct stg_arch_list 
   return code;
 }
 
-/* To build is to compile and, but for a pack, to store. A variable that forbids it was set for
- * other commands. */
-static int check_building_allowed(bool stores) {
+/* To build is to compile and, but for a pack, to store, where `folders` or else the environment
+ * says. A variable that forbids it was set for other commands. */
+static int check_building_allowed(bool stores, const char *folders) {
   stg_options options;
   stg_error err = STG_ERROR_INIT;
   stg_status status = stg_options_for_command(&options, &err);
@@ -354,6 +354,12 @@ static int check_building_allowed(bool stores) {
                            options.cache_mode == STG_CACHE_OFF      ? "off"
                            : options.cache_mode == STG_CACHE_MEMORY ? "memory"
                                                                     : "read-only");
+  }
+  if (status == STG_OK && stores && folders == NULL &&
+      (options.cache_path == NULL || options.cache_path[0] == '\0')) {
+    status = stg_error_set(&err, STG_E_INVALID,
+                           "no cache folder to build into; set STEERGRAPH_CACHE_DIR, give --cache "
+                           "DIR, or write a pack with --pack FILE");
   }
   return status == STG_OK ? STG_EXIT_DONE : stg_report_fail(&err);
 }
@@ -399,7 +405,7 @@ int stg_cmd_build(int argc, char **argv) {
   struct stg_arch_list archs;
   code = stg_arch_list_parse("build", arch, &archs);
   if (code == STG_EXIT_DONE) {
-    code = check_building_allowed(pack == NULL);
+    code = check_building_allowed(pack == NULL, job.cache_path);
   }
   if (code == STG_EXIT_DONE) {
     code = stg_arch_list_check("build", &archs);
