@@ -54,14 +54,16 @@ static stg_status save(const struct export *export, const char *path, size_t *re
 }
 
 static stg_status check_export(const stg_cache *cache, const size_t *indices, size_t n_indices,
-                               const char *path, const stg_cache_export_result *result,
-                               stg_error *reterr) {
+                               const char *path, const stg_cache_export_options *options,
+                               const stg_cache_export_result *result, stg_error *reterr) {
   if (cache == NULL || path == NULL || (indices == NULL && n_indices > 0)) {
     return stg_error_set(reterr, STG_E_INVALID, "no cache, no entries or no file is given");
   }
-  if (result != NULL && result->struct_size != sizeof *result) {
-    return stg_error_set(reterr, STG_E_INVALID, "stg_cache_export: struct_size is %zu, not %zu",
-                         result->struct_size, sizeof *result);
+  if ((options != NULL && options->struct_size != sizeof *options) ||
+      (result != NULL && result->struct_size != sizeof *result)) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "stg_cache_export: a struct_size is not %zu for options, %zu for results",
+                         sizeof *options, sizeof *result);
   }
   if (n_indices == 0) {
     return stg_error_set(reterr, STG_E_INVALID, "no entry was chosen, so no pack is written");
@@ -70,16 +72,19 @@ static stg_status check_export(const stg_cache *cache, const size_t *indices, si
 }
 
 stg_status stg_cache_export(stg_cache *cache, const size_t *indices, size_t n_indices,
-                            const char *path, stg_cache_export_result *ret_result,
-                            stg_error *reterr) {
+                            const char *path, const stg_cache_export_options *options,
+                            stg_cache_export_result *ret_result, stg_error *reterr) {
   struct export export = {.cache = cache};
   size_t size = 0;
-  stg_status status = check_export(cache, indices, n_indices, path, ret_result, reterr);
+  stg_status status = check_export(cache, indices, n_indices, path, options, ret_result, reterr);
   if (status == STG_OK) {
     status = stg_pack_writer_create(&export.writer, reterr);
   }
   for (size_t i = 0; i < n_indices && status == STG_OK; i++) {
     status = add_entry(&export, indices[i], reterr);
+    if (options != NULL && options->progress != NULL) {
+      options->progress(options->user, i + 1, n_indices);
+    }
   }
   if (status == STG_OK && export.n_bad > 0) {
     status = stg_error_set(reterr, STG_E_CORRUPT,
@@ -105,12 +110,21 @@ struct import {
   const struct stg_disk_cache *pack;
   struct stg_disk_cache *folder;
   const stg_cache_import_options *options; /* never NULL */
+  size_t n_seen, n_entries;                /* of the pack */
   stg_cache_import_result done;
 };
 
-/* Import one entry; that it is bad is counted, and no failure. */
-static stg_status import_entry(void *user, const struct stg_disk_item *item, stg_error *reterr) {
+static stg_status count_entry(void *user, const struct stg_disk_item *item, stg_error *reterr) {
   struct import *import = user;
+  (void)item;
+  (void)reterr;
+  import->n_entries++;
+  return STG_OK;
+}
+
+/* Import one entry; that it is bad is counted, and no failure. */
+static stg_status import_entry(struct import *import, const struct stg_disk_item *item,
+                               stg_error *reterr) {
   struct stg_disk_hit hit = {0};
   stg_error problem = STG_ERROR_INIT;
   bool there = false;
@@ -133,6 +147,15 @@ static stg_status import_entry(void *user, const struct stg_disk_item *item, stg
     import->done.bytes += hit.size;
   }
   stg_disk_hit_finish(&hit);
+  return status;
+}
+
+static stg_status visit_entry(void *user, const struct stg_disk_item *item, stg_error *reterr) {
+  struct import *import = user;
+  stg_status status = import_entry(import, item, reterr);
+  if (import->options->progress != NULL) {
+    import->options->progress(import->options->user, ++import->n_seen, import->n_entries);
+  }
   return status;
 }
 
@@ -186,7 +209,10 @@ stg_status stg_cache_import(const char *folders, const char *pack,
     status = open_import(&import, folders, pack, &from, reterr);
   }
   if (status == STG_OK) {
-    status = stg_disk_cache_walk(from, import_entry, &import, reterr);
+    status = stg_disk_cache_walk(from, count_entry, &import, reterr);
+  }
+  if (status == STG_OK) {
+    status = stg_disk_cache_walk(from, visit_entry, &import, reterr);
   }
   if (status != STG_OK && import.done.imported > 0) {
     stg_error_prefix(reterr, "%zu entries were imported, then: ", import.done.imported);

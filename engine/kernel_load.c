@@ -46,8 +46,10 @@ static void end_loading(struct stg_kernel *kernel, const struct stg_loaded_kerne
   }
 }
 
-/* Make a kernel ready on this thread. Not to compile: STG_E_NOT_WARM. */
+/* Make a kernel ready on this thread. Not to compile: STG_E_NOT_WARM, which is a miss to count
+ * where no compile may follow. */
 static stg_status load(struct stg_kernel *kernel, bool may_compile, stg_error *reterr) {
+  struct stg_module_cache *modules = kernel->set->engine->modules;
   if (!begin_loading(kernel)) {
     atomic_fetch_add(&kernel->set->engine->counters.kernel_hits, 1);
     return STG_OK;
@@ -56,8 +58,9 @@ static stg_status load(struct stg_kernel *kernel, bool may_compile, stg_error *r
   struct stg_loaded_kernel loaded;
   request.cancel = &kernel->job.cancel;
   request.key = &kernel->key;
-  stg_status status =
-      stg_module_cache_get(kernel->set->engine->modules, &request, may_compile, &loaded, reterr);
+  stg_status status = may_compile || kernel->set->engine->compile == STG_COMPILE_NEVER
+                          ? stg_module_cache_get(modules, &request, may_compile, &loaded, reterr)
+                          : stg_module_cache_find(modules, &request, &loaded, reterr);
   end_loading(kernel, status == STG_OK ? &loaded : NULL);
   return status;
 }

@@ -36,17 +36,21 @@ static void finish_compilation(struct compilation *c) {
   stg_free(c->log);
 }
 
-static stg_status unknown_arch(const struct stg_nvrtc *nvrtc, const char *arch, const int *archs,
-                               size_t count, stg_error *reterr) {
+static stg_status unknown_arch(const struct stg_nvrtc *nvrtc, uint32_t sm, const char *arch,
+                               const int *archs, size_t count, stg_error *reterr) {
   char list[256] = "";
   size_t used = 0;
+  bool too_old = true; /* newer ones drop architectures: it may be too new */
   for (size_t i = 0; i < count && used < sizeof list; i++) {
     int n = snprintf(list + used, sizeof list - used, " sm_%d", archs[i]);
     used += n > 0 ? (size_t)n : 0;
+    too_old = too_old && archs[i] < (int)sm;
   }
   return stg_error_set(reterr, STG_E_UNSUPPORTED,
-                       "NVRTC %d.%d does not know architecture '%s'; it knows%s; another NVRTC may",
-                       nvrtc->major, nvrtc->minor, arch, list);
+                       "NVRTC %d.%d ('%s') does not know architecture '%s'; put the folder of %s "
+                       "one on LD_LIBRARY_PATH (package cuda-nvrtc); this one knows%s",
+                       nvrtc->major, nvrtc->minor, nvrtc->path, arch,
+                       too_old ? "a newer" : "another", list);
 }
 
 static stg_status check_arch(const struct stg_nvrtc *nvrtc, const char *arch, stg_error *reterr) {
@@ -65,7 +69,7 @@ static stg_status check_arch(const struct stg_nvrtc *nvrtc, const char *arch, st
     known = known || archs[i] == (int)sm;
   }
   if (!known) {
-    status = unknown_arch(nvrtc, arch, archs, count, reterr);
+    status = unknown_arch(nvrtc, sm, arch, archs, count, reterr);
   }
   stg_free(archs);
   return status;

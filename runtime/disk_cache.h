@@ -78,6 +78,14 @@ STG_NODISCARD stg_status stg_disk_cache_find(struct stg_disk_cache *cache,
                                              const char *preferred_compiler,
                                              struct stg_disk_hit *ret_hit, stg_error *reterr);
 /**
+ * The same before a find that a compile may follow: a hit is counted, and a miss left to that find,
+ * so that a kernel that is looked for twice is missed once.
+ */
+STG_NODISCARD stg_status stg_disk_cache_find_early(struct stg_disk_cache *cache,
+                                                   const struct stg_kernel_request *request,
+                                                   const char *preferred_compiler,
+                                                   struct stg_disk_hit *ret_hit, stg_error *reterr);
+/**
  * The same after a miss, of what another process may have stored since: looks in the writable layer
  * only, and counts a hit but no second miss.
  */

@@ -231,13 +231,23 @@ static stg_status find_in(struct stg_disk_cache *cache, bool again,
   return status;
 }
 
+stg_status stg_disk_cache_find_early(struct stg_disk_cache *cache,
+                                     const struct stg_kernel_request *request,
+                                     const char *preferred_compiler, struct stg_disk_hit *ret_hit,
+                                     stg_error *reterr) {
+  stg_status status = find_in(cache, false, request, preferred_compiler, ret_hit, reterr);
+  atomic_fetch_add(&cache->hits, status == STG_OK);
+  atomic_fetch_add(&cache->pack_hits, status == STG_OK && ret_hit->from_pack);
+  return status;
+}
+
 stg_status stg_disk_cache_find(struct stg_disk_cache *cache,
                                const struct stg_kernel_request *request,
                                const char *preferred_compiler, struct stg_disk_hit *ret_hit,
                                stg_error *reterr) {
-  stg_status status = find_in(cache, false, request, preferred_compiler, ret_hit, reterr);
-  atomic_fetch_add(status == STG_OK ? &cache->hits : &cache->misses, 1u);
-  atomic_fetch_add(&cache->pack_hits, status == STG_OK && ret_hit->from_pack);
+  stg_status status =
+      stg_disk_cache_find_early(cache, request, preferred_compiler, ret_hit, reterr);
+  atomic_fetch_add(&cache->misses, status != STG_OK);
   return status;
 }
 

@@ -73,7 +73,7 @@ static void made_finish(struct made *made) {
   stg_kernel_image_finish(&made->image);
 }
 
-/* stg_disk_cache_find or stg_disk_cache_find_again. */
+/* stg_disk_cache_find, stg_disk_cache_find_early or stg_disk_cache_find_again. */
 typedef stg_status (*find_fn)(struct stg_disk_cache *disk, const struct stg_kernel_request *request,
                               const char *preferred_compiler, struct stg_disk_hit *ret_hit,
                               stg_error *reterr);
@@ -226,11 +226,11 @@ static stg_status not_warm(const struct stg_kernel_request *request, const char 
 }
 
 static stg_status make_kernel(struct stg_module_cache *cache,
-                              const struct stg_kernel_request *request, bool may_compile,
-                              struct stg_loaded_kernel *kernel, stg_error *reterr) {
+                              const struct stg_kernel_request *request, find_fn find,
+                              bool may_compile, struct stg_loaded_kernel *kernel,
+                              stg_error *reterr) {
   struct made made = {0};
-  stg_status status =
-      find_entry(cache->disk, stg_disk_cache_find, request, &cache->log, &made, reterr);
+  stg_status status = find_entry(cache->disk, find, request, &cache->log, &made, reterr);
   if (status == STG_OK && made.found) {
     status = load_entry(cache, request, &made, kernel, reterr);
   }
@@ -248,11 +248,13 @@ static stg_status make_kernel(struct stg_module_cache *cache,
 
 /* Make it as the one thread that does, and land, whatever comes of it. */
 static stg_status fly(struct stg_module_cache *cache, const struct stg_kernel_request *request,
-                      bool may_compile, struct stg_loaded_kernel *kernel, stg_error *reterr) {
+                      find_fn find, bool may_compile, struct stg_loaded_kernel *kernel,
+                      stg_error *reterr) {
   stg_error error = STG_ERROR_INIT;
   struct loaded *loaded = stg_calloc(1, sizeof *loaded);
-  stg_status status = loaded != NULL ? make_kernel(cache, request, may_compile, kernel, &error)
-                                     : stg_error_memory(&error, "a kernel", sizeof *loaded);
+  stg_status status = loaded != NULL
+                          ? make_kernel(cache, request, find, may_compile, kernel, &error)
+                          : stg_error_memory(&error, "a kernel", sizeof *loaded);
   if (loaded == NULL || status != STG_OK) {
     stg_free(loaded);
     stg_flight_land(cache->flights, kernel->key, status, NULL, &error);
@@ -266,9 +268,9 @@ static stg_status fly(struct stg_module_cache *cache, const struct stg_kernel_re
   return STG_OK;
 }
 
-stg_status stg_module_cache_get(struct stg_module_cache *cache,
-                                const struct stg_kernel_request *request, bool may_compile,
-                                struct stg_loaded_kernel *ret_kernel, stg_error *reterr) {
+static stg_status get(struct stg_module_cache *cache, const struct stg_kernel_request *request,
+                      find_fn find, bool may_compile, struct stg_loaded_kernel *ret_kernel,
+                      stg_error *reterr) {
   struct stg_loaded_kernel kernel = {.origin = STG_FROM_MEMORY};
   enum stg_flight_role role = STG_FLIGHT_HAVE;
   void *value = NULL;
@@ -280,7 +282,7 @@ stg_status stg_module_cache_get(struct stg_module_cache *cache,
     status = not_warm(request, "is still being compiled", reterr);
   }
   if (status == STG_OK && role == STG_FLIGHT_MAKE) {
-    status = fly(cache, request, may_compile, &kernel, reterr);
+    status = fly(cache, request, find, may_compile, &kernel, reterr);
   }
   if (status != STG_OK) {
     return status;
@@ -293,6 +295,18 @@ stg_status stg_module_cache_get(struct stg_module_cache *cache,
   }
   *ret_kernel = kernel;
   return STG_OK;
+}
+
+stg_status stg_module_cache_get(struct stg_module_cache *cache,
+                                const struct stg_kernel_request *request, bool may_compile,
+                                struct stg_loaded_kernel *ret_kernel, stg_error *reterr) {
+  return get(cache, request, stg_disk_cache_find, may_compile, ret_kernel, reterr);
+}
+
+stg_status stg_module_cache_find(struct stg_module_cache *cache,
+                                 const struct stg_kernel_request *request,
+                                 struct stg_loaded_kernel *ret_kernel, stg_error *reterr) {
+  return get(cache, request, stg_disk_cache_find_early, false, ret_kernel, reterr);
 }
 
 void stg_module_cache_unref(struct stg_module_cache *cache, struct stg_key key) {

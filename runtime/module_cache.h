@@ -51,6 +51,14 @@ STG_NODISCARD stg_status stg_module_cache_get(struct stg_module_cache *cache,
                                               bool may_compile,
                                               struct stg_loaded_kernel *ret_kernel,
                                               stg_error *reterr);
+/**
+ * The same with `may_compile` false, for who then asks with it true for what is not there: a miss
+ * is counted by that call alone.
+ */
+STG_NODISCARD stg_status stg_module_cache_find(struct stg_module_cache *cache,
+                                               const struct stg_kernel_request *request,
+                                               struct stg_loaded_kernel *ret_kernel,
+                                               stg_error *reterr);
 void stg_module_cache_unref(struct stg_module_cache *cache, struct stg_key key);
 void stg_module_cache_counters(const struct stg_module_cache *cache,
                                struct stg_module_counters *ret);

@@ -42,6 +42,51 @@ static bool same_model(const char *a, const char *b) {
   return true;
 }
 
+stg_status stg_control_check_model(const struct stg_control_facts *facts, const char *name,
+                                   const char *model, stg_error *reterr) {
+  if (facts->model_hint == NULL || model == NULL || same_model(facts->model_hint, model)) {
+    return STG_OK;
+  }
+  return stg_error_set(reterr, STG_E_UNSUPPORTED,
+                       "'%s' is for model '%.*s' (its model_hint), geometry.model is '%.*s'; use "
+                       "one made for it",
+                       name, NAME_CHARS, facts->model_hint, NAME_CHARS, model);
+}
+
+static bool is_elsewhere(const struct stg_control_facts *facts) {
+  return facts->hook_point != NULL && strcmp(facts->hook_point, HOOK_POINT) != 0;
+}
+
+static bool is_other_structure(const struct stg_control_facts *facts) {
+  return facts->structure != NULL && strcmp(facts->structure, STRUCTURE) != 0;
+}
+
+bool stg_control_print_fact(const struct stg_control_facts *facts, enum stg_control_fact fact,
+                            const char *name, struct stg_strbuf *text) {
+  const struct {
+    bool said;
+    const char *key, *value, *what;
+  } said[STG_CONTROL_N_FACTS] = {
+      [STG_CONTROL_MODE] = {!stg_control_adds(facts), facts->mode_key, facts->mode,
+                            ", which is no addition"},
+      [STG_CONTROL_HOOK_POINT] = {is_elsewhere(facts), facts->hook_point_key, facts->hook_point,
+                                  ", not the end of a block"},
+      [STG_CONTROL_STRUCTURE] = {is_other_structure(facts), facts->structure_key, facts->structure,
+                                 ", not " STRUCTURE},
+      [STG_CONTROL_ALPHA] = {facts->alpha_key != NULL, facts->alpha_key, facts->alpha, ""},
+  };
+  if (fact == STG_CONTROL_MODEL && facts->model_hint != NULL) {
+    stg_strbuf_printf(text, "%s is for model '%.*s' by its own word; geometry.model is not given",
+                      name, NAME_CHARS, facts->model_hint);
+    return true;
+  }
+  if (said[fact].said) {
+    stg_strbuf_printf(text, "%s says %.*s '%.*s'%s", name, NAME_CHARS, said[fact].key, NAME_CHARS,
+                      said[fact].value, said[fact].what);
+  }
+  return said[fact].said;
+}
+
 static stg_status check_kind(const struct stg_control_use *use,
                              const struct stg_control_facts *facts, stg_error *reterr) {
   if (stg_control_by_convention(use) && facts->architecture != NULL && !facts->declared) {
@@ -50,27 +95,20 @@ static stg_status check_kind(const struct stg_control_use *use,
                          "name a tensor in \"vectors\"",
                          use->name, NAME_CHARS, facts->architecture);
   }
-  if (facts->model_hint != NULL && use->model != NULL &&
-      !same_model(facts->model_hint, use->model)) {
-    return stg_error_set(reterr, STG_E_UNSUPPORTED,
-                         "'%s' is for model '%.*s' (its model_hint), geometry.model is "
-                         "'%.*s'; use one made for it",
-                         use->name, NAME_CHARS, facts->model_hint, NAME_CHARS, use->model);
-  }
-  return STG_OK;
+  return stg_control_check_model(facts, use->name, use->model, reterr);
 }
 
 /* What the file says of how it is applied must be what is asked for. */
 static stg_status check_way(const struct stg_control_use *use,
                             const struct stg_control_facts *facts, stg_error *reterr) {
-  if (facts->hook_point != NULL && strcmp(facts->hook_point, HOOK_POINT) != 0) {
+  if (is_elsewhere(facts)) {
     return stg_error_set(reterr, STG_E_UNSUPPORTED,
                          "'%s' says %.*s '%.*s', not the end of a block; name its tensors in "
                          "\"vectors\"",
                          use->name, NAME_CHARS, facts->hook_point_key, NAME_CHARS,
                          facts->hook_point);
   }
-  if (facts->structure != NULL && strcmp(facts->structure, STRUCTURE) != 0) {
+  if (is_other_structure(facts)) {
     return stg_error_set(reterr, STG_E_UNSUPPORTED,
                          "'%s' says %.*s '%.*s', not " STRUCTURE "; name its tensors in "
                          "\"vectors\"",

@@ -303,11 +303,9 @@ static stg_status note_words(struct planner *planner, stg_error *reterr) {
   const struct stg_control_use *use = planner->use;
   const struct stg_control_facts *facts = &planner->plan.facts;
   stg_status status = STG_OK;
-  if (facts->model_hint != NULL && use->model == NULL) {
-    struct stg_strbuf text = {0};
-    stg_strbuf_printf(&text, "%s is for model '%.*s' by its own word; geometry.model is not given",
-                      use->name, NAME_CHARS, facts->model_hint);
-    status = note(planner, &text, reterr);
+  struct stg_strbuf hint = {0};
+  if (use->model == NULL && stg_control_print_fact(facts, STG_CONTROL_MODEL, use->name, &hint)) {
+    status = note(planner, &hint, reterr);
   }
   if (status == STG_OK && facts->layer_count >= 0 &&
       facts->layer_count != (int64_t)planner->map.present) {

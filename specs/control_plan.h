@@ -8,6 +8,7 @@
 #ifndef STG_SPECS_CONTROL_PLAN_H
 #define STG_SPECS_CONTROL_PLAN_H
 
+#include "runtime/base/strbuf.h"
 #include "specs/control_file.h"
 
 #define STG_CONTROL_PATTERN "direction.{}"
@@ -31,6 +32,26 @@ struct stg_control_use {
 
 /** Whether the names and the rules of GGUF hold: neither pattern nor rows. */
 bool stg_control_by_convention(const struct stg_control_use *use);
+/**
+ * Refuse a file that says another model than `model` (NULL: not given); `name` as in messages.
+ * @return STG_E_UNSUPPORTED with both names.
+ */
+STG_NODISCARD stg_status stg_control_check_model(const struct stg_control_facts *facts,
+                                                 const char *name, const char *model,
+                                                 stg_error *reterr);
+/* Facts that a user should know where they decide nothing. */
+enum stg_control_fact {
+  STG_CONTROL_MODEL, /* no geometry.model is there to compare it with */
+  STG_CONTROL_MODE,  /* not an addition */
+  STG_CONTROL_HOOK_POINT,
+  STG_CONTROL_STRUCTURE,
+  STG_CONTROL_ALPHA,
+  STG_CONTROL_N_FACTS
+};
+/** Append "x.gguf says glp.mode 'project', which is no addition"; false: there is nothing to say.
+ */
+bool stg_control_print_fact(const struct stg_control_facts *facts, enum stg_control_fact fact,
+                            const char *name, struct stg_strbuf *text);
 /** What stg_control_plan checks of the facts and the names alone. */
 STG_NODISCARD stg_status stg_control_check(const struct stg_tensor_file *file,
                                            const struct stg_control_use *use,

@@ -116,19 +116,19 @@ static stg_status read_shape(struct reader *reader, struct stg_tensor_info *info
                          info->name, n_dims, MAX_DIMS);
   }
   info->n_dims = (uint32_t)n_dims;
-  info->n_elems = 1;
+  bool fits = true;
   for (uint32_t i = 0; i < info->n_dims; i++) {
     uint64_t extent = 0;
     status = stg_gguf_number(&reader->cursor, 8, &extent, reterr);
     if (status != STG_OK) {
       return status;
     }
-    if (extent > INT64_MAX || !stg_mul_size(info->n_elems, (size_t)extent, &info->n_elems)) {
-      return stg_error_set(reterr, STG_E_FORMAT,
-                           "%s: tensor '%s': the number of elements overflows", reader->file->path,
-                           info->name);
-    }
-    info->shape[info->n_dims - 1 - i] = (int64_t)extent;
+    fits = fits && extent <= INT64_MAX;
+    info->shape[info->n_dims - 1 - i] = (int64_t)(extent & INT64_MAX);
+  }
+  if (!fits || !stg_tensor_count_elems(info)) {
+    return stg_error_set(reterr, STG_E_FORMAT, "%s: tensor '%s': the number of elements overflows",
+                         reader->file->path, info->name);
   }
   return STG_OK;
 }

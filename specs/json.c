@@ -130,13 +130,14 @@ static stg_status check_duplicates(const struct stg_json_doc *doc, stg_error *er
   }
 }
 
-stg_status stg_json_parse(const char *file, const char *text, size_t len,
-                          struct stg_json_doc *ret_doc, stg_error *reterr) {
+stg_status stg_json_parse_within(const char *file, const char *text, size_t len,
+                                 struct stg_json_limit limit, struct stg_json_doc *ret_doc,
+                                 stg_error *reterr) {
   if (len > STG_JSON_MAX_BYTES) {
     return stg_error_set(reterr, STG_E_FORMAT, "%s: %zu bytes; a JSON file has at most %" PRIu64,
                          file, len, STG_JSON_MAX_BYTES);
   }
-  stg_status status = stg_json_scan(file, text, len, reterr);
+  stg_status status = stg_json_scan_within(file, text, len, limit, reterr);
   if (status != STG_OK) {
     return status;
   }
@@ -154,6 +155,11 @@ stg_status stg_json_parse(const char *file, const char *text, size_t len,
   }
   *ret_doc = doc;
   return STG_OK;
+}
+
+stg_status stg_json_parse(const char *file, const char *text, size_t len,
+                          struct stg_json_doc *ret_doc, stg_error *reterr) {
+  return stg_json_parse_within(file, text, len, STG_JSON_LIMIT, ret_doc, reterr);
 }
 
 stg_status stg_json_load(const char *file, struct stg_json_doc *ret_doc, stg_error *reterr) {

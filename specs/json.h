@@ -45,7 +45,11 @@ struct stg_json {
  */
 STG_NODISCARD stg_status stg_json_parse(const char *file, const char *text, size_t len,
                                         struct stg_json_doc *ret_doc, stg_error *reterr);
-/** The same from a file; STG_E_IO when it cannot be read. */
+/** The same with fewer values than any JSON file may have. */
+STG_NODISCARD stg_status stg_json_parse_within(const char *file, const char *text, size_t len,
+                                               struct stg_json_limit limit,
+                                               struct stg_json_doc *ret_doc, stg_error *reterr);
+/** As stg_json_parse, from a file; STG_E_IO when it cannot be read. */
 STG_NODISCARD stg_status stg_json_load(const char *file, struct stg_json_doc *ret_doc,
                                        stg_error *reterr);
 void stg_json_finish(struct stg_json_doc *doc);

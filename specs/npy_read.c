@@ -109,15 +109,12 @@ static stg_status find_elem(const struct stg_tensor_file *file, const char *desc
 static stg_status check_bytes(const struct stg_tensor_file *file, struct stg_tensor_info *info,
                               size_t left, stg_error *reterr) {
   char shape[STG_TENSOR_SHAPE_BYTES];
-  size_t needed = stg_elem_bytes(info->elem);
-  info->n_elems = 1;
+  size_t needed = 0;
   stg_tensor_print_shape(info, shape);
-  for (uint32_t i = 0; i < info->n_dims; i++) {
-    if (!stg_mul_size(info->n_elems, (size_t)info->shape[i], &info->n_elems) ||
-        !stg_mul_size(info->n_elems, stg_elem_bytes(info->elem), &needed)) {
-      return stg_error_set(reterr, STG_E_FORMAT, "%s: shape %s: the number of elements overflows",
-                           file->path, shape);
-    }
+  if (!stg_tensor_count_elems(info) ||
+      !stg_mul_size(info->n_elems, stg_elem_bytes(info->elem), &needed)) {
+    return stg_error_set(reterr, STG_E_FORMAT, "%s: shape %s: the number of elements overflows",
+                         file->path, shape);
   }
   if (needed == left) {
     return STG_OK;

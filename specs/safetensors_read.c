@@ -16,6 +16,10 @@
 #define MAX_HEADER_BYTES                                                                           \
   (STG_SAFETENSORS_MAX_HEADER_BYTES < STG_JSON_MAX_BYTES ? STG_SAFETENSORS_MAX_HEADER_BYTES        \
                                                          : STG_JSON_MAX_BYTES)
+/* The shortest values of a header, the 1s of long shapes, take more than this with their tensor's
+ * other bytes; a list of "1," would become a tree of 40 times its size before it is refused. */
+#define LEAST_VALUE_BYTES 4
+#define FREE_VALUES 64 /* so that a small header is refused by what is wrong in it */
 #define MAX_EXTENT (((int64_t)1 << 53) - 1) /* JSON numbers are exact up to here */
 
 /* The element types of the format. Those that stg_elem does not have can be checked but not used; a
@@ -68,7 +72,6 @@ static stg_status read_shape(const struct stg_json *shape, struct stg_tensor_inf
                           rank, STG_TENSOR_MAX_DIMS);
   }
   struct stg_json extent;
-  info->n_elems = 1;
   for (bool more = stg_json_first(shape, &extent); more; more = stg_json_next(&extent)) {
     int64_t value = 0;
     status = stg_json_int(&extent, 0, MAX_EXTENT, &value, reterr);
@@ -76,9 +79,9 @@ static stg_status read_shape(const struct stg_json *shape, struct stg_tensor_inf
       return status;
     }
     info->shape[info->n_dims++] = value;
-    if (!stg_mul_size(info->n_elems, (size_t)value, &info->n_elems)) {
-      return stg_json_error(reterr, STG_E_FORMAT, shape, "the number of elements overflows");
-    }
+  }
+  if (!stg_tensor_count_elems(info)) {
+    return stg_json_error(reterr, STG_E_FORMAT, shape, "the number of elements overflows");
   }
   return STG_OK;
 }
@@ -308,6 +311,16 @@ static stg_status find_header(const struct stg_tensor_file *file, size_t *ret_si
   return STG_OK;
 }
 
+/* So many values as a header of that size can have. */
+static struct stg_json_limit limit_of(size_t header_size) {
+  const size_t values = FREE_VALUES + header_size / LEAST_VALUE_BYTES;
+  if (values >= STG_JSON_MAX_VALUES) {
+    return (struct stg_json_limit){STG_JSON_MAX_VALUES, "split it into files of fewer tensors"};
+  }
+  return (struct stg_json_limit){
+      values, "those of tensors take more bytes of a header, so it is not safetensors"};
+}
+
 stg_status stg_safetensors_read(struct stg_tensor_file *file, stg_error *reterr) {
   size_t header_size = 0;
   struct stg_json_doc doc = {0};
@@ -317,7 +330,8 @@ stg_status stg_safetensors_read(struct stg_tensor_file *file, stg_error *reterr)
     return status;
   }
   const unsigned char *header = file->bytes + STG_SAFETENSORS_SIZE_BYTES;
-  status = stg_json_parse(file->path, (const char *)header, header_size, &doc, reterr);
+  status = stg_json_parse_within(file->path, (const char *)header, header_size,
+                                 limit_of(header_size), &doc, reterr);
   if (status != STG_OK) {
     return status;
   }

@@ -190,6 +190,10 @@ stg_status stg_spec_read_file_source(const struct stg_spec_reader *reader,
     status = stg_spec_read_path(reader, file, &ret_source->path);
   }
   if (status == STG_OK) {
+    ret_source->name = stg_arena_strdup(reader->arena, name);
+    status = stg_arena_status(reader->arena, reader->err);
+  }
+  if (status == STG_OK) {
     status = read_range(reader, source, kind, ret_source);
   }
   if (status == STG_OK) {

@@ -7,6 +7,7 @@
 #ifndef STG_SPECS_SPEC_FRAME_H
 #define STG_SPECS_SPEC_FRAME_H
 
+#include "specs/control_plan.h"
 #include "specs/json.h"
 #include "specs/spec_family.h"
 #include "specs/spec_source.h"
@@ -100,7 +101,20 @@ STG_NODISCARD stg_status stg_spec_open_init(struct stg_arena *arena, const char 
 STG_NODISCARD stg_status stg_spec_open(struct stg_open_file *open, const char *path,
                                        const struct stg_tensor_hint *hint,
                                        const struct stg_tensor_file **ret_file, stg_error *err);
-/** Close what is open; NULL is nothing. */
+/** What the file that is open says of itself; borrowed as it is. */
+STG_NODISCARD stg_status stg_spec_open_facts(struct stg_open_file *open,
+                                             const struct stg_control_facts **ret_facts,
+                                             stg_error *err);
+/** Whether a fact of the file at `path` is among the notes of files. */
+bool stg_spec_has_file_note(const struct stg_open_file *open, const char *path,
+                            enum stg_control_fact fact);
+/** Add one; `text` is copied, `path` must live as long. */
+STG_NODISCARD stg_status stg_spec_add_file_note(struct stg_open_file *open, const char *path,
+                                                enum stg_control_fact fact, const char *text,
+                                                stg_error *err);
+/** Note `index`, or NULL behind the last; valid until the next one is added. */
+const char *stg_spec_file_note(const struct stg_open_file *open, size_t index);
+/** Close what is open, and free the notes; NULL is nothing. */
 void stg_spec_open_fini(struct stg_open_file *open);
 /** Find the tensor of a source in its file; borrowed until another file is opened. */
 STG_NODISCARD stg_status stg_spec_open_tensor(struct stg_open_file *open,

@@ -22,6 +22,7 @@ enum stg_spec_layer_in { STG_LAYER_IN_NONE, STG_LAYER_IN_TENSOR, STG_LAYER_IN_RO
 struct stg_spec_vector_source {
   enum { STG_VECTOR_FILE, STG_VECTOR_VALUES, STG_VECTOR_RANDOM } kind;
   const char *path;                /* FILE: resolved against the spec's folder */
+  const char *name;                /* FILE: the same as the spec has it */
   const char *tensor;              /* FILE: NULL for one whose tensor has no name */
   int64_t row;                     /* FILE: row of a 2-D tensor, or -1 */
   enum stg_spec_layer_in layer_in; /* FILE: the number of a reference replaces "{}" there */
@@ -45,7 +46,7 @@ struct stg_spec_array {
   uint64_t stream; /* RANDOM: of the generator (random.h) */
 };
 
-/* A vector file that is kept open, the last that was asked for (spec_files.c). */
+/* The vector file that was read last, and what such files said (spec_files.c). */
 struct stg_open_file;
 
 /* Reader options of a workload; {0} is the default. */

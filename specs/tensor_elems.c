@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "runtime/base/dtype.h"
+#include "runtime/base/intmath.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are used where they lie");
 
@@ -62,6 +63,19 @@ void stg_tensor_print_shape(const struct stg_tensor_info *tensor,
                             i > 0 ? ", " : "", tensor->shape[i]);
   }
   snprintf(ret_shape + len, STG_TENSOR_SHAPE_BYTES - len, "]");
+}
+
+bool stg_tensor_count_elems(struct stg_tensor_info *tensor) {
+  bool fits = true;
+  tensor->n_elems = 1;
+  for (uint32_t i = 0; i < tensor->n_dims; i++) {
+    if (tensor->shape[i] == 0) {
+      tensor->n_elems = 0;
+      return true;
+    }
+    fits = fits && stg_mul_size(tensor->n_elems, (size_t)tensor->shape[i], &tensor->n_elems);
+  }
+  return fits;
 }
 
 size_t stg_tensor_width(const struct stg_tensor_info *tensor) {

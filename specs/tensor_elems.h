@@ -57,6 +57,11 @@ struct stg_tensor_info {
 /** "[32, 4096]"; "[]" without dimensions. */
 void stg_tensor_print_shape(const struct stg_tensor_info *tensor,
                             char ret_shape[STG_TENSOR_SHAPE_BYTES]);
+/**
+ * Set n_elems from the shape: 0 where an extent is, whatever the others are. False, with n_elems
+ * undefined, where the number overflows.
+ */
+bool stg_tensor_count_elems(struct stg_tensor_info *tensor);
 /** Elements of a row: the last dimension; of a tensor without dimensions 1. */
 size_t stg_tensor_width(const struct stg_tensor_info *tensor);
 /** Rows: the product of the other dimensions; 0 where the width is 0. */

@@ -154,8 +154,8 @@ void stg_workload_finish(struct stg_workload *workload);
 /**
  * Read vector `index`, copy `copy` as hidden_size floats, exactly as stored (no normalisation).
  * STG_E_FORMAT or STG_E_NOT_FOUND with the vector's place and both shapes, STG_E_NON_FINITE with
- * the index of the value, or what opening its file gave; the content of ret_values is then
- * unspecified.
+ * the index of the value, STG_E_UNSUPPORTED for a file of another model than geometry.model, or
+ * what opening its file gave; the content of ret_values is then unspecified.
  */
 STG_NODISCARD stg_status stg_workload_read_vector(const struct stg_workload *workload, size_t index,
                                                   uint32_t copy, float *ret_values,
@@ -164,6 +164,11 @@ STG_NODISCARD stg_status stg_workload_read_vector(const struct stg_workload *wor
  * where it does not fit. */
 void stg_workload_print_place(const struct stg_workload *workload, size_t index, uint32_t copy,
                               char ret_place[STG_WORKLOAD_PLACE_BYTES]);
+/**
+ * What a user should know of the files whose vectors were read so far, one line each and once for a
+ * file: note `index`, or NULL behind the last. Valid until the next vector is read.
+ */
+const char *stg_workload_file_note(const struct stg_workload *workload, size_t index);
 /**
  * Read the epilogue's weight as hidden_size floats, each rounded to workload->dtype. Fails as
  * stg_workload_read_vector does, and with STG_E_NON_FINITE for a value beyond the dtype's range.

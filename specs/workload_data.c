@@ -82,7 +82,8 @@ static stg_status check_finite(const struct stg_workload *workload,
 }
 
 static stg_status read_file_vector(const struct stg_workload *workload,
-                                   const struct stg_spec_vector_source *source, float *ret_values,
+                                   const struct stg_spec_vector_source *source,
+                                   const struct stg_spec_vector *vector, float *ret_values,
                                    stg_error *err) {
   const struct stg_tensor_info *tensor = NULL;
   size_t first = 0;
@@ -90,7 +91,11 @@ static stg_status read_file_vector(const struct stg_workload *workload,
   if (status != STG_OK) {
     return status;
   }
-  status = check_vector_shape(workload, source, tensor, &first, err);
+  /* before the shape, which another model's vector rarely has */
+  status = stg_spec_check_words(workload, source, vector, err);
+  if (status == STG_OK) {
+    status = check_vector_shape(workload, source, tensor, &first, err);
+  }
   if (status == STG_OK) {
     stg_tensor_read(tensor, first, (size_t)workload->hidden_size, STG_F32, ret_values);
     status = check_range(workload, source, tensor, first, err);
@@ -101,9 +106,10 @@ static stg_status read_file_vector(const struct stg_workload *workload,
   return status;
 }
 
-/* hidden_size finite float32 values of a vector or a weight. */
+/* hidden_size finite float32 values of a vector or, where `vector` is NULL, a weight. */
 static stg_status read_source(const struct stg_workload *workload,
-                              const struct stg_spec_vector_source *source, uint64_t stream,
+                              const struct stg_spec_vector_source *source,
+                              const struct stg_spec_vector *vector, uint64_t stream,
                               float *ret_values, stg_error *err) {
   size_t width = (size_t)workload->hidden_size;
   switch (source->kind) {
@@ -116,7 +122,7 @@ static stg_status read_source(const struct stg_workload *workload,
   case STG_VECTOR_FILE:
     break;
   }
-  return read_file_vector(workload, source, ret_values, err);
+  return read_file_vector(workload, source, vector, ret_values, err);
 }
 
 void stg_workload_print_place(const struct stg_workload *workload, size_t index, uint32_t copy,
@@ -143,7 +149,7 @@ static stg_status read_layer(const struct stg_workload *workload, size_t index, 
   } else if (stg_layer_name(source.tensor, (int32_t)layer, name, sizeof name)) {
     source.tensor = name;
   }
-  return read_source(workload, &source, 0, ret_values, err);
+  return read_source(workload, &source, &workload->vectors[index], 0, ret_values, err);
 }
 
 stg_status stg_workload_read_vector(const struct stg_workload *workload, size_t index,
@@ -156,13 +162,13 @@ stg_status stg_workload_read_vector(const struct stg_workload *workload, size_t 
   if (vector->source.layer_in != STG_LAYER_IN_NONE) {
     return read_layer(workload, index, copy, ret_values, reterr);
   }
-  return read_source(workload, &vector->source, copy, ret_values, reterr);
+  return read_source(workload, &vector->source, vector, copy, ret_values, reterr);
 }
 
 stg_status stg_workload_read_weight(const struct stg_workload *workload, float *ret_values,
                                     stg_error *reterr) {
   const struct stg_spec_vector_source *source = &workload->weight;
-  stg_status status = read_source(workload, source, STREAM_WEIGHT, ret_values, reterr);
+  stg_status status = read_source(workload, source, NULL, STREAM_WEIGHT, ret_values, reterr);
   for (int64_t i = 0; status == STG_OK && i < workload->hidden_size; i++) {
     uint32_t stored = 0;
     stg_store_f32(workload->dtype, &stored, 0, ret_values[i]);

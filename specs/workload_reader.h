@@ -66,6 +66,16 @@ STG_NODISCARD stg_status stg_workload_read_part(const struct stg_spec_reader *ou
                                                 const struct stg_json *at,
                                                 struct stg_workload *ret_workload);
 
+/* workload_words.c */
+
+/**
+ * Hold what the open file of `source` says of itself against the workload: refuse another model,
+ * and note what may be meant otherwise than it is used. `vector` is NULL for an epilogue's weight.
+ */
+STG_NODISCARD stg_status stg_spec_check_words(const struct stg_workload *workload,
+                                              const struct stg_spec_vector_source *source,
+                                              const struct stg_spec_vector *vector, stg_error *err);
+
 /* workload_calls.c */
 
 /** The name of an op, a built-in's or one of the workload's; borrowed from the document. */

@@ -17,6 +17,7 @@
 #include "tools/build_source.h"
 #include "tools/command.h"
 #include "tools/json_out.h"
+#include "tools/kernels_there.h"
 #include "tools/options.h"
 #include "tools/report.h"
 #include "tools/run_output.h"
@@ -146,17 +147,32 @@ static stg_status plan(struct build *build, const struct stg_arch_list *archs, s
   return status;
 }
 
-/* A trial of each architecture, elsewhere, finds one that the compiler does not know before
- * anything is written. Where there is no compiler, all of the kernels may still be there. */
-static stg_status check_known(const struct stg_arch_list *archs, stg_error *reterr) {
-  for (size_t i = 0; i < archs->count; i++) {
-    struct stg_trial trial;
-    stg_error err = STG_ERROR_INIT;
-    if (stg_trial_compile(archs->names[i], &trial, &err) == STG_E_UNSUPPORTED) {
-      return stg_error_set(reterr, STG_E_UNSUPPORTED, "--arch: %s", err.message);
+static bool is_compiler_needed(const struct build *build, stg_cache *cache, const char *arch) {
+  for (size_t i = 0; i < build->n_items; i++) {
+    const struct build_item *item = &build->items[i];
+    if (strcmp(item->arch, arch) == 0 && !stg_kernels_there_has(cache, item->kernel_key)) {
+      return true;
     }
   }
-  return STG_OK;
+  return false;
+}
+
+/* A trial of each architecture that lacks a kernel, elsewhere, finds one that the compiler does not
+ * know before anything is written. */
+static stg_status check_known(const struct build *build, const struct stg_arch_list *archs,
+                              const char *cache_path, stg_error *reterr) {
+  stg_cache *cache = stg_kernels_there_open(cache_path);
+  stg_status status = STG_OK;
+  for (size_t i = 0; i < archs->count && status == STG_OK; i++) {
+    struct stg_trial trial;
+    stg_error err = STG_ERROR_INIT;
+    if (is_compiler_needed(build, cache, archs->names[i]) &&
+        stg_trial_compile(archs->names[i], &trial, &err) == STG_E_UNSUPPORTED) {
+      status = stg_error_set(reterr, STG_E_UNSUPPORTED, "--arch: %s", err.message);
+    }
+  }
+  stg_cache_close(cache);
+  return status;
 }
 
 /* What a pack can be seen to fail for, before the first kernel is compiled. */
@@ -306,7 +322,7 @@ static int build_files(char **files, size_t n_files, const struct stg_arch_list 
     status = open_pack(&build, options->cache_path, &err);
   }
   if (status == STG_OK) {
-    status = check_known(archs, &err);
+    status = check_known(&build, archs, options->cache_path, &err);
   }
   if (status == STG_OK) {
     status = compile_all(&build, &err);
@@ -325,9 +341,9 @@ static int build_files(char **files, size_t n_files, const struct stg_arch_list 
   return code;
 }
 
-/* To build is to compile and, but for a pack, to store. A variable that forbids it was set for
- * other commands. */
-static int check_building_allowed(bool stores) {
+/* To build is to compile and, but for a pack, to store, where `folders` or else the environment
+ * says. A variable that forbids it was set for other commands. */
+static int check_building_allowed(bool stores, const char *folders) {
   stg_options options;
   stg_error err = STG_ERROR_INIT;
   stg_status status = stg_options_for_command(&options, &err);
@@ -343,6 +359,12 @@ static int check_building_allowed(bool stores) {
                            options.cache_mode == STG_CACHE_OFF      ? "off"
                            : options.cache_mode == STG_CACHE_MEMORY ? "memory"
                                                                     : "read-only");
+  }
+  if (status == STG_OK && stores && folders == NULL &&
+      (options.cache_path == NULL || options.cache_path[0] == '\0')) {
+    status = stg_error_set(&err, STG_E_INVALID,
+                           "no cache folder to build into; set STEERGRAPH_CACHE_DIR, give --cache "
+                           "DIR, or write a pack with --pack FILE");
   }
   return status == STG_OK ? STG_EXIT_DONE : stg_report_fail(&err);
 }
@@ -388,7 +410,7 @@ int stg_cmd_build(int argc, char **argv) {
   struct stg_arch_list archs;
   code = stg_arch_list_parse("build", arch, &archs);
   if (code == STG_EXIT_DONE) {
-    code = check_building_allowed(pack == NULL);
+    code = check_building_allowed(pack == NULL, job.cache_path);
   }
   if (code == STG_EXIT_DONE) {
     code = stg_arch_list_check("build", &archs);

@@ -41,7 +41,8 @@ stg_status stg_job_open_engine(const struct stg_job_options *options, stg_engine
     engine_options.compile =
         options->compile != STG_COMPILE_DEFAULT ? options->compile : STG_COMPILE_BLOCK;
   }
-  engine_options.log = stg_report_log;
+  engine_options.log = options->log != NULL ? options->log : stg_report_log;
+  engine_options.log_user = options->log_user;
   return stg_engine_create(&engine_options, ret_engine, reterr);
 }
 

@@ -17,10 +17,13 @@ struct stg_job_options {
   bool cache_is_own;        /* a folder of the command's own, so STEERGRAPH_CACHE is not about it */
   bool allow_outside;       /* paths of the workload may leave its folder */
   bool declare_used;        /* declare the ops in use instead of all ops there are */
+  stg_log_fn log;           /* NULL: the command's */
+  void *log_user;
 };
 
 /**
- * Open an engine with options from the environment, overridden by `options`, and the command's log.
+ * Open an engine with options from the environment, overridden by `options`, and the command's log
+ * unless they name another.
  */
 STG_NODISCARD stg_status stg_job_open_engine(const struct stg_job_options *options,
                                              stg_engine **ret_engine, stg_error *reterr);

@@ -14,6 +14,9 @@ more. What may be in it:
      "experiments": [{"id": ID, "interventions": [{"vector": name, "cap": -16.9}]}]}
                                 a capping configuration: tensors by name, layers and experiments as metadata
 
+What stands beside these is not lost: plain values become metadata behind "pt.", of a capping configuration
+also lists of them, tensors are written under their key ("NAME.KEY" of a vector's entry).
+
 --experiment writes one experiment as a workload of one row, for `steergraph explain` and `run`, from
 which its vectors and slot can be taken. float64 becomes float32; no element is changed otherwise.
 """
@@ -113,19 +116,24 @@ def is_capping(loaded) -> bool:
     return isinstance(vectors, dict) and any(isinstance(v, dict) and "vector" in v for v in vectors.values())
 
 
-def plain(value):
-    """A value as JSON has it: what is not finite as text, a tensor of one element as its number."""
+def plain(value, holds: str):
+    """A value as JSON has it: what is not finite as text, a tensor of one element as its number. `holds` begins the
+    message about what is none."""
     if isinstance(value, dict):
-        return {str(key): plain(member) for key, member in value.items()}
+        return {str(key): plain(member, holds) for key, member in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(member) for member in value]
+        return [plain(member, holds) for member in value]
     if is_tensor(value) and not tuple(value.shape):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if value is None or isinstance(value, (str, int, float)):
         return value
-    raise Refusal(f"experiments hold a {type(value).__name__}; needed: plain values")
+    raise Refusal(f"{holds} a {type(value).__name__}; needed: plain values")
+
+
+def text_of(value, holds: str) -> str:
+    return json.dumps(plain(value, holds), ensure_ascii=False, allow_nan=False)
 
 
 def tensor_name(text: str) -> str:
@@ -142,6 +150,30 @@ def list_of(value, where: str) -> list:
     return list(value or [])
 
 
+def put_tensor(plan: Plan, name: str, tensor) -> None:
+    if name in plan.arrays:
+        raise Refusal(f"two tensors would be named '{name}'")
+    plan.arrays[name] = array_of(name, tensor)
+
+
+def put_text(plan: Plan, key: str, text: str) -> None:
+    if key in plan.metadata:
+        raise Refusal(f"two values would be named '{key}' in the metadata")
+    plan.metadata[key] = text
+
+
+def is_plain(value) -> bool:
+    return value is None or isinstance(value, (str, int, float))
+
+
+def put_beside(plan: Plan, name: str, value) -> None:
+    """What a capping configuration holds beside what is known of it."""
+    if is_tensor(value) and tuple(value.shape):
+        put_tensor(plan, tensor_name(name), value)
+    else:
+        put_text(plan, f"pt.{name}", str(value) if is_plain(value) else text_of(value, f"'{name}' holds"))
+
+
 def plan_capping(loaded: dict) -> Plan:
     plan = Plan({}, {}, {}, [])
     for name, entry in loaded["vectors"].items():
@@ -151,13 +183,18 @@ def plan_capping(loaded: dict) -> Plan:
         if not isinstance(layer, int) or isinstance(layer, bool) or not 0 <= layer <= MAX_LAYER:
             raise Refusal(f"vectors['{name}'] has layer {layer!r}; needed: a number, 0 to {MAX_LAYER}")
         text = tensor_name(str(name))
-        if text in plan.arrays:
-            raise Refusal(f"two tensors would be named '{text}'")
-        plan.arrays[text] = array_of(text, entry["vector"])
+        put_tensor(plan, text, entry["vector"])
         plan.layers[text] = layer
         plan.metadata[f"layer:{text}"] = str(layer)
     plan.experiments = list_of(loaded.get("experiments"), "experiments")
-    plan.metadata["experiments"] = json.dumps(plain(plan.experiments), ensure_ascii=False, allow_nan=False)
+    plan.metadata["experiments"] = text_of(plan.experiments, "experiments hold")
+    for name, entry in loaded["vectors"].items():
+        for key, value in entry.items():
+            if key not in ("vector", "layer"):
+                put_beside(plan, f"{name}.{key}", value)
+    for key, value in loaded.items():
+        if key not in ("vectors", "experiments"):
+            put_beside(plan, str(key), value)
     return plan
 
 
@@ -179,12 +216,9 @@ def plan_named(loaded: dict) -> Plan:
     beside = {key: value for key, value in loaded.items() if key not in nested[:1]} if nested else {}
     for key, value in [*tensors.items(), *beside.items()]:
         if is_tensor(value):
-            name = name_of(key)
-            if name in plan.arrays:
-                raise Refusal(f"two tensors would be named '{name}'")
-            plan.arrays[name] = array_of(name, value)
-        elif value is None or isinstance(value, (str, int, float)):
-            plan.metadata[f"pt.{key}"] = str(value)
+            put_tensor(plan, name_of(key), value)
+        elif is_plain(value):
+            put_text(plan, f"pt.{key}", str(value))
         else:
             raise Refusal(f"'{key}' is a {type(value).__name__}; needed: a tensor, or {{layer: tensor}}")
     return plan
@@ -221,14 +255,22 @@ def number_of(value, where: str) -> float:
     return value
 
 
+def interventions_of(plan: Plan, wanted: str) -> list:
+    experiment = find_experiment(plan, wanted)
+    return list_of(experiment.get("interventions"), f"interventions of experiment '{wanted}'")
+
+
+def count_uncapped(plan: Plan, wanted: str) -> int:
+    """Those that workload_of leaves out."""
+    return sum(intervention.get("cap") is None for intervention in interventions_of(plan, wanted))
+
+
 def workload_of(plan: Plan, wanted: str, file: str) -> dict:
     """One experiment as a workload: h -= max(dot(h, v) - cap, 0) * v with v of length 1 is the op
     projection_cap with max. Interventions without a cap are none of capping and are left out."""
     vectors: dict[str, dict] = {}
     layers: dict[int, list] = {}
-    experiment = find_experiment(plan, wanted)
-    interventions = list_of(experiment.get("interventions"), f"interventions of experiment '{wanted}'")
-    for number, intervention in enumerate(interventions):
+    for number, intervention in enumerate(interventions_of(plan, wanted)):
         where = f"experiment '{wanted}', intervention {number}"
         if not isinstance(intervention, dict):
             raise Refusal(f"{where} is a {type(intervention).__name__}; needed: a vector's name and its cap")
@@ -357,7 +399,9 @@ def convert(words) -> str:
     count = len(plan.arrays)
     said = f"{words.output}: {count} tensor{'' if count == 1 else 's'}, {len(data)} B, from {words.input}"
     said += f"; float64 as float32: {', '.join(wide)}" if wide else ""
-    return said + (f"; {non_finite} non-finite" if non_finite else "")
+    said += f"; {non_finite} non-finite" if non_finite else ""
+    uncapped = count_uncapped(plan, words.experiment) if spec else 0
+    return said + (f"; {uncapped} intervention{'s' * (uncapped > 1)} without a cap left out" if uncapped else "")
 
 
 def main() -> int:

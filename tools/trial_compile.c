@@ -17,9 +17,23 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
 #include "runtime/base/interrupt.h"
+#include "tools/report.h"
 #include "tools/workload_job.h"
 
 #define OPEN_FOLDERS 8
+
+/* What an engine says of itself when it opens is no news here: whoever asks for a trial has had it
+ * from an engine of its own. What the compiler does is. */
+struct trial_log {
+  bool is_open;
+};
+
+static void log_trial(void *user, stg_log_level level, const char *message) {
+  const struct trial_log *log = user;
+  if (log->is_open || level < STG_LOG_INFO) {
+    stg_report_log(NULL, level, message);
+  }
+}
 
 static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
   (void)info;
@@ -48,10 +62,20 @@ static stg_status make_folder(char **ret_folder, stg_error *reterr) {
 }
 
 static stg_status compile_into(const char *folder, const char *arch, stg_error *reterr) {
-  const struct stg_job_options options = {
-      .backend = STG_BACKEND_CPU, .cache_path = folder, .pack_path = "", .cache_is_own = true};
-  const stg_steer_desc desc = {
-      .struct_size = sizeof desc, .hidden_size = 64, .dtype = STG_F32, .max_chain = 1};
+  struct trial_log log = {.is_open = false};
+  const struct stg_job_options options = {.backend = STG_BACKEND_CPU,
+                                          .cache_path = folder,
+                                          .pack_path = "",
+                                          .cache_is_own = true,
+                                          .log = log_trial,
+                                          .log_user = &log};
+  const char *const ops[] = {"add"};
+  const stg_steer_desc desc = {.struct_size = sizeof desc,
+                               .hidden_size = 64,
+                               .dtype = STG_F32,
+                               .max_chain = 1,
+                               .ops = ops,
+                               .n_ops = 1};
   const struct stg_declared *declared = NULL;
   struct stg_arena arena = {0};
   stg_engine *engine = NULL;
@@ -62,6 +86,7 @@ static stg_status compile_into(const char *folder, const char *arch, stg_error *
   if (status == STG_OK) {
     bool compiled = false;
     double compile_ms = 0;
+    log.is_open = true;
     status = stg_offline_build(engine, declared, 0, arch, &compiled, &compile_ms, reterr);
   }
   stg_arena_finish(&arena);

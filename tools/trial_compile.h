@@ -12,8 +12,8 @@ struct stg_trial {
 };
 
 /**
- * Compile a small kernel for `arch` into a cache of its own, in a temporary folder that is removed
- * again.
+ * Compile a small kernel, of one op, for `arch` into a cache of its own, in a temporary folder that
+ * is removed again.
  */
 STG_NODISCARD stg_status stg_trial_compile(const char *arch, struct stg_trial *ret_trial,
                                            stg_error *reterr);

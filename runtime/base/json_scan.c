@@ -23,6 +23,7 @@ struct scanner {
   const char *at;
   const char *end;
   size_t n_values;
+  struct stg_json_limit limit;
   size_t depth;
   char open[STG_JSON_MAX_DEPTH]; /* '{' or '[' */
   stg_error *err;
@@ -278,9 +279,8 @@ static stg_status scan_value(struct scanner *s) {
   bool inside = true;
   while (inside) {
     skip_space(s);
-    if (++s->n_values > STG_JSON_MAX_VALUES) {
-      return fail(s, s->at, "more than %d values; put large vectors into a safetensors file",
-                  STG_JSON_MAX_VALUES);
+    if (++s->n_values > s->limit.max_values) {
+      return fail(s, s->at, "more than %zu values; %s", s->limit.max_values, s->limit.remedy);
     }
     if (peek(s) != '{' && peek(s) != '[') {
       return scan_scalar(s);
@@ -311,8 +311,10 @@ static stg_status scan_after_value(struct scanner *s, bool *ret_more) {
   return STG_OK;
 }
 
-stg_status stg_json_scan(const char *file, const char *text, size_t len, stg_error *reterr) {
-  struct scanner s = {.file = file, .begin = text, .at = text, .end = text + len, .err = reterr};
+stg_status stg_json_scan_within(const char *file, const char *text, size_t len,
+                                struct stg_json_limit limit, stg_error *reterr) {
+  struct scanner s = {
+      .file = file, .begin = text, .at = text, .end = text + len, .limit = limit, .err = reterr};
   if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
     return fail(&s, text, "starts with a byte order mark; save the file as UTF-8 without it");
   }
@@ -328,4 +330,8 @@ stg_status stg_json_scan(const char *file, const char *text, size_t len, stg_err
   }
   skip_space(&s);
   return s.at == s.end ? STG_OK : fail_expected(&s, "the end of the text after the value");
+}
+
+stg_status stg_json_scan(const char *file, const char *text, size_t len, stg_error *reterr) {
+  return stg_json_scan_within(file, text, len, STG_JSON_LIMIT, reterr);
 }

@@ -45,6 +45,13 @@ class Browser:
         os.close(its_in)
         os.close(its_out)
         self.session = None
+        try:
+            self.attach()
+        except BaseException:  # nobody has it, to close it
+            self.close()
+            raise
+
+    def attach(self):
         (target,) = [t for t in self.ask("Target.getTargets")["targetInfos"] if t["type"] == "page"]
         answer = self.ask("Target.attachToTarget", targetId=target["targetId"], flatten=True)
         self.session = answer["sessionId"]

@@ -48,6 +48,18 @@ class Show(Case):
             self.assertEqual(found, rows)
             self.assertEqual([list(one) for one in found], [list(one) for one in rows])
 
+    def test_the_release_of_the_driver_is_shown_where_rows_have_it(self):
+        first = {}
+        for key, value in row().items():
+            first[key] = value
+            if key == "ratio":
+                first["driver_release"] = "580.159.04"
+        rows = [first, row(series="copy")]  # the second of another program
+        found = self.show(rows, "--json").json()
+        self.assertEqual([list(one) for one in found], [list(one) for one in rows])
+        self.assertEqual(found, rows)
+        self.assertIn("driver 13.0 (580.159.04), NVRTC", self.show(rows).out)
+
     def test_what_it_prints_it_reads_again(self):
         once = self.show([row()], "--json").out
         self.assertEqual(self.show(once, "--json").out, once)
@@ -92,6 +104,7 @@ class Refusals(Case):
             (row(suite=5), "[1].suite: expected a string, found 5"),
             (row(card=["x"]), "[1].card: expected a string"),
             (row(driver="13.0"), "[1].driver: expected an integer"),
+            (row(driver_release=580), "[1].driver_release: expected a string, found 580"),
             (row(driver=12080), "[1]: driver 12080 after rows of driver 13000; a file is one run"),
             (row(median_us=-1), "[1].median_us: expected a number above 0, found -1"),
             (row(wall_us="20"), "[1].wall_us: expected a number, found \"20\""),

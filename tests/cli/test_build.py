@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """`steergraph build`: compile without a GPU into a folder, and not again what is there."""
+import re
 import shutil
 
 import tap
@@ -12,10 +13,14 @@ class Refused(Case):
         spec = self.write("w.json", small_workload())
         for name in ("HOME", "STEERGRAPH_CACHE_DIR", "XDG_CACHE_HOME"):
             self.environment.pop(name, None)
-        self.environment["STEERGRAPH_CACHE_DIR"] = ""
-        outcome = self.run_command("build", "--arch", "sm_80", spec)
-        self.assertEqual(outcome.code, FAILED, outcome)
-        self.assertRegex(outcome.err, "cache|NVRTC|CUDA headers")
+        wanted = (
+            "steergraph: no cache folder to build into; set STEERGRAPH_CACHE_DIR, give --cache DIR, "
+            "or write a pack with --pack FILE\n"
+        )
+        for variables in ({}, {"STEERGRAPH_CACHE_DIR": ""}):
+            with self.subTest(variables=variables):
+                outcome = self.run_command("build", "--arch", "sm_80", spec, env=self.environment | variables)
+                self.assertEqual((outcome.code, outcome.err), (FAILED, wanted))
 
     def test_build_refuses_gpus_that_are_too_old_before_it_compiles(self):
         spec = self.write("w.json", small_workload())
@@ -32,7 +37,8 @@ class Refused(Case):
         for arch in ("sm_999", "sm_80,sm_999"):
             with self.subTest(arch=arch):
                 line = self.refuse(FAILED, "build", "--arch", arch, "--cache", "kernels", spec)
-                self.assertRegex(line, "NVRTC .* does not know architecture 'sm_999'; it knows .*sm_80")
+                self.assertRegex(line, r"NVRTC \S+ \('/.*'\) does not know architecture 'sm_999'; "
+                                       r"put the folder of a newer one on LD_LIBRARY_PATH .*; this one knows .*sm_80")
                 self.assertFalse((self.folder / "kernels").exists())
 
     def test_build_is_refused_where_compiling_is_forbidden(self):
@@ -76,8 +82,26 @@ class Builds(Built):
 
     def test_a_second_build_compiles_nothing(self):
         words = ("build", "--json", "--arch", "sm_90,sm_80", "--cache", self.cache, self.spec)
-        report = self.succeed(*words).json()
+        outcome = self.succeed(*words, env=self.environment | {"STEERGRAPH_LOG": "info"})
+        report = outcome.json()
         self.assertEqual((report["compiled"], report["already_there"]), (0, 4))
+        self.assertNotIn("nvrtc", outcome.err)  # which is not even loaded
+
+    def test_an_architecture_is_tried_with_one_op_where_it_lacks_a_kernel(self):
+        words = ("build", "--json", "--arch", "sm_80,sm_89,sm_90", "--cache", self.cache, self.spec)
+        outcome = self.succeed(*words, env=self.environment | {"STEERGRAPH_LOG": "info"})
+        self.assertEqual((outcome.json()["compiled"], outcome.json()["already_there"]), (2, 4))
+        lines = re.findall(r"nvrtc: compile \w+ on .*: steer v1 \| ops=(\S+) .* \| (\S+)$", outcome.err, re.MULTILINE)
+        self.assertEqual([arch for _, arch in lines], ["sm_89"] * 3, outcome)
+        self.assertEqual(lines[0][0], "add")
+        self.assertIn("add,", lines[1][0])
+        self.assertEqual(outcome.err.count("cpu backend: asked for"), 1, outcome)
+
+    def test_where_entries_are_not_taken_each_architecture_is_tried(self):
+        words = ("build", "--json", "--arch", "sm_90", "--cache", self.cache, self.spec)
+        outcome = self.succeed(*words, env=self.environment | {"STEERGRAPH_CACHE": "refresh", "STEERGRAPH_LOG": "info"})
+        self.assertEqual(outcome.json()["compiled"], 2)
+        self.assertEqual(outcome.err.count("nvrtc: compile"), 3, outcome)
 
     def test_a_workload_with_the_same_kernels_compiles_nothing(self):
         other = small_workload()
@@ -95,8 +119,10 @@ class Builds(Built):
     def test_build_heals_a_bad_entry(self):
         path = self.entries()[0]["path"]
         self.damage(path, self.flip(0.5))
-        outcome = self.succeed("build", "--json", "--arch", "sm_80,sm_90", "--cache", self.cache, self.spec)
+        given = self.environment | {"STEERGRAPH_LOG": "info"}
+        outcome = self.succeed("build", "--json", "--arch", "sm_80,sm_90", "--cache", self.cache, self.spec, env=given)
         self.assertEqual(outcome.json()["compiled"], 1)
+        self.assertEqual(outcome.err.count("nvrtc: compile"), 2, outcome)  # the trial, and the entry
         self.succeed("cache", "verify", "--cache", self.cache)
 
     def test_an_architecture_that_the_compiler_does_not_know_is_named(self):

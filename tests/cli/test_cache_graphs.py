@@ -38,14 +38,16 @@ class Graphs(StubCase):
         self.assertEqual([file.stat().st_ino for file in self.files()], [before])
 
     def test_what_a_run_did_is_counted(self):
-        totals = self.ask("stats")["totals"]
-        self.assertGreater(totals["compiles"], 0)
-        loaded = totals["load_us"]
-        self.assertGreater(loaded, 0)
+        """The spec's table has two kernels: one hit or one miss each."""
+        names = ("runs", "disk_hits", "misses", "hit_percent", "compiles", "stores")
+        cold = self.ask("stats")["totals"]
+        self.assertEqual([cold[name] for name in names], [1, 0, 2, 0, 2, 2])
+        self.assertGreater(cold["load_us"], 0)
         self.run_spec()
-        totals = self.ask("stats")["totals"]
-        self.assertGreater(totals["disk_hits"], 0)
-        self.assertGreater(totals["load_us"], loaded)
+        warm = self.ask("stats")["totals"]
+        self.assertEqual([warm[name] for name in names], [2, 2, 2, 50, 2, 2])
+        self.assertGreater(warm["load_us"], cold["load_us"])
+        self.assertRegex(self.succeed("cache", "stats").out, r"\n  hit rate +50\.0 %\n")
 
     def test_ls_lists_graphs(self):
         listed = self.ask("ls", "--graphs")

@@ -1,10 +1,15 @@
 #!/usr/bin/env python3
 """The page of `steergraph cache report` in a browser: a headless Chromium, where there is one."""
 import atexit
+import os
+import shutil
+import tempfile
 import time
+from unittest import mock
 
 import chromium
 import tap
+from cli import Case
 from forged import HOSTILE, Forged, signature_of
 
 ORDER = "[...document.querySelectorAll('#entries > tbody')].map(e => +e.id.slice(1))"
@@ -30,6 +35,21 @@ def contrast(first, second):
 
     high, low = sorted((luminance(first), luminance(second)), reverse=True)
     return (high + 0.05) / (low + 0.05)
+
+
+class NoBrowser(Case):
+    def test_one_that_does_not_start_leaves_nothing(self):
+        for program in (shutil.which("false"), shutil.which("true")):
+            with (
+                self.subTest(program=program),
+                mock.patch.dict(os.environ, CHROMIUM=program),
+                mock.patch.object(tempfile, "tempdir", str(self.folder)),
+            ):
+                before = os.listdir("/proc/self/fd")
+                with self.assertRaises((TimeoutError, BrokenPipeError)):
+                    chromium.Browser()
+                self.assertEqual(list(self.folder.glob("stg-chromium-*")), [])
+                self.assertEqual(os.listdir("/proc/self/fd"), before)
 
 
 class Pages(Forged):

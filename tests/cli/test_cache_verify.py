@@ -2,12 +2,12 @@
 """`steergraph cache verify`: damage of every kind is found, and with --repair moved away."""
 import os
 import pathlib
-import pty
 import shutil
 
 import tap
 from built import Built
 from cli import FAILED, WRONG, Case, strict_json
+from terminal import said_on_terminal
 
 
 class Empty(Case):
@@ -150,22 +150,7 @@ class Verifies(Built):
         self.assertLess(many - few, 20000)
 
     def on_a_terminal(self, path_list, when_it_speaks=lambda: None):
-        """What a terminal that is stderr gets to see; what is done at the first of it."""
-        ours, theirs = pty.openpty()
-        process = self.start("cache", "verify", "--cache", path_list, stderr=theirs)
-        os.close(theirs)
-        seen = b""
-        try:
-            while piece := os.read(ours, 65536):
-                if seen == b"":
-                    when_it_speaks()
-                seen += piece
-        except OSError:  # EIO: nobody holds the other end
-            pass
-        os.close(ours)
-        out = process.communicate(timeout=600)[0].decode()
-        self.assertEqual(process.returncode, 0)
-        return seen.decode(), out
+        return said_on_terminal(self, "cache", "verify", "--cache", path_list, when_it_speaks=when_it_speaks)
 
     def test_long_work_says_on_a_terminal_how_far_it_is(self):
         folders = []

@@ -9,7 +9,7 @@ import struct
 import time
 
 import tap
-from cli import DONE, FAILED, QUICK, SPECS, Case, safetensors_bytes, small_workload
+from cli import DONE, FAILED, QUICK, SPECS, WRAPPER, Case, safetensors_bytes, small_workload
 
 
 PAGES_READ = 20000  # of maps of files, which the program's own do not reach
@@ -198,6 +198,52 @@ class VectorFiles(Case):
 
     def test_a_zero_vector_is_refused(self):
         self.assertIn("norm", self.run_with(self.good([0] * 8)))
+
+
+FREE_BYTES = 64 << 20  # of addresses, that the program takes for any file
+N_VALUES = 1_000_000
+
+
+def framed(header):
+    return struct.pack("<Q", len(header)) + header
+
+
+class VectorMemory(Case):
+    """Files made to cost as much as they can, within the addresses that their size allows: cJSON's tree is in it."""
+
+    def limit(self, most):
+        return lambda: resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+    def within(self, times, data):
+        path = self.write("v.bin", data)
+        if WRAPPER or QUICK or self.start("--version", preexec_fn=self.limit(FREE_BYTES)).wait() != DONE:
+            self.skipTest("a sanitizer and valgrind take addresses of their own")
+        limit = self.limit(FREE_BYTES + times * len(data))
+        return self.run_command("vectors", "ls", "--json", path, preexec_fn=limit)
+
+    def test_a_header_that_no_tensors_have_is_refused_before_its_tree_is_built(self):
+        outcome = self.within(6, framed(b'{"v":[' + b"1," * (8 * N_VALUES // 2) + b"1]}"))
+        self.assertEqual((outcome.code, outcome.out), (FAILED, ""), outcome)
+        self.assertIn("more than 2000066 values; those of tensors take more bytes of a header", outcome.err)
+
+    def test_a_header_that_is_built_costs_less_than_30_times_its_size(self):
+        names = [b'"%x":' % i for i in range(N_VALUES // 4)]
+        empty = b'{"dtype":"","shape":[0,0,0,0,0,0,0,0],"data_offsets":[0,0]}'
+        for data, told in (
+            (b'{"v":[' + b'"",' * (N_VALUES - 1) + b'""]' + b" " * N_VALUES + b"}", "v: expected an object"),
+            (b'{"v":{' + b",".join(name + b"1" for name in names) + b"}}", "v.0: unknown member"),
+            (b'{"__metadata__":{' + b",".join(name + b'""' for name in names) + b"}}", None),
+            (b"{" + b",".join(name + empty for name in names[: N_VALUES // 20]) + b"}", None),
+        ):
+            with self.subTest(told=told, begins=data[:12]):
+                outcome = self.within(30, framed(data))
+                self.assertEqual(outcome.code, DONE if told is None else FAILED, outcome.err)
+                self.assertIn(told or "", outcome.err)
+
+    def test_directions_cost_less_than_48_times_their_size(self):
+        outcome = self.within(48, b'{"directions":{"1":[' + b"1," * N_VALUES + b"1]}}")
+        self.assertEqual(outcome.code, DONE, outcome.err)
+        self.assertEqual(outcome.json()["tensors"][0]["shape"], [N_VALUES + 1])
 
 
 class Streams(Case):

@@ -53,10 +53,14 @@ class Missing(StubCase):
         )
 
     def test_an_architecture_that_the_compiler_does_not_know(self):
-        self.expect_refused(
-            "NVRTC 13.0 does not know architecture 'sm_90'; it knows sm_75 sm_80; another NVRTC may",
-            STG_STUB_NVRTC_ARCHS="75,80",
-        )
+        for known, which in (("75,80", "a newer"), ("100,120", "another")):
+            with self.subTest(known=known):
+                self.expect_refused(
+                    f"NVRTC 13.0 ('{STUBS / 'nvrtc13' / 'libnvrtc.so.13'}') does not know architecture 'sm_90'; "
+                    f"put the folder of {which} one on LD_LIBRARY_PATH (package cuda-nvrtc); "
+                    f"this one knows {' '.join('sm_' + number for number in known.split(','))}",
+                    STG_STUB_NVRTC_ARCHS=known,
+                )
 
     def test_a_kernel_that_the_compiler_refuses(self):
         self.expect_refused(

@@ -158,6 +158,59 @@ class Run(Case):
         self.assertIn("tensor 'direction.1' ends at byte 32 of the data, the file has 24", line)
 
 
+class Words(Case):
+    """What a file says of itself, where a tensor of it is named in `vectors`."""
+
+    def spec(self, source, v="v", **geometry):
+        workload = small_workload(vectors={"v": source})
+        workload["geometry"].update(geometry)
+        workload["slots"]["up"]["layers"]["0"] = [{"op": "add", "v": v}]
+        return self.write("w.json", workload)
+
+    def write_hinted(self):
+        """A source of each format that has a hint, and of what `convert` makes of it."""
+        self.write("c.gguf", writers.control_vector({1: VALUES[0]}, "mistral"))
+        self.write("c.json", writers.directions({1: VALUES[0]}, model_hint="mistral"))
+        self.succeed("vectors", "convert", "c.gguf", "-o", "c.safetensors")
+        return [
+            ({"file": "c.gguf", "tensor": "direction.1"}, "v"),
+            ({"file": "c.gguf", "tensor": "direction.{}"}, "v[1]"),
+            ({"file": "c.json", "tensor": "1"}, "v"),
+            ({"file": "c.safetensors", "tensor": "direction.1"}, "v"),
+        ]
+
+    def test_a_vector_of_another_model_is_refused(self):
+        for source, v in self.write_hinted():
+            with self.subTest(source=source):
+                spec = self.spec(source, v, model="qwen2")
+                line = self.refuse(FAILED, "run", "--backend", "cpu", "--no-timing", spec)
+                place = "vectors.v" if v == "v" else "vectors.v: 'v[1]'"
+                self.assertIn(f"w.json: {place}: '{source['file']}' is for model 'mistral' (its model_hint), "
+                              "geometry.model is 'qwen2'; use one made for it", line)  # fmt: skip
+
+    def notes(self, spec):
+        report = self.succeed("run", "--backend", "cpu", "--no-timing", "--json", spec).json()
+        self.assertTrue(report["ok"])
+        text = self.succeed("run", "--backend", "cpu", "--no-timing", spec).out
+        for note in report["notes"]:
+            self.assertIn(note, text)
+        return report["notes"]
+
+    def test_a_hint_without_a_model_and_what_a_file_asks_for_are_noted(self):
+        for source, v in self.write_hinted():
+            with self.subTest(source=source):
+                self.assertEqual(self.notes(self.spec(source, v, model="Mistral")), [])
+                note = f"vectors.v: {source['file']} is for model 'mistral' by its own word; geometry.model is not given"
+                self.assertEqual(self.notes(self.spec(source, v)), [note])
+        tensors = [("direction.1", "F32", [WIDTH], writers.f32(VALUES[0]))]
+        keys = [("glp.mode", "string", "project"), ("glp.hook_point", "string", "attn_out")]
+        self.write("c.gguf", writers.gguf(tensors, keys))
+        self.assertEqual(self.notes(self.spec({"file": "c.gguf", "tensor": "direction.1"})), [
+            "vectors.v: c.gguf says glp.mode 'project', which is no addition; slots.up.layers.0[0] does what its op says",
+            "vectors.v: c.gguf says glp.hook_point 'attn_out', not the end of a block; it acts where the slot's layers say",
+        ])  # fmt: skip
+
+
 class Vectors(Case):
     def test_ls_and_show_gguf(self):
         path = self.write("v.gguf", writers.control_vector({1: [3, 4], 2: [0, -2]}, "mistral"))

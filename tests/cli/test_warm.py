@@ -109,7 +109,7 @@ class Warm(Case):
         path = self.write("m.json", manifest(signature(), signature(rows=8)))
         lines = self.warm(path).err.splitlines()
         self.assertEqual(lines[0], f"[1/2] {path}: {signature()}")
-        self.assertRegex(lines[1], rf"^\[2/2\] (\d+\.\d s left, )?{re.escape(str(path))}: {re.escape(signature(rows=8))}$")
+        self.assertRegex(lines[1], rf"^\[2/2\] \d+\.\d s left, {re.escape(str(path))}: {re.escape(signature(rows=8))}$")
         self.assertEqual(len(lines), 2)
 
     def test_progress_of_many_signatures_is_a_hundred_lines(self):
@@ -120,6 +120,14 @@ class Warm(Case):
         self.assertEqual(numbers, sorted(set(numbers)))
         self.assertEqual(len(numbers), 100)
         self.assertLessEqual(max(b - a for a, b in zip(numbers, numbers[1:])), 11)
+
+    def test_the_manual_says_how_many_lines_of_progress_there_are(self):
+        manual = " ".join((ROOT / "tools" / "steergraph.1").read_text().split())
+        limit, over = re.search(r"a line per signature, or (\d+) lines for a manifest of more than (\d+) signatures", manual).groups()
+        for count, lines in ((int(over), int(over)), (int(over) + 1, int(limit))):
+            with self.subTest(count=count):
+                path = self.write("m.json", manifest(*(signature(rows=k) for k in range(1, count + 1))))
+                self.assertEqual(len(self.warm(path).err.splitlines()), lines)
 
     def test_progress_is_one_line_on_a_terminal(self):
         path = self.write("m.json", manifest(*(signature(rows=8 * k) for k in range(1, 6))))
@@ -142,6 +150,9 @@ class Warm(Case):
         shown = [piece.rstrip("\n") for piece in pieces[1:]]
         self.assertEqual([text[:6] for text in shown], [f"[{k}/5] " for k in range(1, 6)])
         self.assertEqual({len(text) for text in shown}, {79})
+        self.assertTrue(shown[0].startswith(f"[1/5] {path}: "))  # there is nothing to guess from yet
+        for text in shown[1:]:
+            self.assertRegex(text, rf"^\[\d/5\] \d+\.\d s left, {re.escape(str(path))}: ")
 
     def test_a_signal_ends_the_line_on_a_terminal_and_then_the_process(self):
         path = self.write("m.json", manifest(*(signature(rows=k) for k in range(1, 5001))))

@@ -202,6 +202,7 @@ static void check_control(const struct stg_tensor_file *file, struct stg_arena *
   struct stg_control_use use = {.name = "v",
                                 .hidden_size = width,
                                 .layers = LAYERS,
+                                .model = width % 4 < 2 ? "Llama-2" : NULL,
                                 .op_named = width % 2 == 0,
                                 .scale_named = width % 3 == 0,
                                 .first_block = -1,

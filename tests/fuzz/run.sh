@@ -44,12 +44,12 @@ fuzz_pack)
   files="tests/data/packs/*.sgp tests/fuzz/packs/*.sgp"
   ;;
 fuzz_entry)
-  smoke=25
+  smoke=30
   files="tests/data/*.sgc tests/data/packs/*.sgc tests/fuzz/entries/*"
   "$work/make_seeds" entries "$seeds"
   ;;
 fuzz_cubin)
-  smoke=20
+  smoke=30
   files="tests/data/*.cubin tests/fuzz/cubins/*"
   "$work/make_seeds" cubins "$seeds"
   ;;

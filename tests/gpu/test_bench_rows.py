@@ -4,12 +4,24 @@
 Whether a time is good is no matter of a test.
 """
 import math
+import pathlib
 
 import tap
-from cli import SPECS, Case
+from cli import FAILED, SPECS, Case
 
 TEXTS = ("suite", "name", "series", "card", "cuda")
+VERSION = pathlib.Path("/proc/driver/nvidia/version")
 TIMES = ("median_us", "min_us", "max_us", "wall_us", "floor_us", "ratio")
+# A peer without torch: rows of its cases, by the name of its file.
+PEER = """
+import json, pathlib, sys
+words = sys.argv
+rows = [{"suite": words[i + 1], "name": words[i + 2], "series": pathlib.Path(words[0]).stem,
+         "card": "Card 1", "driver": 13000, "cuda": "13.0", "median_us": 20.0, "min_us": 19.0,
+         "max_us": 24.0, "wall_us": 30.0, "floor_us": None, "ratio": None}
+        for i, word in enumerate(words) if word == "--case"]
+pathlib.Path(words[words.index("--json") + 1]).write_text(json.dumps(rows))
+"""
 BASELINES = {"eager launches", "slice loop", "slice loop in a graph", "gather/scatter", "adaptive"}
 
 
@@ -33,14 +45,19 @@ class Rows(Case):
             self.assertTrue(isinstance(row[key], str) and row[key], key)
         self.assertGreaterEqual(row["driver"], 12000)
         self.assertEqual(list(row)[:12], [*TEXTS[:4], "driver", "cuda", *TIMES])
+        self.assertEqual("driver_release" in row, VERSION.is_file())
+        if VERSION.is_file():
+            self.assertIn(f" {row['driver_release']} ", VERSION.read_text())
         for key, value in row.items():
             if key in TIMES and value is not None:
                 self.assertTrue(math.isfinite(value) and value > 0, key)
-            elif key not in TEXTS and value is not None:
+            elif key not in (*TEXTS, "driver_release") and value is not None:
                 self.assertTrue(math.isfinite(value) and value >= 0, key)
         if row["median_us"] is not None:
             self.assertLessEqual(row["min_us"], row["median_us"])
             self.assertLessEqual(row["median_us"], row["max_us"])
+        if row["floor_us"] is not None and row["suite"] != "attend":  # a read that waits for nobody
+            self.assertGreater(row["floor_early_us"], 0)
         if row["median_us"] is not None and row["floor_us"] is not None:
             self.assertAlmostEqual(row["ratio"], row["median_us"] / row["floor_us"], places=6)
 
@@ -104,6 +121,37 @@ class Rows(Case):
         (loop,) = [row for row in rows if row["name"].startswith("every length to 1024")]
         self.assertEqual((loop["lengths"], loop["recompiles"], loop["cudagraphs"]), (1024, 0, 1))
         self.assertLess(loop["mae"], 1e-6)
+
+    def run_with_peers(self, **scripts):
+        """bench decode with peers of this case; scripts of it in the place of PEER."""
+        folder = self.folder / "peers"
+        folder.mkdir(exist_ok=True)
+        for name in ("peer", "loop", "gather", "rowwise"):
+            (folder / f"{name}.py").write_text(scripts.get(name, PEER))
+        return self.run_command("bench", "decode", "--quick", "--json", "--peers", "--peers-from", folder)
+
+    def test_a_run_with_peers_joins_them_and_says_how_long_it_took(self):
+        rows = self.run_with_peers().json()
+        run = [row for row in rows if row["suite"] == "run"]
+        self.assertEqual([row["name"] for row in run], ["decode", "peers", "all of it"])
+        self.assertEqual(rows[-1], run[-1])
+        decode, of_peers, whole = (row["wall_us"] for row in run)
+        self.assertGreater(of_peers, 0)
+        self.assertGreaterEqual(whole, decode + of_peers)
+        peers = [row for row in rows if row["series"] in ("loop", "gather", "rowwise")]
+        self.assertEqual({row["series"] for row in peers}, {"loop", "gather", "rowwise"})
+        ours = {row["name"]: row for row in rows if row["series"] == "steergraph"}
+        for row in peers:
+            for key in ("floor_us", "floor_early_us"):
+                self.assertEqual(row[key], ours[row["name"]][key])
+
+    def test_what_was_measured_before_a_peer_failed_is_printed(self):
+        outcome = self.run_with_peers(gather="import sys; sys.exit('broken')")
+        self.assertEqual(outcome.code, FAILED, outcome)
+        self.assertIn("peer 'gather.py': broken", outcome.err.splitlines()[-1])
+        rows = outcome.json()
+        self.assertEqual((rows[-1]["suite"], rows[-1]["name"]), ("run", "ended by a failure"))
+        self.assertLessEqual({"steergraph", "copy", "loop"}, {row["series"] for row in rows})
 
 
 if __name__ == "__main__":

@@ -139,6 +139,55 @@ ATTENTION_LINES = [
     "| torch.compile excluded cache |  |  | 320.0 | 0.5 × |  |  |",
     "MAE is the mean distance from float64.",
 ]
+# The same run with what later ones have: the early floor, a table with every op, one call of ours, how
+# long it took, and which driver.
+LATER = [
+    {**new_row("steer", "1 op", "steergraph", 12.5, 10.0, 25.0, floor_early_us=8.0, eager_us=20.0,
+               moved_mb=33.5), "driver_release": "580.159.04"},
+    new_row("steer", "1 op", "steergraph, every op", 13.0, 10.0, floor_early_us=8.0),
+    *NEW[1:4],
+    new_row("decode", "32 rows, 1 op", "steergraph", 2.0, 1.25, floor_early_us="nan"),
+    *NEW[5:],
+    new_row("run", "steer", "steergraph", None, wall=61.4e6),
+    new_row("run", "peers", "steergraph", None, wall=200e6),
+    new_row("run", "all of it", "steergraph", None, wall=362.2e6),
+]
+LATER_LINES = [
+    "**Card 1**, CUDA driver 13.0 (580.159.04), NVRTC 13.0.88, commit `c0ffee`, 2026-01-02:",
+    "| prefill | steergraph, µs | floor, µs | ratio | early floor, µs | ratio to it | ratio, every op |"
+    " eager loop | gather/scatter |",
+    "| 1 op | 12.50 | 10.00 | 1.25 | 8.00 | 1.56 | 1.30 | 150 × | 160 × |",
+    "| 8 ops | 20.00 | 10.00 | 2.00 |  |  |  |  |  |",
+    "| prefill, one call | between events, µs | by wall, µs | eager loop | gather/scatter |",
+    "| 1 op | 20.0 | 25.0 | 93.8 / 76 × | 100 / 82 × |",
+    "| decode | steergraph, µs | floor, µs | ratio | early floor, µs | ratio to it | eager loop |",
+    "| 32 rows, 1 op | 2.00 | 1.25 | 1.60 |  |  | 1425 × |",
+    "The whole run took 362 s: `steer` 61 s, `peers` 200 s.",
+    *NEW_LINES[6:],
+]
+# What targets.md says of the two: limits that are kept and not, and the worst of several rows.
+TARGETS = [
+    *LATER[:-3],
+    *(new_row("steer", f"{count} distinct", "steergraph", 10.5 + count / 20, 10.0, moved_mb=33.5)
+      for count in (1, 2, 4, 8, 16, 32)),
+    new_row("steer", "pair", "steergraph", 11.5, 10.0),
+    new_row("rpc", "8 KiB known, table of 32", "steergraph", None, wall=0.25),
+    new_row("rpc", "8 KiB known, table of 1000", "steergraph", None, wall=2.5),
+]  # fmt: skip
+TARGET_LINES = [
+    "**Card 1**, CUDA driver 13.0 (580.159.04), NVRTC 13.0.88:",
+    "|  | target | at most | measured | met | over the early copy | MB/µs | copy, MB/µs |",
+    "| S1 | any mixture of 1–32 distinct vectors, one op, over the copy | 1.10 | 1.250 (best 1.055) |"
+    " **no** | 1.56 | 2.68 | 3.35 |",
+    "| S4 | the same, eight ops | 1.90 | 2.000 | **no** |  |  |  |",
+    "| S6 | decode, 32 rows, one op | 2.2 µs | 2 µs | yes |  |  |  |",
+    "| S8 | (hidden, residual) pair, over a kernel that reads both and writes one | 1.15 | 1.150 | yes |"
+    "  |  |  |",
+    "| S11 | the PyTorch loop, over ours | at least 100 × | 150 ×; over one call of ours 93.8 ×,"
+    " by wall 76.0 × | yes |  |  |  |",
+    "| S15 | interning 8 KiB that are known | 2 µs | 2.50 µs (best 0.25 µs) | **no** |  |  |  |",
+]
+TARGETS_MARKS = ("<!-- targets: begin, written by tools/bench/table.py -->", "<!-- targets: end -->")
 # name, what a result file holds, what must be said
 REFUSED = [
     ("no JSON", "[", "tools/bench/results/a.json: Expecting value"),
@@ -164,6 +213,12 @@ REFUSED = [
     ("half a character", [{**NEW[0], "series": "\ud800"}], "rows[0].series: '\\ud800'"),
     ("a commit that is no text", {"rows": NEW, "commit": ["c"]}, "commit: ['c'] is no text"),
     ("a date that ends the table", {"rows": NEW, "date": END}, "date: '<!--"),
+    ("a release of the driver that is no text", [{**NEW[0], "driver_release": 580}],
+     "rows[0].driver_release: 580"),
+    ("two releases of the driver", [{**NEW[0], "driver_release": "1.2"}, {**NEW[1], "driver_release": "1.3"}],
+     "rows of two releases of the driver"),
+    ("a run that was not finished", [NEW[0], new_row("run", "ended by a failure", "steergraph", None)],
+     "the run that printed these rows ended by a failure"),
     ("two cards in one run", [ROW, {**ROW, "card": "Card 2"}], "rows of 2 cards"),
 ]
 good = True
@@ -239,8 +294,41 @@ def test_added_rows() -> None:
                "says which added file is missing", said)
 
 
+def test_later_rows() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        root = tree(folder, README, {})
+        words = ["record", "n", "--commit", "c0ffee", "--date", "2026-01-02"]
+        status, said = table(root, *words, text=json.dumps(LATER))
+        table(root, "write")
+        text = (root / "README.md").read_text()
+        missing = [line for line in LATER_LINES if line not in text]
+        report(status == 0 and not missing, "renders both floors, calls and durations", f"{said}{missing} in {text}")
+        report("decode, one call" not in text, "has no table of calls that nobody measured", text)
+
+
+def test_targets() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        root = tree(folder, README, {"a.json": TARGETS})
+        path = root / "tools/bench/results/targets.md"
+        path.write_text("# x\n\n{}\n{}\n\nby hand\n".format(*TARGETS_MARKS))
+        done = table(root, "write"), table(root, "check")
+        text = path.read_text()
+        missing = [line for line in TARGET_LINES if line not in text]
+        report(done[1][0] == 0 and not missing, "renders targets", f"{done}{missing} in {text}")
+        report(text.endswith("\n\nby hand\n"), "and leaves what is by hand", text)
+        report("| S2 |" not in text and "| S16 |" not in text, "but those that rows say nothing of", text)
+        path.write_text(text.replace("1.250", "1.050"))
+        status, said = table(root, "check")
+        report(status == 1 and "targets.md: its table is not that of" in said, "check fails on a target changed by hand", said)
+        path.write_text("# no markers\n")
+        status, said = table(root, "write")
+        report(status == 1 and "targets.md: needs one line" in said, "refuses targets without a place for them", said)
+
+
 def main() -> int:
     test_added_rows()
+    test_later_rows()
+    test_targets()
     test_no_gpu()
     with tempfile.TemporaryDirectory() as folder:
         root = tree(folder, README, {})

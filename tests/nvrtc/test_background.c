@@ -84,6 +84,7 @@ static void the_thread_that_serves_never_compiles(void **state) {
   wait_for_rest(&bed);
   assert_int_equal(4, calls_elsewhere()); /* two tiers of two tiles */
   assert_int_equal(4, stats_of(&bed).kernel_compiles);
+  assert_int_equal(4, stats_of(&bed).cache_misses);
   assert_int_equal(4, stats_of(&bed).kernels_live);
   stg_frame_destroy(frame);
   close_table(steer);
@@ -103,6 +104,8 @@ static void the_thread_that_serves_never_compiles(void **state) {
     assert_string_equal("disk", plan_of(frame).source);
     assert_int_equal(0, calls_elsewhere());
     assert_int_equal(0, stats_of(&bed).compile_threads);
+    assert_int_equal(4, stats_of(&bed).kernel_disk_hits);
+    assert_int_equal(0, stats_of(&bed).cache_misses);
     stg_frame_destroy(frame);
     close_table(all);
     close_table(steer);

@@ -15,6 +15,7 @@
 #include "runtime/cubin.h"
 #include "tests/nvrtc/nvrtc_test.h"
 #include "tools/bench/baseline.h"
+#include "tools/bench/floor.h"
 
 extern const struct stg_embedded_file stg_embedded_bench[];
 extern const size_t stg_embedded_bench_count;
@@ -65,11 +66,9 @@ static void compiles_every_kernel_of_the_baselines_without_spills(void **state) 
 
 static void compiles_the_copies_of_the_floor_without_spills(void **state) {
   (void)state;
-  static const char *const names[] = {"stg_copy_1",     "stg_copy_2",     "stg_copy_4",
-                                      "stg_copy_two_1", "stg_copy_two_2", "stg_copy_two_4",
-                                      "stg_nothing"};
+  static const char *const names[STG_BENCH_N_FLOOR_KERNELS] = {STG_BENCH_FLOOR_NAMES};
   for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++) {
-    check("copy", names, sizeof names / sizeof names[0], archs[i]);
+    check("copy", names, STG_BENCH_N_FLOOR_KERNELS, archs[i]);
   }
 }
 

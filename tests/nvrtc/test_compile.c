@@ -144,7 +144,10 @@ static void refuses_an_architecture_it_does_not_know_and_lists_those_it_does(voi
   struct stg_kernel_image image = {0};
   stg_error error = STG_ERROR_INIT;
   assert_int_equal(stg_compile(&request, &no_log, &image, &error), STG_E_UNSUPPORTED);
-  assert_non_null(strstr(error.message, "does not know architecture 'sm_999'; it knows sm_"));
+  assert_non_null(strstr(error.message,
+                         "') does not know architecture 'sm_999'; put the folder of a "
+                         "newer one on LD_LIBRARY_PATH"));
+  assert_non_null(strstr(error.message, "; this one knows sm_"));
   assert_non_null(strstr(error.message, " sm_80 "));
 
   request.arch = "sm_80a"; /* the number is known, the suffix is not */

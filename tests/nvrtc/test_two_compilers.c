@@ -178,7 +178,7 @@ static void both_travel_in_a_pack(void **state) {
   stg_cache_import_result result = {.struct_size = sizeof result};
   snprintf(pack, sizeof pack, "%s", temp_path(state, "a.sgp"));
   assert_int_equal(stg_cache_open(fill(state), &cache, NULL), STG_OK);
-  assert_int_equal(stg_cache_export(cache, indices, 2, pack, NULL, NULL), STG_OK);
+  assert_int_equal(stg_cache_export(cache, indices, 2, pack, NULL, NULL, NULL), STG_OK);
   stg_cache_close(cache);
   assert_int_equal(stg_cache_import(temp_path(state, "d"), pack, NULL, &result, NULL), STG_OK);
   assert_int_equal(result.imported, 2);

@@ -21,6 +21,7 @@ HEADERS = ROOT / "engine" / "include" / "steergraph"
 NOT_BRIDGED_STRUCTS = {
     "stg_cache_difference",
     "stg_cache_entry",
+    "stg_cache_export_options",
     "stg_cache_export_result",
     "stg_cache_gc_result",
     "stg_cache_graph",

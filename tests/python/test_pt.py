@@ -4,12 +4,14 @@ workload of a capping configuration, which the command takes. The files themselv
 
 Usage: test_pt.py COMMAND SOURCE_ROOT
 """
+import argparse
 import json
 import pathlib
 import struct
 import subprocess
 import sys
 import unittest
+from unittest import mock
 
 try:
     import numpy as np
@@ -125,6 +127,7 @@ class Shapes(Base):
             ({"": V}, "'' is no name"),
             ({"__metadata__": V}, "is no name of a tensor"),
             ({1: V, "layer.1": V}, "two tensors would be named 'layer.1'"),
+            ({1: 2.5, "1": 1.5, "v": V}, "two values would be named 'pt.1' in the metadata"),
         ):
             with self.subTest(said=said):
                 self.assertIn(said, self.refused(loaded))
@@ -146,6 +149,42 @@ class Capping(Base):
         self.assertEqual(experiments[-3]["interventions"][0]["cap"], "inf")
         self.assertIn("experiments: int, where a list is needed", self.refused({**capping(), "experiments": 5}))
         self.assertIn("experiments hold a set", self.refused({**capping(), "experiments": [{1}]}))
+
+    def test_what_stands_beside_is_kept_or_refused(self):
+        loaded = {**capping(), "model": "qwen", "seed": 7, "extra": 3 * V, "about": {"by": ["hand", float("nan")]},
+                  "threshold": np.float32(0.5).reshape(())}  # fmt: skip
+        name = list(loaded["vectors"])[0]
+        loaded["vectors"][name].update({"norm": 5.0, "mean": -V, "layers": [1, 2]})
+        tensors, metadata, *_ = self.written(loaded)
+        self.assertEqual(list(tensors), [*loaded["vectors"], f"{name}.mean", "extra"])
+        self.assertEqual(tensors["extra"].floats(), [9, 12, 0, 0])
+        self.assertEqual(tensors[f"{name}.mean"].floats(), [-3, -4, 0, 0])
+        self.assertEqual({key: value for key, value in metadata.items() if key.startswith("pt.")}, {
+            f"pt.{name}.norm": "5.0", f"pt.{name}.layers": "[1, 2]", "pt.model": "qwen", "pt.seed": "7",
+            "pt.about": '{"by": ["hand", "nan"]}', "pt.threshold": "0.5",
+        })  # fmt: skip
+        for change, said in (
+            ({"odd": {1}}, "'odd' holds a set; needed: plain values"),
+            ({"list": [V]}, "'list' holds a ndarray; needed: plain values"),
+            ({1: "a", "1": "b"}, "two values would be named 'pt.1' in the metadata"),
+            ({name: V}, f"two tensors would be named '{name}'"),
+            ({"": V}, "'' is no name of a tensor"),
+            ({"ids": np.arange(3)}, "'ids' is int64"),
+        ):
+            with self.subTest(said=said):
+                self.assertIn(said, self.refused({**capping(), **change}))
+
+    def test_interventions_without_a_cap_are_counted(self):
+        plan = pt.plan_of(capping())
+        counts = [pt.count_uncapped(plan, wanted) for wanted in ("layers_46:47-p0.25", "both")]
+        self.assertEqual(counts, [1, 0])
+        source = self.write("in.pt", b"what torch would read")
+        out, spec = self.folder / "o.st", self.folder / "w.json"
+        for wanted, end in (("layers_46:47-p0.25", "; 1 intervention without a cap left out"), ("both", "")):
+            words = argparse.Namespace(input=source, output=out, experiment=wanted, spec=spec)
+            with self.subTest(wanted=wanted), mock.patch.object(pt, "load", return_value=capping()):
+                said = pt.convert(words)
+                self.assertEqual(said, f"{out}: 2 tensors, {out.stat().st_size} B, from {source}{end}")
 
     def test_an_experiment_is_a_workload_that_the_command_explains(self):
         for wanted in ("layers_46:47-p0.25", "both"):

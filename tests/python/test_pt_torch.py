@@ -115,6 +115,13 @@ class Convert(Case):
         report = self.succeed("explain", "--json", "w.json").json()
         self.assertIn("projection_cap", json.dumps(report))
         self.succeed("run", "--backend", "cpu", "--no-timing", "w.json")
+        self.assertTrue(self.said.endswith(" B, from in.pt\n"), self.said)
+        calls += [{"vector": names[0], "coefficient": 1.5}, {"vector": names[1]}]
+        saved.update(extra=torch.ones(2), threshold=torch.tensor(0.5), model="qwen")
+        tensors, metadata = self.convert(saved, "--experiment", "layers_1:3-p0.25", "--spec", "w.json")
+        self.assertTrue(self.said.endswith(", from in.pt; 2 interventions without a cap left out\n"), self.said)
+        self.assertEqual(tensors["extra"].floats(), [1, 1])
+        self.assertEqual((metadata["pt.threshold"], metadata["pt.model"]), ("0.5", "qwen"))
 
 
 tap.main()

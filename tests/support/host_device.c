@@ -380,6 +380,7 @@ stg_status stg_launch(dev *device, const struct stg_module *module,
 stg_status stg_launch_early(dev *device, const struct stg_module *module,
                             const struct stg_launch_dims *dims, void **args,
                             stg_stream_handle stream, stg_error *reterr) {
+  calls.early++;
   return stg_launch(device, module, dims, args, stream, reterr);
 }
 

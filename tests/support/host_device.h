@@ -21,6 +21,7 @@ struct host_device_calls {
   size_t all;                  /* every one that touches the device */
   size_t copies, copied_bytes; /* to the device */
   size_t event_waits, launches;
+  size_t early; /* of the launches, and of those in captures: may begin before what is ahead ends */
 };
 struct host_device_calls host_device_calls(void);
 void host_device_reset_calls(void);

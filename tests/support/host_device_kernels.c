@@ -174,6 +174,12 @@ stg_status stg_module_cache_get(struct stg_module_cache *cache,
   return status;
 }
 
+stg_status stg_module_cache_find(struct stg_module_cache *cache,
+                                 const struct stg_kernel_request *request,
+                                 struct stg_loaded_kernel *ret_kernel, stg_error *reterr) {
+  return stg_module_cache_get(cache, request, false, ret_kernel, reterr);
+}
+
 void stg_module_cache_unref(struct stg_module_cache *cache, struct stg_key key) {
   pthread_mutex_lock(&lock);
   struct stg_module **link = &modules;

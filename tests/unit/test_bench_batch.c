@@ -59,6 +59,21 @@ static void gives_each_distinct_chain_vectors_of_its_own_and_kinds_in_turn(void 
   stg_bench_batch_finish(&batch);
 }
 
+static void caps_to_half_and_adds_4_and_ablates_whole(void **state) {
+  (void)state;
+  static const struct {
+    float a, b;
+  } expected[] = {[STG_BENCH_CAP] = {-0.5F, 0.5F}, [STG_BENCH_ADD] = {4, 0}};
+  struct stg_bench_batch batch = make(&mixed);
+  for (uint32_t i = 0; i < batch.n_vectors; i++) {
+    const struct stg_bench_op *op = &batch.ops[i];
+    const bool ablates = op->kind == STG_BENCH_ABLATION;
+    assert_true(ablates || op->b == expected[op->kind].b);
+    assert_true(op->a == (ablates ? 0 : expected[op->kind].a));
+  }
+  stg_bench_batch_finish(&batch);
+}
+
 static void shares_chains_among_requests_when_few_are_distinct(void **state) {
   (void)state;
   struct stg_bench_mix mix = mixed;
@@ -176,6 +191,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(maps_rows_to_requests_by_their_lengths),
       cmocka_unit_test(gives_each_distinct_chain_vectors_of_its_own_and_kinds_in_turn),
+      cmocka_unit_test(caps_to_half_and_adds_4_and_ablates_whole),
       cmocka_unit_test(shares_chains_among_requests_when_few_are_distinct),
       cmocka_unit_test(makes_unit_vectors_that_differ_and_rows_that_differ),
       cmocka_unit_test(has_a_weight_around_1_where_a_norm_follows),

@@ -78,6 +78,29 @@ static void gives_the_ratio_of_the_device_time_to_the_floor_and_extras_last(void
   stg_bench_report_finish(&report);
 }
 
+static void says_the_release_of_the_driver_where_it_is_known(void **state) {
+  (void)state;
+  struct stg_bench_report report = {0};
+  struct stg_strbuf text = {0};
+  struct stg_bench_machine known = machine;
+  struct stg_bench_row row = {.suite = "s", .name = "n", .series = "x", .floor_us = 2};
+  known.driver_release = "580.159.04";
+  stg_bench_row_extra(&row, "tile_rows", 8);
+  add(&report, &row);
+  stg_bench_report_print(&report, &known, &text);
+  assert_non_null(strstr(stg_strbuf_text(&text), "Card 1, driver 13.2 (580.159.04), NVRTC 13.0"));
+  stg_strbuf_finish(&text);
+  stg_bench_report_finish(&report);
+  row.driver_release = "580.159.04";
+  add(&report, &row);
+  stg_bench_report_json(&report, &known, &text);
+  assert_non_null(strstr(stg_strbuf_text(&text), "\"ratio\": null,\n"
+                                                 "    \"driver_release\": \"580.159.04\",\n"
+                                                 "    \"tile_rows\": 8\n"));
+  stg_strbuf_finish(&text);
+  stg_bench_report_finish(&report);
+}
+
 static void keeps_rows_and_their_texts_of_its_own_while_it_grows(void **state) {
   (void)state;
   struct stg_bench_report report = {0};
@@ -98,6 +121,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(writes_every_key_and_null_where_nothing_was_measured),
       cmocka_unit_test(gives_the_ratio_of_the_device_time_to_the_floor_and_extras_last),
+      cmocka_unit_test(says_the_release_of_the_driver_where_it_is_known),
       cmocka_unit_test(keeps_rows_and_their_texts_of_its_own_while_it_grows),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

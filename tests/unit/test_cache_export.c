@@ -27,7 +27,8 @@ static void exports_the_bytes_of_the_files_in_whatever_order(void **state) {
     struct stat info;
     stg_cache_export_result result = {.struct_size = sizeof result};
     snprintf(packs[i], sizeof packs[i], "%s", temp_path(state, i == 0 ? "a.sgp" : "b.sgp"));
-    assert_int_equal(stg_cache_export(cache, orders[i], SHIPPED, packs[i], &result, NULL), STG_OK);
+    assert_int_equal(stg_cache_export(cache, orders[i], SHIPPED, packs[i], NULL, &result, NULL),
+                     STG_OK);
     assert_int_equal(result.entries, SHIPPED);
     assert_int_equal(stat(packs[i], &info), 0);
     assert_int_equal(info.st_size, result.bytes);
@@ -54,8 +55,8 @@ static void exports_what_two_layers_have_once_and_what_was_read_stays_read(void 
   stg_cache *cache = shipped_open(list);
   assert_int_equal(stg_cache_count(cache), 2 * SHIPPED);
   assert_int_equal(stg_cache_get(cache, 0, &entry, NULL), STG_OK);
-  assert_int_equal(stg_cache_export(cache, indices, 7, temp_path(state, "a.sgp"), &result, NULL),
-                   STG_OK);
+  assert_int_equal(
+      stg_cache_export(cache, indices, 7, temp_path(state, "a.sgp"), NULL, &result, NULL), STG_OK);
   assert_int_equal(result.entries, SHIPPED);
   assert_memory_equal(entry.source, "// prelude\n", 11);
   stg_cache_close(cache);
@@ -70,13 +71,14 @@ static void exports_nothing_when_an_entry_is_bad(void **state) {
   stg_cache *cache = shipped_open(temp_path(state, "c"));
   assert_true(temp_flip_byte(shipped_path(temp_path(state, "c"), 2), 1000));
   assert_int_equal(unlink(shipped_path(temp_path(state, "c"), 1)), 0); /* after it was listed */
-  assert_int_equal(stg_cache_export(cache, indices, 3, temp_path(state, "a.sgp"), NULL, &err),
+  assert_int_equal(stg_cache_export(cache, indices, 3, temp_path(state, "a.sgp"), NULL, NULL, &err),
                    STG_E_CORRUPT);
   assert_non_null(strstr(err.message, "no pack is written: of 3 entries 2 cannot be shipped"));
   assert_non_null(strstr(err.message, "--repair"));
   assert_non_null(strstr(err.message, temp_path(state, "c/v1/")));
-  assert_int_equal(stg_cache_export(cache, indices, 3, temp_path(state, "new.sgp"), NULL, NULL),
-                   STG_E_CORRUPT);
+  assert_int_equal(
+      stg_cache_export(cache, indices, 3, temp_path(state, "new.sgp"), NULL, NULL, NULL),
+      STG_E_CORRUPT);
   stg_cache_close(cache);
   assert_int_equal(access(temp_path(state, "new.sgp"), F_OK), -1);
   struct stg_strbuf bytes = shipped_bytes(temp_path(state, "a.sgp"));
@@ -92,20 +94,50 @@ static void says_what_is_wrong_with_an_export(void **state) {
   shipped_fill(temp_path(state, "c"));
   snprintf(pack, sizeof pack, "%s", temp_path(state, "a.sgp"));
   stg_cache *cache = shipped_open(temp_path(state, "c"));
-  assert_int_equal(stg_cache_export(cache, indices, 0, pack, NULL, &err), STG_E_INVALID);
+  assert_int_equal(stg_cache_export(cache, indices, 0, pack, NULL, NULL, &err), STG_E_INVALID);
   assert_string_equal(err.message, "no entry was chosen, so no pack is written");
-  assert_int_equal(stg_cache_export(cache, indices, 2, pack, NULL, &err), STG_E_INVALID);
+  assert_int_equal(stg_cache_export(cache, indices, 2, pack, NULL, NULL, &err), STG_E_INVALID);
   assert_string_equal(err.message, "no cache entry 3, the cache has 3");
-  assert_int_equal(stg_cache_export(cache, indices, 1, pack, &result, &err), STG_E_INVALID);
-  assert_non_null(strstr(err.message, "struct_size is 1"));
-  assert_int_equal(stg_cache_export(cache, NULL, 1, pack, NULL, NULL), STG_E_INVALID);
-  assert_int_equal(stg_cache_export(NULL, indices, 1, pack, NULL, NULL), STG_E_INVALID);
-  assert_int_equal(stg_cache_export(cache, indices, 1, NULL, NULL, NULL), STG_E_INVALID);
+  assert_int_equal(stg_cache_export(cache, indices, 1, pack, NULL, &result, &err), STG_E_INVALID);
+  assert_non_null(strstr(err.message, "a struct_size is not "));
+  assert_int_equal(stg_cache_export(cache, NULL, 1, pack, NULL, NULL, NULL), STG_E_INVALID);
+  assert_int_equal(stg_cache_export(NULL, indices, 1, pack, NULL, NULL, NULL), STG_E_INVALID);
+  assert_int_equal(stg_cache_export(cache, indices, 1, NULL, NULL, NULL, NULL), STG_E_INVALID);
   assert_int_equal(access(pack, F_OK), -1);
-  assert_int_equal(stg_cache_export(cache, indices, 1, *state, NULL, &err), STG_E_IO);
-  assert_int_equal(stg_cache_export(cache, indices, 1, temp_path(state, "none/a.sgp"), NULL, &err),
-                   STG_E_IO);
+  assert_int_equal(stg_cache_export(cache, indices, 1, *state, NULL, NULL, &err), STG_E_IO);
+  assert_int_equal(
+      stg_cache_export(cache, indices, 1, temp_path(state, "none/a.sgp"), NULL, NULL, &err),
+      STG_E_IO);
   assert_non_null(strstr(err.message, "none"));
+  stg_cache_close(cache);
+}
+
+struct seen {
+  size_t calls, total;
+};
+
+static void see(void *user, size_t done, size_t total) {
+  struct seen *seen = user;
+  assert_int_equal(done, ++seen->calls);
+  seen->total = total;
+}
+
+static void it_says_how_far_it_has_come(void **state) {
+  static const size_t indices[] = {2, 0};
+  struct seen seen = {0};
+  const stg_cache_export_options options = {
+      .struct_size = sizeof options, .progress = see, .user = &seen};
+  const stg_cache_export_options old = {.struct_size = 8};
+  stg_error err = STG_ERROR_INIT;
+  shipped_fill(temp_path(state, "c"));
+  stg_cache *cache = shipped_open(temp_path(state, "c"));
+  assert_int_equal(
+      stg_cache_export(cache, indices, 2, temp_path(state, "a.sgp"), &options, NULL, NULL), STG_OK);
+  assert_int_equal(seen.calls, 2);
+  assert_int_equal(seen.total, 2);
+  assert_int_equal(stg_cache_export(cache, indices, 2, temp_path(state, "a.sgp"), &old, NULL, &err),
+                   STG_E_INVALID);
+  assert_non_null(strstr(err.message, "stg_cache_export: a struct_size is not "));
   stg_cache_close(cache);
 }
 
@@ -117,6 +149,7 @@ int main(void) {
       IN_FOLDER(exports_what_two_layers_have_once_and_what_was_read_stays_read),
       IN_FOLDER(exports_nothing_when_an_entry_is_bad),
       IN_FOLDER(says_what_is_wrong_with_an_export),
+      IN_FOLDER(it_says_how_far_it_has_come),
   };
 #undef IN_FOLDER
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -284,6 +284,26 @@ static void refuses_structs_of_another_version(void **state) {
   assert_int_equal(access(folder, F_OK), -1);
 }
 
+struct seen {
+  size_t calls, total;
+};
+
+static void see(void *user, size_t done, size_t total) {
+  struct seen *seen = user;
+  assert_int_equal(done, ++seen->calls);
+  seen->total = total;
+}
+
+static void it_says_how_far_it_has_come(void **state) {
+  struct seen seen = {0};
+  const stg_cache_import_options options = {
+      .struct_size = sizeof options, .progress = see, .user = &seen};
+  shipped_pack(temp_path(state, "a.sgp"));
+  assert_counts(import(temp_path(state, "c"), temp_path(state, "a.sgp"), &options), SHIPPED, 0, 0);
+  assert_int_equal(seen.calls, SHIPPED);
+  assert_int_equal(seen.total, SHIPPED);
+}
+
 int main(void) {
 #define IN_FOLDER(test)                                                                            \
   cmocka_unit_test_setup_teardown(test, temp_folder_setup, temp_folder_teardown)
@@ -301,6 +321,7 @@ int main(void) {
       IN_FOLDER(refuses_a_folder_that_cannot_be_written_to),
       IN_FOLDER(says_how_far_it_came_when_the_folder_fails_in_between),
       IN_FOLDER(refuses_structs_of_another_version),
+      IN_FOLDER(it_says_how_far_it_has_come),
   };
 #undef IN_FOLDER
   return cmocka_run_group_tests(tests, NULL, NULL);

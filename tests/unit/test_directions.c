@@ -187,8 +187,8 @@ static void gives_no_memory_when_any_allocation_fails(void **state) {
   assert_true(nth > 1);
 }
 
-/* What the largest file can make of each byte is bounded: here by our own heap, see json.h for the
- * tree. */
+/* What the largest file can make of each byte is bounded: here by our own heap, see
+ * runtime/base/json_scan.h for the tree. */
 static void asks_for_memory_in_proportion_to_the_file(void **state) {
   struct stg_strbuf text = {0};
   struct stg_tensor_file file = {0};

@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/clock.h"
 #include "runtime/flight.h"
 
 #define N_THREADS 8
@@ -306,6 +307,51 @@ static void survives_threads_that_make_fail_and_drop_at_once(void **state) {
   stg_flight_destroy(churn.table);
 }
 
+#define MANY 10000
+#define TABLES 40
+#define STRIDE 7919 /* has no divisor with MANY */
+#define ROUNDS 9
+
+/* The shortest time of a join, of MANY keys that lie in n_tables tables. */
+static double best_join_ns(size_t n_tables) {
+  struct stg_flight_table *tables[TABLES];
+  void *value = NULL;
+  double best_ns = 0;
+  for (size_t t = 0; t < n_tables; t++) {
+    tables[t] = new_table();
+  }
+  for (size_t i = 0; i < MANY; i++) {
+    const struct stg_key key = {1, i / n_tables};
+    assert_int_equal(join(tables[i % n_tables], key, &value), STG_FLIGHT_MAKE);
+    stg_flight_land(tables[i % n_tables], key, STG_OK, &best_ns, NULL);
+  }
+  for (int round = 0; round < ROUNDS; round++) {
+    const uint64_t from_ns = stg_clock_ns();
+    for (size_t n = 0; n < MANY; n++) {
+      const size_t i = n * STRIDE % MANY;
+      (void)join(tables[i % n_tables], (struct stg_key){1, i / n_tables}, &value);
+    }
+    const double ns = (double)(stg_clock_ns() - from_ns) / MANY;
+    best_ns = round == 0 || ns < best_ns ? ns : best_ns;
+  }
+  for (size_t i = 0; i < MANY * (size_t)(ROUNDS + 1); i++) {
+    (void)stg_flight_drop(tables[i % MANY % n_tables], (struct stg_key){1, i % MANY / n_tables});
+  }
+  for (size_t t = 0; t < n_tables; t++) {
+    stg_flight_destroy(tables[t]);
+  }
+  return best_ns;
+}
+
+/* As many things in memory either way, so what differs is how many keys a join looks at. */
+static void one_of_many_keys_is_found_about_as_fast_as_one_of_few(void **state) {
+  (void)state;
+  const double of_few = best_join_ns(TABLES), of_many = best_join_ns(1);
+  if (of_many > 4 * of_few) {
+    fail_msg("%.0f ns, and %.0f ns where a table has %d keys", of_many, of_few, MANY / TABLES);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(makes_a_value_once_for_many_threads),
@@ -315,6 +361,7 @@ int main(void) {
       cmocka_unit_test(impatient_waiters_leave_when_the_slow_part_begins),
       cmocka_unit_test(a_patient_caller_tries_what_an_impatient_one_gave_up),
       cmocka_unit_test(keeps_keys_of_one_bucket_apart),
+      cmocka_unit_test(one_of_many_keys_is_found_about_as_fast_as_one_of_few),
       cmocka_unit_test(reports_exhausted_memory_and_leaves_the_key_free),
       cmocka_unit_test(survives_threads_that_make_fail_and_drop_at_once),
   };

@@ -316,14 +316,16 @@ static void takes_what_the_format_allows(void **state) {
   struct gguf_bytes out = {0};
   struct stg_tensor_file file = {0};
   const uint64_t dims[] = {3, 0};
+  const uint64_t huge[] = {INT64_MAX, 4, 0};
   (void)state;
-  gguf_header(&out, 3, 4, 1);
+  gguf_header(&out, 3, 5, 1);
   gguf_key(&out, "general.alignment", GGUF_U32);
   gguf_number(&out, 8, 4);
   gguf_tensor(&out, "second", 1, dims, GGUF_TENSOR_F16, 16);
   gguf_tensor(&out, longest + 1, 0, NULL, GGUF_TENSOR_F64, 8);
   gguf_tensor(&out, "first", 1, dims, GGUF_TENSOR_F16, 0);
   gguf_tensor(&out, "empty", 2, dims, GGUF_TENSOR_F32, 0);
+  gguf_tensor(&out, "huge", 3, huge, GGUF_TENSOR_F32, 0);
   gguf_pad(&out, 8);
   gguf_zeros(&out, 16 + 6);
   assert_int_equal(parse(out.text.data, out.text.len, &file, NULL), STG_OK);
@@ -332,6 +334,7 @@ static void takes_what_the_format_allows(void **state) {
   assert_int_equal(file.tensors[1].n_dims, 0);
   assert_int_equal(file.tensors[1].n_elems, 1);
   assert_int_equal(file.tensors[3].n_elems, 0);
+  assert_int_equal(file.tensors[4].n_elems, 0);
   assert_ptr_equal(file.tensors[2].data, file.bytes + out.text.len - 22);
   stg_tensor_file_close(&file);
   gguf_zeros(&out, 8);

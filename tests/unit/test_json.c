@@ -190,6 +190,22 @@ static void bounds_the_size_and_the_number_of_values(void **state) {
   stg_free(text);
 }
 
+static void a_caller_may_allow_fewer_values_and_say_why(void **state) {
+  (void)state;
+  static const char text[] = "{\"a\": [1, 2]}";
+  struct stg_json_doc doc = {0};
+  stg_error err = STG_ERROR_INIT;
+  struct stg_json_limit limit = {4, "the object, the list, 1 and 2"};
+  assert_int_equal(stg_json_parse_within("x.json", text, strlen(text), limit, &doc, &err), STG_OK);
+  stg_json_finish(&doc);
+  limit.max_values = 3;
+  assert_int_equal(stg_json_parse_within("x.json", text, strlen(text), limit, &doc, &err),
+                   STG_E_FORMAT);
+  assert_string_equal(err.message,
+                      "x.json:1:11: more than 3 values; the object, the list, 1 and 2");
+  assert_null(doc.root);
+}
+
 static void rejects_duplicate_members_and_gives_their_path(void **state) {
   (void)state;
   static const struct rejected cases[] = {
@@ -458,6 +474,7 @@ int main(void) {
       cmocka_unit_test(does_not_read_past_the_given_length),
       cmocka_unit_test(bounds_the_depth),
       cmocka_unit_test(bounds_the_size_and_the_number_of_values),
+      cmocka_unit_test(a_caller_may_allow_fewer_values_and_say_why),
       cmocka_unit_test(rejects_duplicate_members_and_gives_their_path),
       cmocka_unit_test(tells_members_apart_by_case),
       cmocka_unit_test(stays_fast_on_many_members_and_numbers),

@@ -119,6 +119,14 @@ static void reads_headers_that_others_write(void **state) {
        0,
        2,
        {0, INT64_MAX}},
+      {"{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 0)}",
+       0,
+       2,
+       {(int64_t)1 << 62, 0}},
+      {"{'descr': '<f8', 'fortran_order': False, 'shape': (9223372036854775807, 4, 0)}",
+       0,
+       3,
+       {INT64_MAX, 4, 0}},
       {"{'descr': '<f4', 'fortran_order': True, 'shape': (), }", 4, 0, {0}},
   };
   (void)state;

@@ -54,12 +54,13 @@ static stg_status run_text(void **state, const char *script, double limit_s,
 }
 
 static void add_ours(struct stg_bench_report *report) {
-  const struct stg_bench_row row = {.suite = "steer",
-                                    .name = "1 op",
-                                    .series = STG_BENCH_OURS,
-                                    .device = {10, 9, 11},
-                                    .has_device = true,
-                                    .floor_us = 8};
+  struct stg_bench_row row = {.suite = "steer",
+                              .name = "1 op",
+                              .series = STG_BENCH_OURS,
+                              .device = {10, 9, 11},
+                              .has_device = true,
+                              .floor_us = 8};
+  stg_bench_row_extra(&row, "floor_early_us", 7.5);
   assert_int_equal(STG_OK, stg_bench_report_add(report, &row, NULL));
 }
 
@@ -88,6 +89,7 @@ static void joins_rows_to_ours(void **state) {
   assert_near(24, row->device.max_us, 0);
   assert_near(30, row->wall.median_us, 0);
   assert_near(8, row->floor_us, 0);
+  assert_near(7.5, extra(row, "floor_early_us"), 0);
   assert_near(2, extra(row, "steergraph_x"), 0);
   assert_near(18400, extra(row, "first_call_ms"), 0);
   assert_string_equal("Card 1", row->card);

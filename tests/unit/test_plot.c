@@ -26,7 +26,8 @@
 
 extern char **environ;
 
-static const struct stg_bench_machine machine = {"Card <1> & \"2\"", 13000, "13.0.88"};
+static const struct stg_bench_machine machine = {
+    .card = "Card <1> & \"2\"", .driver = 13000, .cuda = "13.0.88"};
 
 /* cmocka's own is of float. */
 static void assert_near(double expected, double found, double tolerance) {

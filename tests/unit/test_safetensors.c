@@ -308,6 +308,8 @@ static void accepts_nan_scalars_and_empty_tensors(void **state) {
       put_header(state,
                  "{\"s\":{\"dtype\":\"BF16\",\"shape\":[],\"data_offsets\":[0,2]},"
                  "\"e\":{\"dtype\":\"F32\",\"shape\":[4,0],\"data_offsets\":[2,2]},"
+                 "\"h\":{\"dtype\":\"F32\",\"shape\":[9007199254740991,4096,0],"
+                 "\"data_offsets\":[2,2]},"
                  "\"u\":{\"dtype\":\"F8_NEW\",\"shape\":[3],\"data_offsets\":[2,5]}}   \n",
                  5);
   FILE *stream = fopen(path, "r+b");
@@ -324,6 +326,8 @@ static void accepts_nan_scalars_and_empty_tensors(void **state) {
   float value = element(tensor, 0);
   assert_true(value != value);
   assert_int_equal(stg_tensor_find(&file, "e", &tensor, NULL), STG_OK);
+  assert_int_equal(tensor->n_elems, 0);
+  assert_int_equal(stg_tensor_find(&file, "h", &tensor, NULL), STG_OK);
   assert_int_equal(tensor->n_elems, 0);
   assert_int_equal(stg_tensor_find(&file, "u", &tensor, NULL), STG_E_UNSUPPORTED);
   stg_tensor_file_close(&file);

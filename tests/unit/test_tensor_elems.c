@@ -172,6 +172,31 @@ static void counts_rows_of_any_rank(void **state) {
   assert_int_equal(stg_tensor_rows(&no_rows), 0);
 }
 
+static void counts_elements_and_none_beside_an_extent_of_0(void **state) {
+  const int64_t huge = (int64_t)1 << 62;
+  const struct {
+    struct stg_tensor_info tensor;
+    bool fits;
+    size_t n_elems;
+  } cases[] = {
+      {{.n_dims = 0}, true, 1},
+      {{.n_dims = 3, .shape = {2, 3, 4}}, true, 24},
+      {{.n_dims = 3, .shape = {0, huge, huge}}, true, 0},
+      {{.n_dims = 3, .shape = {huge, huge, 0}}, true, 0},
+      {{.n_dims = 2, .shape = {huge, 2}}, true, (size_t)1 << 63},
+      {{.n_dims = 2, .shape = {huge, 4}}, false, 0},
+      {{.n_dims = 3, .shape = {huge, 4, 2}}, false, 0},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct stg_tensor_info tensor = cases[i].tensor;
+    assert_int_equal(stg_tensor_count_elems(&tensor), cases[i].fits);
+    if (cases[i].fits) {
+      assert_true(tensor.n_elems == cases[i].n_elems);
+    }
+  }
+}
+
 static void measures_rows(void **state) {
   static const float rows[5][2] = {{3, -4}, {0, -0.0f}, {NAN, 1}, {-INFINITY, NAN}, {0x1p-149f, 0}};
   (void)state;
@@ -229,6 +254,7 @@ int main(void) {
       cmocka_unit_test(rounds_float64_to_nearest_even_once),
       cmocka_unit_test(reads_any_range_into_any_type),
       cmocka_unit_test(counts_rows_of_any_rank),
+      cmocka_unit_test(counts_elements_and_none_beside_an_extent_of_0),
       cmocka_unit_test(measures_rows),
       cmocka_unit_test(measures_float64_beyond_the_range_of_squares),
       cmocka_unit_test(finds_the_cosine_across_types_and_scales),

@@ -68,12 +68,30 @@ static stg_status make_line(struct trial *trial, stg_error *reterr) {
   return STG_OK;
 }
 
-static stg_status time_floor(const struct trial *trial, const struct stg_bench_read_floor *read,
-                             struct stg_times *ret, stg_error *reterr) {
+/* What the work is held against; the early one is a copy's alone. */
+struct floors {
+  struct stg_times plain, early;
+};
+
+static stg_status time_floors(const struct trial *trial, const struct stg_bench_read_floor *read,
+                              struct floors *ret, stg_error *reterr) {
   const struct stg_bench_timer *timer = &trial->lab->timer;
-  return stg_attn_has_attend(trial->work)
-             ? stg_bench_read_floor_time(read, timer, &trial->line, ret, reterr)
-             : stg_bench_floor_time(&trial->lab->floor, timer, &trial->line, ret, reterr);
+  if (stg_attn_has_attend(trial->work)) {
+    return stg_bench_read_floor_time(read, timer, &trial->line, &ret->plain, reterr);
+  }
+  stg_status status = stg_bench_floor_time(&trial->lab->floor, timer, &trial->line,
+                                           STG_BENCH_ORDERED, &ret->plain, reterr);
+  return status == STG_OK ? stg_bench_floor_time(&trial->lab->floor, timer, &trial->line,
+                                                 STG_BENCH_EARLY, &ret->early, reterr)
+                          : status;
+}
+
+static void set_floors(const struct trial *trial, const struct floors *floors,
+                       struct stg_bench_row *row) {
+  row->floor_us = floors->plain.median_us;
+  if (!stg_attn_has_attend(trial->work)) {
+    stg_bench_row_extra(row, "floor_early_us", floors->early.median_us);
+  }
 }
 
 static stg_status time_ours(struct trial *trial, struct stg_bench_row *row, stg_error *reterr) {
@@ -99,31 +117,31 @@ static stg_status time_ours(struct trial *trial, struct stg_bench_row *row, stg_
   return status;
 }
 
-static stg_status add_floor(const struct trial *trial, const struct stg_times *floor,
+static stg_status add_floor(const struct trial *trial, const struct floors *floors,
                             struct stg_bench_report *report, stg_error *reterr) {
-  const struct stg_bench_row row = {.suite = trial->work->suite,
-                                    .name = trial->work->name,
-                                    .series = stg_attn_has_attend(trial->work) ? "read" : "copy",
-                                    .device = *floor,
-                                    .has_device = true,
-                                    .floor_us = floor->median_us};
+  struct stg_bench_row row = {.suite = trial->work->suite,
+                              .name = trial->work->name,
+                              .series = stg_attn_has_attend(trial->work) ? "read" : "copy",
+                              .device = floors->plain,
+                              .has_device = true};
+  set_floors(trial, floors, &row);
   return stg_bench_report_add(report, &row, reterr);
 }
 
-/* Our rows of a case have one floor: that of the first. */
+/* Our rows of a case have one floor: that of the first. Only attentions have more than one. */
 static stg_status find_floor(struct trial *trial, const struct stg_bench_read_floor *read,
                              struct stg_bench_report *report, struct stg_bench_row *row,
                              stg_error *reterr) {
   const struct stg_bench_row *ours =
       stg_bench_report_find(report, row->suite, row->name, STG_BENCH_OURS);
-  struct stg_times floor = {0};
+  struct floors floors = {0};
   if (ours != NULL) {
     row->floor_us = ours->floor_us;
     return STG_OK;
   }
-  stg_status status = time_floor(trial, read, &floor, reterr);
-  row->floor_us = floor.median_us;
-  return status == STG_OK ? add_floor(trial, &floor, report, reterr) : status;
+  stg_status status = time_floors(trial, read, &floors, reterr);
+  set_floors(trial, &floors, row);
+  return status == STG_OK ? add_floor(trial, &floors, report, reterr) : status;
 }
 
 static stg_status measure(struct trial *trial, const struct stg_bench_read_floor *read,

@@ -4,7 +4,7 @@
  *
  * Without a GPU nothing can be loaded. What a get does before it has anything to do with the
  * driver, and after a kernel is there nothing else, is the join of its flight: that is timed on any
- * machine, among many other keys.
+ * machine, among as many keys as a large cache folder has entries.
  */
 #include <string.h>
 
@@ -16,7 +16,8 @@
 #include "tools/bench/cache.h"
 #include "tools/report.h"
 
-#define LOADED 64 /* kernels in the table */
+#define LOADED 10000 /* kernels in the table */
+#define STRIDE 7919  /* from one to the next that is asked for; has no divisor with LOADED */
 #define BLOCK 1000
 #define BLOCKS 200
 #define QUICK_BLOCKS 5
@@ -33,16 +34,18 @@ struct getter {
   void *user;
 };
 
-static stg_status time_block(const struct getter *getter, double *ret_us, stg_error *reterr) {
+/* From `first` on, so that one block after the other asks for all there are. */
+static stg_status time_block(const struct getter *getter, size_t first, double *ret_us,
+                             stg_error *reterr) {
   stg_status status = STG_OK;
   size_t n_held = 0;
   const uint64_t from_ns = stg_clock_ns();
   for (; status == STG_OK && n_held < BLOCK; n_held += status == STG_OK) {
-    status = getter->get(getter->user, n_held, reterr);
+    status = getter->get(getter->user, first + n_held, reterr);
   }
   *ret_us = (double)(stg_clock_ns() - from_ns) * 1e-3 / BLOCK;
   while (n_held-- > 0) {
-    getter->drop(getter->user, n_held);
+    getter->drop(getter->user, first + n_held);
   }
   return status;
 }
@@ -51,9 +54,9 @@ static stg_status add_row(const struct stg_cache_suite *suite, const char *name,
                           const struct getter *getter, stg_error *reterr) {
   const size_t count = suite->quick ? QUICK_BLOCKS : BLOCKS;
   double us[BLOCKS];
-  stg_status status = time_block(getter, &us[0], reterr); /* not counted */
+  stg_status status = time_block(getter, 0, &us[0], reterr); /* not counted */
   for (size_t i = 0; status == STG_OK && i < count; i++) {
-    status = time_block(getter, &us[i], reterr);
+    status = time_block(getter, i * BLOCK, &us[i], reterr);
   }
   if (status != STG_OK) {
     return status;
@@ -67,16 +70,20 @@ struct table {
   struct stg_key keys[LOADED];
 };
 
+static struct stg_key key_at(const struct table *table, size_t index) {
+  return table->keys[index * STRIDE % LOADED];
+}
+
 static stg_status get_from_table(void *user, size_t index, stg_error *reterr) {
   struct table *table = user;
   enum stg_flight_role role;
   void *value = NULL;
-  return stg_flight_join(table->flights, table->keys[index % LOADED], true, &role, &value, reterr);
+  return stg_flight_join(table->flights, key_at(table, index), true, &role, &value, reterr);
 }
 
 static void drop_from_table(void *user, size_t index) {
   struct table *table = user;
-  (void)stg_flight_drop(table->flights, table->keys[index % LOADED]);
+  (void)stg_flight_drop(table->flights, key_at(table, index));
 }
 
 /* As a kernel is landed that was loaded. */
@@ -104,7 +111,7 @@ static stg_status table_row(const struct stg_cache_suite *suite, stg_error *rete
     status = add_row(suite, "memory hit, the table of kernels alone", &getter, reterr);
   }
   while (n_landed-- > 0) {
-    drop_from_table(&table, n_landed);
+    (void)stg_flight_drop(table.flights, table.keys[n_landed]);
   }
   stg_flight_destroy(table.flights);
   return status;

@@ -5,9 +5,11 @@
  */
 #include <string.h>
 
+#include "runtime/clock.h"
 #include "runtime/compile.h"
 #include "runtime/device.h"
 #include "tools/bench/cmd_bench_show.h"
+#include "tools/bench/driver_release.h"
 #include "tools/bench/show.h"
 #include "tools/bench/suite.h"
 #include "tools/command.h"
@@ -46,7 +48,8 @@ static const struct suite suites[] = {
 };
 #define N_SUITES (sizeof suites / sizeof suites[0])
 
-/* The one first word that is no suite. */
+/* The first words that are no suite. */
+#define ALL "all"
 #define SHOW "show"
 
 struct bench_run {
@@ -54,10 +57,11 @@ struct bench_run {
   const char *plot; /* file, NULL: none */
   bool json;
   bool peers;
+  bool is_long; /* takes minutes */
 };
 
 static bool is_chosen(const struct suite *suite, const char *word) {
-  return strcmp(word, "all") == 0 || strcmp(word, suite->name) == 0;
+  return strcmp(word, ALL) == 0 || strcmp(word, suite->name) == 0;
 }
 
 static int check_words(const char *word, const struct bench_run *run) {
@@ -72,9 +76,9 @@ static int check_words(const char *word, const struct bench_run *run) {
   if (strcmp(word, SHOW) == 0) {
     code = stg_report_wrong("bench", "options of bench show come after its name");
   } else if (found == NULL) {
-    code = stg_report_wrong("bench", "unknown suite '%s'; there is %sall", word,
+    code = stg_report_wrong("bench", "unknown suite '%s'; there is %sall, and " SHOW, word,
                             stg_strbuf_text(&names));
-  } else if (options->n_words > 0 && (strcmp(word, "all") == 0 || !found->takes_words)) {
+  } else if (options->n_words > 0 && (strcmp(word, ALL) == 0 || !found->takes_words)) {
     code = stg_report_wrong("bench", "'%s' is one word too many for %s", options->words[0], word);
   } else if (options->n_words > 0 && run->peers) {
     code = stg_report_wrong("bench", "--peers runs on the suite's own workloads, not on '%s'",
@@ -106,7 +110,29 @@ static bool is_child(const struct stg_bench_options *options) {
   return options->n_words > 0 && strcmp(options->words[0], STG_BENCH_CHILD) == 0;
 }
 
-static stg_status run_chosen(const char *word, const struct bench_run *run,
+/* A run of minutes says how long it took: that of every suite, or one with peers. */
+static stg_status add_duration(const struct bench_run *run, const char *name, uint64_t from_ns,
+                               struct stg_bench_report *report, stg_error *reterr) {
+  const double us = (double)(stg_clock_ns() - from_ns) * 1e-3;
+  const struct stg_bench_row row = {.suite = STG_BENCH_RUN,
+                                    .name = name,
+                                    .series = STG_BENCH_OURS,
+                                    .wall = {us, us, us},
+                                    .has_wall = true};
+  return run->is_long ? stg_bench_report_add(report, &row, reterr) : STG_OK;
+}
+
+static stg_status run_suite(const struct suite *suite, const struct bench_run *run,
+                            struct stg_bench_report *report, stg_error *reterr) {
+  const uint64_t from = stg_clock_ns();
+  if (!is_child(&run->options)) {
+    stg_report_progress("bench: %s", suite->name);
+  }
+  stg_status status = suite->fn(&run->options, report, reterr);
+  return status == STG_OK ? add_duration(run, suite->name, from, report, reterr) : status;
+}
+
+static stg_status run_suites(const char *word, const struct bench_run *run,
                              struct stg_bench_report *report, stg_error *reterr) {
   stg_status status = STG_OK;
   for (size_t i = 0; status == STG_OK && i < N_SUITES; i++) {
@@ -115,60 +141,91 @@ static stg_status run_chosen(const char *word, const struct bench_run *run,
     }
   }
   for (size_t i = 0; status == STG_OK && i < N_SUITES; i++) {
-    if (!is_chosen(&suites[i], word)) {
-      continue;
+    if (is_chosen(&suites[i], word)) {
+      status = run_suite(&suites[i], run, report, reterr);
     }
-    if (!is_child(&run->options)) {
-      stg_report_progress("bench: %s", suites[i].name);
-    }
-    status = suites[i].fn(&run->options, report, reterr);
   }
   return status;
 }
 
-/* Gives out the rows with the card that they were measured on, if there is one. */
-static int show_rows(const struct stg_bench_report *report, const struct bench_run *run) {
-  struct stg_device *device = NULL;
-  struct stg_nvrtc_info nvrtc = {.path = NULL};
-  struct stg_bench_machine machine = {0};
-  if (stg_device_open(0, &device, NULL) == STG_OK) {
-    machine.card = stg_device_get_info(device)->name;
-    machine.driver = stg_device_get_info(device)->driver_version;
-  }
-  if (stg_nvrtc_info(&nvrtc, NULL) == STG_OK) {
-    const char *dash = strchr(nvrtc.compiler, '-');
-    machine.cuda = dash != NULL ? dash + 1 : nvrtc.compiler;
-  }
-  int code = stg_bench_show(report, &machine, run->json, run->plot);
-  stg_device_close(device);
-  return code;
-}
-
-static int run_bench(const char *word, const struct bench_run *run) {
-  struct stg_bench_report report = {0};
-  stg_error err = STG_ERROR_INIT;
-  stg_status status = STG_OK;
+/* The suites, and then the peers of all of them. */
+static stg_status run_chosen(const char *word, const struct bench_run *run,
+                             struct stg_bench_report *report, stg_error *reterr) {
   const char *names[N_SUITES];
   size_t n_names = 0;
+  const uint64_t from = stg_clock_ns();
+  stg_status status = STG_OK;
   for (size_t i = 0; i < N_SUITES; i++) {
     if (is_chosen(&suites[i], word)) {
       names[n_names++] = suites[i].name;
     }
   }
+  if (run->peers) {
+    status = stg_bench_peers_check(&run->options, names, n_names, reterr);
+  }
+  if (status == STG_OK) {
+    status = run_suites(word, run, report, reterr);
+  }
+  const uint64_t from_peers = stg_clock_ns();
+  if (status == STG_OK && run->peers) {
+    status = stg_bench_peers_run(&run->options, names, n_names, report, reterr);
+    status = status == STG_OK ? add_duration(run, "peers", from_peers, report, reterr) : status;
+  }
+  return status == STG_OK ? add_duration(run, "all of it", from, report, reterr) : status;
+}
+
+/* Gives out the rows with the card that they were measured on, if there is one. */
+static int show_rows(struct stg_bench_report *report, const struct bench_run *run,
+                     const char *plot) {
+  struct stg_device *device = NULL;
+  struct stg_nvrtc_info nvrtc = {.path = NULL};
+  struct stg_bench_machine machine = {0};
+  char release[64] = "";
+  if (stg_device_open(0, &device, NULL) == STG_OK) {
+    machine.card = stg_device_get_info(device)->name;
+    machine.driver = stg_device_get_info(device)->driver_version;
+  }
+  if (device != NULL &&
+      stg_bench_driver_release(STG_DRIVER_VERSION_FILE, release, sizeof release)) {
+    machine.driver_release = release;
+  }
+  if (stg_nvrtc_info(&nvrtc, NULL) == STG_OK) {
+    const char *dash = strchr(nvrtc.compiler, '-');
+    machine.cuda = dash != NULL ? dash + 1 : nvrtc.compiler;
+  }
+  for (size_t i = 0; i < report->n_rows; i++) {
+    report->rows[i].driver_release = machine.driver_release;
+  }
+  int code = stg_bench_show(report, &machine, run->json, plot);
+  stg_device_close(device);
+  return code;
+}
+
+/* What was measured before the failure is given out too, and says that there should be more. */
+static int fail(struct stg_bench_report *report, const struct bench_run *run,
+                const stg_error *error) {
+  const struct stg_bench_row last = {
+      .suite = STG_BENCH_RUN, .name = STG_BENCH_UNFINISHED, .series = STG_BENCH_OURS};
+  if (report->n_rows > 0 && !is_child(&run->options) &&
+      stg_bench_report_add(report, &last, NULL) == STG_OK) {
+    (void)show_rows(report, run, NULL);
+  }
+  return stg_report_fail(error);
+}
+
+static int run_bench(const char *word, struct bench_run *run) {
+  struct stg_bench_report report = {0};
+  stg_error err = STG_ERROR_INIT;
+  stg_status status = STG_OK;
+  run->is_long = run->peers || strcmp(word, ALL) == 0;
   /* before minutes are spent on measuring */
   if (run->plot != NULL) {
     status = stg_bench_plot_check(run->plot, &err);
   }
-  if (status == STG_OK && run->peers) {
-    status = stg_bench_peers_check(&run->options, names, n_names, &err);
-  }
   if (status == STG_OK) {
     status = run_chosen(word, run, &report, &err);
   }
-  if (status == STG_OK && run->peers) {
-    status = stg_bench_peers_run(&run->options, names, n_names, &report, &err);
-  }
-  int code = status == STG_OK ? show_rows(&report, run) : stg_report_fail(&err);
+  int code = status == STG_OK ? show_rows(&report, run, run->plot) : fail(&report, run, &err);
   stg_bench_report_finish(&report);
   return code;
 }

@@ -8,7 +8,10 @@
 #include "specs/json.h"
 #include "tools/bench/row_json.h"
 
-/* What a row may leave out and a peer may not. One extra is kept for steergraph_x. */
+/* What join adds. */
+#define N_JOINED 2
+
+/* What a row may leave out and a peer may not. */
 static stg_status check_peer(const struct stg_json *object, const struct stg_bench_row *row,
                              stg_error *reterr) {
   const struct {
@@ -23,7 +26,7 @@ static stg_status check_peer(const struct stg_json *object, const struct stg_ben
       return stg_json_error(reterr, STG_E_FORMAT, object, "'%s' of a peer is null", members[i].key);
     }
   }
-  if (row->n_extras == STG_BENCH_MAX_EXTRAS) {
+  if (row->n_extras > STG_BENCH_MAX_EXTRAS - N_JOINED) {
     return stg_json_error(reterr, STG_E_FORMAT, object, "too many members");
   }
   return STG_OK;
@@ -65,6 +68,11 @@ static void join(const struct stg_bench_report *report, struct stg_bench_row *ro
     return;
   }
   row->floor_us = ours->floor_us;
+  for (size_t i = 0; i < ours->n_extras; i++) {
+    if (strcmp(ours->extras[i].key, "floor_early_us") == 0) {
+      stg_bench_row_extra(row, "floor_early_us", ours->extras[i].value);
+    }
+  }
   if (ours->has_device && ours->device.median_us > 0) {
     stg_bench_row_extra(row, "steergraph_x", row->device.median_us / ours->device.median_us);
   }

@@ -285,7 +285,6 @@ static stg_status run_attention(const struct peers_run *run, struct stg_bench_re
 static stg_status run_in_folder(struct peers_run *run, struct stg_bench_report *report,
                                 stg_error *reterr) {
   char *folder = NULL;
-  const size_t before = report->n_rows;
   struct stg_interrupt_hold hold;
   stg_interrupt_hold(&hold);
   stg_status status = stg_bench_temp_folder_make(&folder, reterr);
@@ -301,9 +300,6 @@ static stg_status run_in_folder(struct peers_run *run, struct stg_bench_report *
     stg_free(folder);
   }
   stg_interrupt_release(&hold);
-  if (status != STG_OK) {
-    report->n_rows = before;
-  }
   return status;
 }
 

@@ -73,7 +73,8 @@ static stg_status read_rows(const struct stg_json *rows, struct stg_bench_report
 static struct stg_bench_machine machine_of(const struct stg_bench_report *report, int driver) {
   return (struct stg_bench_machine){.card = driver > 0 ? report->rows[0].card : NULL,
                                     .driver = driver,
-                                    .cuda = report->rows[0].cuda};
+                                    .cuda = report->rows[0].cuda,
+                                    .driver_release = report->rows[0].driver_release};
 }
 
 stg_status stg_bench_recorded_load(const char *path, struct stg_bench_report *report,

@@ -47,6 +47,7 @@ stg_status stg_bench_report_add(struct stg_bench_report *report, const struct st
   copy.series = keep(report, row->series);
   copy.card = keep(report, row->card);
   copy.cuda = keep(report, row->cuda);
+  copy.driver_release = keep(report, row->driver_release);
   for (size_t i = 0; i < copy.n_extras; i++) {
     copy.extras[i].key = keep(report, row->extras[i].key);
   }
@@ -113,9 +114,12 @@ static void print_row(const struct stg_bench_row *row, struct stg_table *table) 
 void stg_bench_report_print(const struct stg_bench_report *report,
                             const struct stg_bench_machine *machine, struct stg_strbuf *out) {
   struct stg_table table = {.columns = "lllrrrrl"};
-  stg_strbuf_printf(out, "%s, driver %d.%d, NVRTC %s\n",
-                    machine->card != NULL ? machine->card : "no GPU", machine->driver / 1000,
-                    machine->driver % 1000 / 10, machine->cuda != NULL ? machine->cuda : "none");
+  stg_strbuf_printf(out, "%s, driver %d.%d", machine->card != NULL ? machine->card : "no GPU",
+                    machine->driver / 1000, machine->driver % 1000 / 10);
+  if (machine->driver_release != NULL) {
+    stg_strbuf_printf(out, " (%s)", machine->driver_release);
+  }
+  stg_strbuf_printf(out, ", NVRTC %s\n", machine->cuda != NULL ? machine->cuda : "none");
   for (size_t i = 0; i < report->n_rows; i++) {
     print_row(&report->rows[i], &table);
   }
@@ -146,6 +150,9 @@ static void write_row(const struct stg_bench_row *row, const struct stg_bench_ma
   write_us(json, "floor_us", row->floor_us > 0, row->floor_us);
   write_us(json, "ratio", has_ratio(row),
            has_ratio(row) ? row->device.median_us / row->floor_us : 0);
+  if (row->driver_release != NULL) {
+    stg_json_out_text(json, "driver_release", row->driver_release);
+  }
   for (size_t i = 0; i < row->n_extras; i++) {
     stg_json_out_number(json, row->extras[i].key, row->extras[i].value);
   }

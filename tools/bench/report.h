@@ -3,8 +3,8 @@
  *
  * A row says who did what (suite, name, series), what it cost and the least it could have cost. In
  * JSON each row is one object with the keys suite, name, series, card, driver, cuda, median_us,
- * min_us, max_us, wall_us, floor_us, ratio and then the row's extras; a key that was not measured
- * is null. `ratio` is the device time over the floor.
+ * min_us, max_us, wall_us, floor_us, ratio, then driver_release where it is known, and then the
+ * row's extras; a key that was not measured is null. `ratio` is the device time over the floor.
  */
 #ifndef STG_TOOLS_BENCH_REPORT_H
 #define STG_TOOLS_BENCH_REPORT_H
@@ -33,9 +33,10 @@ struct stg_bench_row {
   struct stg_times device; /* on the device, per call */
   struct stg_times wall;   /* between two synchronisations of the host, per call */
   bool has_device, has_wall;
-  double floor_us;  /* 0: none */
-  const char *card; /* NULL: the card of the run, as report.c is told it */
-  const char *cuda; /* NULL: the NVRTC of the run */
+  double floor_us;            /* 0: none */
+  const char *card;           /* NULL: the card of the run, as report.c is told it */
+  const char *cuda;           /* NULL: the NVRTC of the run */
+  const char *driver_release; /* "580.159.04"; NULL: not known */
   struct stg_bench_extra extras[STG_BENCH_MAX_EXTRAS];
   size_t n_extras;
 };
@@ -64,7 +65,13 @@ struct stg_bench_machine {
   const char *card;
   int driver;       /* 13000 for 13.0; 0: none */
   const char *cuda; /* version of NVRTC, "13.0.88" */
+  const char *driver_release;
 };
+
+/* What a run says of itself: how long its suites, its peers and all of it took, and, as its last
+ * row, that it was not done when something failed. */
+#define STG_BENCH_RUN "run"
+#define STG_BENCH_UNFINISHED "ended by a failure"
 
 /** Append one aligned line per row. */
 void stg_bench_report_print(const struct stg_bench_report *report,

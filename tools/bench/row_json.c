@@ -10,10 +10,11 @@
 #define RATIO_TOLERANCE 1e-5
 #define MOST_DRIVER 1000000
 
-/* Members that every row has; what follows them are its extras. */
-static const char *const fixed_keys[] = {"suite",  "name",    "series",    "card",
-                                         "driver", "cuda",    "median_us", "min_us",
-                                         "max_us", "wall_us", "floor_us",  "ratio"};
+/* Members that every row has, and one that rows have of a driver whose release is known; what
+ * follows them are its extras. */
+static const char *const fixed_keys[] = {
+    "suite",  "name",   "series",  "card",     "driver", "cuda",          "median_us",
+    "min_us", "max_us", "wall_us", "floor_us", "ratio",  "driver_release"};
 
 static bool is_fixed(const char *key) {
   for (size_t i = 0; i < sizeof fixed_keys / sizeof fixed_keys[0]; i++) {
@@ -53,7 +54,14 @@ static stg_status read_texts(const struct stg_json *object, struct stg_bench_row
   if (status == STG_OK) {
     status = read_text_or_null(object, "card", &row->card, reterr);
   }
-  return status == STG_OK ? read_text_or_null(object, "cuda", &row->cuda, reterr) : status;
+  if (status == STG_OK) {
+    status = read_text_or_null(object, "cuda", &row->cuda, reterr);
+  }
+  struct stg_json release;
+  if (status == STG_OK && stg_json_find(object, "driver_release", &release)) {
+    status = stg_json_string(&release, &row->driver_release, reterr);
+  }
+  return status;
 }
 
 static stg_status read_driver(const struct stg_json *object, int *ret, stg_error *reterr) {

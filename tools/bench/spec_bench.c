@@ -28,6 +28,7 @@ static stg_status time_apply(struct steer_launch *launch, const struct stg_bench
                              stg_error *reterr) {
   struct stg_bench_floor floor = {0};
   struct stg_times copy = {0};
+  struct stg_times early = {0};
   stg_status status = stg_bench_floor_init(timer->engine, &floor, reterr);
   if (status == STG_OK) {
     status = stg_bench_time(timer, buffers, launch_steer, launch, &row->device, reterr);
@@ -36,11 +37,16 @@ static stg_status time_apply(struct steer_launch *launch, const struct stg_bench
     status = stg_bench_time_wall(timer, buffers, launch_steer, launch, &row->wall, reterr);
   }
   if (status == STG_OK) {
-    status = stg_bench_floor_time(&floor, timer, buffers, &copy, reterr);
+    status = stg_bench_floor_time(&floor, timer, buffers, STG_BENCH_ORDERED, &copy, reterr);
+  }
+  if (status == STG_OK) {
+    status = stg_bench_floor_time(&floor, timer, buffers, STG_BENCH_EARLY, &early, reterr);
   }
   stg_bench_floor_finish(&floor);
   row->has_device = row->has_wall = true;
   row->floor_us = copy.median_us;
+  stg_bench_row_extra(row, "floor_early_us", early.median_us);
+  stg_bench_row_extra(row, "moved_mb", stg_bench_floor_mb(buffers));
   return status;
 }
 

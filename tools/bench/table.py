@@ -2,49 +2,51 @@
 """Keep the table of measured numbers in README.md equal to the results in tools/bench/results.
 
     steergraph bench all --peers --json | python3 tools/bench/table.py record NAME [--add ROWS.json]
-    python3 tools/bench/table.py write      render the table between its two markers in README.md
-    python3 tools/bench/table.py check      exit 1 when README.md and the results differ
+    python3 tools/bench/table.py write      render the tables between their markers in README.md and
+                                            tools/bench/results/targets.md
+    python3 tools/bench/table.py check      exit 1 when one of them and the results differ
 
 A result file is one run on one card: the array that the bench prints, or, as `record` writes it,
 an object with that array in "rows", and the "commit" and the "date" of the run. Rows of `bench steer
 SPEC...` by older versions, which had a "kernel" and no "series", keep their own table.
 
-Of a run the README shows, per workload of the suites steer and decode, our time, the floor, how many
-times ours each PyTorch peer takes, and how many times that of the same batch ours is, unsteered or in a
-table that declares nothing more, where that was measured; what a batch takes whose vectors come by RPC;
-what is said of warming up, and of calls beside compiles; what the cache costs beside its targets; of the
-suites rope and attend the same as of steer, a layer as one graph beside plain launches, and a KV cache
-through every length beside those of PyTorch; and tokens per second of a whole model, whose rows peers/llama.py writes into a file for --add. All else stays in the file. Under them it shows the run's plot, which `steergraph bench
-show` draws into a file of the same name, NAME.svg.
+Of a run the README shows, per workload of the suites steer and decode, our time, the floor and the
+early floor, the ratio to each and that of a table with every op, how many times ours each PyTorch peer
+takes, and how many times that of the same batch ours is, unsteered or in a table that declares nothing
+more, where that was measured; the same peers over one call of ours; what a batch takes whose vectors
+come by RPC; what is said of warming up, and of calls beside compiles; what the cache costs beside its
+targets; of the suites rope and attend the same as of steer, a layer as one graph beside plain launches,
+and a KV cache through every length beside those of PyTorch; how long the run took; and tokens per
+second of a whole model, whose rows peers/llama.py writes into a file for --add. All else stays in the
+file. Under them it shows the run's plot, which `steergraph bench show` draws into a file of the same
+name, NAME.svg. targets.md has the targets, and what each run says of them (targets.py).
 """
 import argparse
 import datetime
 import json
-import math
 import os
 import pathlib
 import re
 import subprocess
 import sys
 
+import targets
+from result_file import KERNELS, RELEASE, RUN, Fault, check_fact, is_number, read_run
+
 BEGIN = "<!-- measured: begin, written by tools/bench/table.py -->"
 END = "<!-- measured: end -->"
 RESULTS = "tools/bench/results"
+TARGETS = f"{RESULTS}/targets.md"
+TARGETS_BEGIN = "<!-- targets: begin, written by tools/bench/table.py -->"
+TARGETS_END = "<!-- targets: end -->"
 NOTHING = f"No results yet: `{RESULTS}` is empty."
-KERNELS = {"tier0": "every built-in op", "in-use": "the ops in use"}
-TEXTS = ("suite", "name", "kernel", "card")
-COUNTS = ("driver", "rows", "registers")
-TIMES = ("median_us", "min_us", "max_us", "floor_us", "ratio")
 HEAD = (
     "workload", "rows", "kernel with", "apply, µs", "min to max", "copy, µs", "ratio", "registers"
 )
 TEXT_COLUMNS = (0, 2)
 
-# Rows of today.
-ROW_TEXTS = ("suite", "name", "series", "card", "cuda")
-ROW_NUMBERS = ("median_us", "min_us", "max_us", "wall_us", "floor_us", "ratio")
-NO_NUMBERS = ("inf", "-inf", "nan")  # as the bench writes them; only extras may be so
 OURS = "steergraph"
+EVERY_OP = "steergraph, every op"
 GROUPS = {
     "steer": "prefill",
     "hidden": "single ops, hidden 2048",
@@ -54,6 +56,7 @@ GROUPS = {
     "rope": "split and rotate",
     "attend": "attention, and layers of both",
 }
+BY_CALL = ("steer", "decode")  # groups whose peers are timed one call at a time
 OVER = {"unsteered_x": "over unsteered", "without_x": "over without"}
 LLAMA_REFERENCE = "torch reference loop"
 RPC_OURS = "steergraph in one call"
@@ -88,105 +91,6 @@ GROWING = "torch growing cache"
 PLAIN = "steergraph, plain launches"
 LOOP_NOTE = ("Speed-up and memory are over the eager cache that grows; recompiles are those after the first of "
              "each function, over all lengths; MAE is the mean distance from float64.")
-
-
-class Fault(Exception):
-    """One line for the user."""
-
-
-def is_number(value) -> bool:
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # an integer that no float holds
-        return False
-
-
-def is_text(value) -> bool:
-    """Whether README.md can show it within a cell: one line, and no mark of a table or of HTML."""
-    return (isinstance(value, str) and value.strip() != "" and value.isprintable()
-            and not set(value) & {"|", "<"})
-
-
-def is_right(member: str, value) -> bool:
-    if member in TEXTS:
-        return is_text(value)
-    if member in COUNTS:
-        return isinstance(value, int) and is_number(value) and value >= 0
-    return is_number(value) and value > 0
-
-
-def check_old_row(place: str, row: dict) -> None:
-    for member in TEXTS + COUNTS + TIMES:
-        if member not in row:
-            raise Fault(f"{place}: no member '{member}'")
-        if not is_right(member, row[member]):
-            raise Fault(f"{place}.{member}: {row[member]!r} is no value of a measured row")
-    if row["suite"] != "steer" or row["kernel"] not in KERNELS:
-        raise Fault(f"{place}: suite '{row['suite']}', kernel '{row['kernel']}' has no table")
-
-
-def check_row(place: str, row) -> None:
-    if not isinstance(row, dict):
-        raise Fault(f"{place}: expected an object, as `steergraph bench --json` prints it")
-    if "kernel" in row:
-        check_old_row(place, row)
-        return
-    for member in (*ROW_TEXTS, "driver", *ROW_NUMBERS):
-        if member not in row:
-            raise Fault(f"{place}: no member '{member}'")
-    for member in ROW_TEXTS:
-        if not is_text(row[member]):
-            raise Fault(f"{place}.{member}: {row[member]!r} is no value of a measured row")
-    if not is_right("driver", row["driver"]):
-        raise Fault(f"{place}.driver: {row['driver']!r} is no value of a measured row")
-    for member in set(row) - set(ROW_TEXTS):
-        value = row[member]
-        if member in ROW_NUMBERS:
-            right = value is None or (is_number(value) and value > 0)
-        else:
-            right = is_number(value) or value in NO_NUMBERS
-        if not right:
-            raise Fault(f"{place}.{member}: {value!r} is no value of a measured row")
-    median, floor, ratio = row["median_us"], row["floor_us"], row["ratio"]
-    known = None if median is None or floor is None else median / floor
-    if (known is None) != (ratio is None) or (known and not math.isclose(known, ratio, rel_tol=1e-5)):
-        raise Fault(f"{place}.ratio: {ratio!r} is not median_us over floor_us")
-
-
-def check_fact(place: str, value) -> None:
-    if value is not None and not (is_text(value) and "`" not in value):
-        raise Fault(f"{place}: {value!r} is no text of one line")
-
-
-def read_run(text: bytes, place: str) -> dict:
-    """A checked result file: rows, and commit and date or None."""
-    try:
-        value = json.loads(text.decode("utf-8"))
-    except ValueError as error:
-        raise Fault(f"{place}: {error}") from None
-    except RecursionError:
-        raise Fault(f"{place}: nested too deeply for rows of the bench") from None
-    run = value if isinstance(value, dict) else {"rows": value}
-    rows = run.get("rows")
-    unknown = set(run) - {"rows", "commit", "date"}
-    if unknown or not isinstance(rows, list) or not rows:
-        raise Fault(f"{place}: expected rows of the bench, bare or in \"rows\"")
-    for member in ("commit", "date"):
-        check_fact(f"{place}: {member}", run.get(member))
-    for index, row in enumerate(rows):
-        check_row(f"{place}: rows[{index}]", row)
-    cards = {(row["card"], row["driver"]) for row in rows}
-    if len(cards) > 1:
-        raise Fault(f"{place}: rows of {len(cards)} cards or drivers; a file is one run")
-    if len({"kernel" in row for row in rows}) > 1:
-        raise Fault(f"{place}: rows with a kernel and rows with a series; a file is one run")
-    names = [(row["suite"], row["name"], row["series"]) for row in rows if "kernel" not in row]
-    for name in names:
-        if names.count(name) > 1:
-            raise Fault(f"{place}: two rows of suite '{name[0]}', '{name[1]}', series '{name[2]}'")
-    return {"rows": rows, "commit": run.get("commit"), "date": run.get("date")}
 
 
 def workload_name(name: str) -> str:
@@ -229,6 +133,21 @@ def factor_text(factor) -> str:
     return f"{factor:.3f}" if is_number(factor) else ""
 
 
+def call_text(factor: float) -> str:
+    return times_text(factor).removesuffix(" ×")
+
+
+def ratio_text(time, floor) -> str:
+    return f"{time / floor:.2f}" if time and floor else ""
+
+
+def early_cells(row: dict) -> list[str]:
+    """The floor of launches that overlap as ours do, and the ratio to it."""
+    early = row.get("floor_early_us")
+    known = is_number(early) and early > 0
+    return [f"{early:.2f}", ratio_text(row["median_us"], early)] if known else ["", ""]
+
+
 def calls_text(calls) -> str:
     """Absent where later calls save nothing; as any extra it may also be "inf" or "nan"."""
     if calls is None or calls == "nan":
@@ -246,22 +165,48 @@ def group_of(row: dict) -> str | None:
 
 
 def workload_lines(rows: list[dict], group: str) -> list[str]:
-    """Per workload: our time, the floor, the ratio, over others of ours, and each peer's time over ours."""
+    """Per workload: our time, the floors, the ratios, over others of ours, and each peer's time over ours."""
     times = {(row["suite"], row["name"], row["series"]): row["median_us"] for row in rows}
     ours = [row for row in rows if group_of(row) == group]
     keys = [(row["suite"], row["name"]) for row in ours]
     peers = [peer for peer in PEERS if any(times.get((*key, peer)) for key in keys)]
     over = [extra for extra in OVER if any(extra in row for row in ours)]
+    early = any("floor_early_us" in row for row in ours)
+    every_op = any((*key, EVERY_OP) in times for key in keys)
     table = []
     for row, key in zip(ours, keys):
         line = [row["name"], f"{row['median_us']:.2f}", f"{row['floor_us']:.2f}"]
         line.append(f"{row['ratio']:.2f}")
+        line += early_cells(row) if early else []
+        line += [ratio_text(times.get((*key, EVERY_OP)), row["floor_us"])] if every_op else []
         line += [factor_text(row.get(extra)) for extra in over]
         for peer in peers:
             time = times.get((*key, peer))
             line.append(times_text(time / row["median_us"]) if time else "")
         table.append(line)
-    head = [GROUPS[group], "steergraph, µs", "floor, µs", "ratio", *(OVER[extra] for extra in over)]
+    head = [GROUPS[group], "steergraph, µs", "floor, µs", "ratio"]
+    head += ["early floor, µs", "ratio to it"] if early else []
+    head += ["ratio, every op"] if every_op else []
+    head += [OVER[extra] for extra in over] + [PEERS[peer] for peer in peers]
+    return lines_of(head, table, (0,)) if table else []
+
+
+def call_lines(rows: list[dict], group: str) -> list[str]:
+    """Per workload with peers: one call of ours, and each peer's over it, by events and by wall."""
+    at = {(row["suite"], row["name"], row["series"]): row for row in rows}
+    ours = [row for row in rows if group_of(row) == group and is_number(row.get("eager_us")) and row["wall_us"]]
+    keys = [(row["suite"], row["name"]) for row in ours]
+    peers = [peer for peer in PEERS if any((*key, peer) in at for key in keys)]
+    table = []
+    for row, key in zip(ours, keys):
+        found = [at.get((*key, peer), {}) for peer in peers]
+        if any(found):
+            line = [row["name"], f"{row['eager_us']:.1f}", f"{row['wall_us']:.1f}"]
+            pairs = [(peer.get("median_us"), peer.get("wall_us")) for peer in found]
+            line += [f"{call_text(device / row['eager_us'])} / {times_text(wall / row['wall_us'])}"
+                     if device and wall else "" for device, wall in pairs]
+            table.append(line)
+    head = [f"{GROUPS[group]}, one call", "between events, µs", "by wall, µs"]
     return lines_of(head + [PEERS[peer] for peer in peers], table, (0,)) if table else []
 
 
@@ -374,18 +319,35 @@ def metrics_lines(rows: list[dict]) -> list[str]:
     return [*lines_of(head, table, (0, 1)), "", LOOP_NOTE] if table else []
 
 
-def render_run(run: dict) -> list[str]:
+def run_lines(rows: list[dict]) -> list[str]:
+    """How long the run itself took."""
+    times = {row["name"]: row["wall_us"] for row in rows if row["suite"] == RUN and row["wall_us"]}
+    whole = times.pop("all of it", None)
+    parts = ", ".join(f"`{name}` {us * 1e-6:.0f} s" for name, us in times.items())
+    return [f"The whole run took {whole * 1e-6:.0f} s" + (f": {parts}." if parts else ".")] if whole else []
+
+
+def facts_of(run: dict) -> str:
+    """The machine, the commit and the date."""
     first = run["rows"][0]
     driver = f"{first['driver'] // 1000}.{first['driver'] % 1000 // 10}"
+    driver += f" ({first[RELEASE]})" if RELEASE in first else ""
     facts = [f"**{first['card']}**", f"CUDA driver {driver}" if first["driver"] else "no CUDA driver"]
     facts += [f"NVRTC {first['cuda']}"] if "cuda" in first else []
     facts += [f"commit `{run['commit']}`"] if run["commit"] else []
     facts += [run["date"]] if run["date"] else []
-    lines = [", ".join(facts) + ":"]
-    if "kernel" in first:
+    return ", ".join(facts) + ":"
+
+
+def render_run(run: dict) -> list[str]:
+    lines = [facts_of(run)]
+    if "kernel" in run["rows"][0]:
         return lines + ["", *lines_of(list(HEAD), [cells(row) for row in run["rows"]], TEXT_COLUMNS)]
-    parts = [workload_lines(run["rows"], group) for group in GROUPS]
-    more = (block_lines, metrics_lines, rpc_lines, warmup_lines, pace_lines, cache_lines, llama_lines)
+    parts = []
+    for group in GROUPS:
+        parts.append(workload_lines(run["rows"], group))
+        parts += [call_lines(run["rows"], group)] if group in BY_CALL else []
+    more = (block_lines, metrics_lines, rpc_lines, warmup_lines, pace_lines, cache_lines, llama_lines, run_lines)
     parts += [lines(run["rows"]) for lines in more]
     parts = [part for part in parts if part]
     for part in parts:
@@ -404,6 +366,17 @@ def render(root: pathlib.Path) -> str:
     return "\n\n".join(blocks) if blocks else NOTHING
 
 
+def render_targets(root: pathlib.Path) -> str:
+    """The targets beside every run that says something of them."""
+    blocks = []
+    for path in sorted((root / RESULTS).glob("*.json")):
+        run = read_run(path.read_bytes(), path.relative_to(root).as_posix())
+        table = targets.lines_of(run["rows"])
+        if table:
+            blocks.append("\n".join([facts_of(run), "", *lines_of(list(targets.HEAD), table, targets.TEXT_COLUMNS)]))
+    return "\n\n".join(blocks) if blocks else NOTHING
+
+
 def write_whole(path: pathlib.Path, text: str) -> None:
     """The old file or the new one, never a part."""
     part = path.with_name(f"{path.name}.{os.getpid()}.tmp")
@@ -414,16 +387,25 @@ def write_whole(path: pathlib.Path, text: str) -> None:
         part.unlink(missing_ok=True)
 
 
-def rendered(root: pathlib.Path) -> tuple[str, str]:
-    """README.md as it is, and as it should be."""
+def rendered(root: pathlib.Path, name: str, marks: tuple[str, str], body: str) -> tuple[str, str]:
+    """A document as it is, and as it should be."""
+    begin, end = marks
     try:
-        text = (root / "README.md").read_bytes().decode("utf-8")
+        text = (root / name).read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
-        raise Fault(f"README.md: {error}") from None
-    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
-        raise Fault(f"README.md: needs one line '{BEGIN}' and after it one '{END}'")
-    before = text[: text.index(BEGIN) + len(BEGIN)]
-    return text, f"{before}\n\n{render(root)}\n\n{text[text.index(END):]}"
+        raise Fault(f"{name}: {error}") from None
+    if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
+        raise Fault(f"{name}: needs one line '{begin}' and after it one '{end}'")
+    before = text[: text.index(begin) + len(begin)]
+    return text, f"{before}\n\n{body}\n\n{text[text.index(end):]}"
+
+
+def documents(root: pathlib.Path) -> dict[str, tuple[str, str]]:
+    """By name, each as it is and as it should be."""
+    found = {"README.md": rendered(root, "README.md", (BEGIN, END), render(root))}
+    if (root / TARGETS).exists():
+        found[TARGETS] = rendered(root, TARGETS, (TARGETS_BEGIN, TARGETS_END), render_targets(root))
+    return found
 
 
 def head_commit(root: pathlib.Path) -> str:
@@ -460,14 +442,13 @@ def work(args: argparse.Namespace) -> int:
     if args.command == "record":
         print(record(root, args.name, sys.stdin.buffer.read(), args.commit, args.date, args.add))
         return 0
-    text, wanted = rendered(root)
-    if args.command == "write":
-        if text != wanted:
-            write_whole(root / "README.md", wanted)
-        return 0
-    if text != wanted:
-        raise Fault(f"README.md: its table is not that of {RESULTS}; run table.py write")
-    print("ok 1 - the table in README.md is that of the results")
+    for name, (text, wanted) in documents(root).items():
+        if args.command == "write" and text != wanted:
+            write_whole(root / name, wanted)
+        if args.command == "check" and text != wanted:
+            raise Fault(f"{name}: its table is not that of {RESULTS}; run table.py write")
+    if args.command == "check":
+        print("ok 1 - the tables in README.md and targets.md are those of the results")
     return 0
 
 
@@ -476,8 +457,8 @@ def main() -> int:
     parser.add_argument("--root", type=pathlib.Path, help="the source tree; default: this file's",
                         default=pathlib.Path(__file__).resolve().parents[2])
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("check", help="exit 1 when README.md and the results differ")
-    commands.add_parser("write", help="render the table into README.md")
+    commands.add_parser("check", help="exit 1 when a document and the results differ")
+    commands.add_parser("write", help="render the tables into the documents")
     keep = commands.add_parser("record", help="keep the rows on standard input as a result file")
     keep.add_argument("name", help="of the file, such as h100")
     keep.add_argument("--add", metavar="FILE", type=pathlib.Path, action="append", default=[],

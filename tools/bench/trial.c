@@ -21,6 +21,7 @@ struct bench {
   struct stg_bench_rival rival; /* {0} without baselines */
   uint16_t *ours, *theirs;      /* results of one call */
   struct stg_times floor;       /* of the buffers in use */
+  struct stg_times early;       /* the same, by early launches */
   struct stg_bench_row our_row; /* of the cold buffers */
 };
 
@@ -85,18 +86,21 @@ static stg_status time_ours(struct bench *b, struct stg_bench_bed *bed,
   stg_bench_row_extra(row, "rows", b->batch.rows);
   stg_bench_row_extra(row, "rows_changed", stg_bench_rows_changed(&b->batch, b->ours));
   stg_bench_row_extra(row, "eager_us", eager.median_us);
+  stg_bench_row_extra(row, "floor_early_us", b->early.median_us);
+  stg_bench_row_extra(row, "moved_mb", stg_bench_floor_mb(buffers));
   compare(b, b->trial->unsteered, "unsteered_x", row);
   compare(b, b->trial->without, "without_x", row);
   return status == STG_OK ? stg_bench_bed_plan(bed->frame, row, reterr) : status;
 }
 
 static stg_status add_copy(const struct bench *b, const char *name, stg_error *reterr) {
-  const struct stg_bench_row row = {.suite = b->trial->suite,
-                                    .name = name,
-                                    .series = "copy",
-                                    .device = b->floor,
-                                    .has_device = true,
-                                    .floor_us = b->floor.median_us};
+  struct stg_bench_row row = {.suite = b->trial->suite,
+                              .name = name,
+                              .series = "copy",
+                              .device = b->floor,
+                              .has_device = true,
+                              .floor_us = b->floor.median_us};
+  stg_bench_row_extra(&row, "floor_early_us", b->early.median_us);
   return stg_bench_report_add(b->report, &row, reterr);
 }
 
@@ -136,8 +140,12 @@ static stg_status measure_table(struct bench *b, const char *name, bool every_op
 /* Every table on one set of buffers, and the copy. */
 static stg_status measure_tables(struct bench *b, const char *name,
                                  const struct stg_bench_buffers *buffers, stg_error *reterr) {
-  stg_status status =
-      stg_bench_floor_time(&b->lab->floor, &b->lab->timer, buffers, &b->floor, reterr);
+  stg_status status = stg_bench_floor_time(&b->lab->floor, &b->lab->timer, buffers,
+                                           STG_BENCH_ORDERED, &b->floor, reterr);
+  if (status == STG_OK) {
+    status = stg_bench_floor_time(&b->lab->floor, &b->lab->timer, buffers, STG_BENCH_EARLY,
+                                  &b->early, reterr);
+  }
   if (status == STG_OK) {
     status = measure_table(b, name, false, buffers, reterr);
   }
@@ -157,6 +165,7 @@ static stg_status measure_baseline(struct bench *b, const struct stg_bench_basel
                               .floor_us = b->our_row.floor_us};
   stg_status status = (baseline->captured ? stg_bench_time : stg_bench_time_eager)(
       timer, &b->buffers, baseline->launch, &b->rival, &row.device, reterr);
+  stg_bench_row_extra(&row, "floor_early_us", b->early.median_us);
   stg_bench_row_extra(&row, "steergraph_x", row.device.median_us / b->our_row.device.median_us);
   if (status == STG_OK && !baseline->captured) {
     status =

@@ -114,6 +114,9 @@ static stg_status export(stg_cache *cache, void *user, bool *ret_good, struct st
   const struct export_options *options = user;
   const size_t n_there = stg_cache_count(cache);
   struct choice choice = {.indices = stg_calloc(n_there, sizeof *choice.indices)};
+  struct stg_cache_progress progress;
+  const stg_cache_export_options how = {
+      .struct_size = sizeof how, .progress = stg_cache_progress_say, .user = &progress};
   stg_cache_export_result result = {.struct_size = sizeof result};
   (void)ret_good;
   if (choice.indices == NULL) {
@@ -131,7 +134,10 @@ static stg_status export(stg_cache *cache, void *user, bool *ret_good, struct st
     status = choose(cache, options, &choice, reterr);
   }
   if (status == STG_OK) {
-    status = stg_cache_export(cache, choice.indices, choice.count, options->pack, &result, reterr);
+    stg_cache_progress_begin(&progress, "entries read");
+    status =
+        stg_cache_export(cache, choice.indices, choice.count, options->pack, &how, &result, reterr);
+    stg_report_live_end();
   }
   if (status == STG_OK) {
     report(options, &choice, &result, ret_text);

@@ -3,6 +3,7 @@
  *
  * All packs are opened before the first entry is imported. Verifying and storing is the library's.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include <steergraph/engine.h>
@@ -11,6 +12,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/arena.h"
 #include "tools/cache/command.h"
+#include "tools/cache/work.h"
 #include "tools/cache_folder.h"
 #include "tools/command.h"
 #include "tools/json_out.h"
@@ -28,6 +30,8 @@ struct bad {
 struct import {
   const char *folder; /* NULL: the environment's */
   bool json, dry_run;
+  struct stg_cache_progress progress;
+  char what[96]; /* its words */
   stg_cache_import_result total;
   struct stg_arena arena; /* of the bad ones */
   struct bad *bad;        /* in the order in which they were met */
@@ -45,6 +49,11 @@ static void note_bad(void *user, const char *path, const char *problem) {
   }
 }
 
+static void say_progress(void *user, size_t done, size_t total) {
+  struct import *import = user;
+  stg_cache_progress_say(&import->progress, done, total);
+}
+
 static stg_status import_all(struct import *import, char **packs, size_t n_packs,
                              const char *folders, stg_error *reterr) {
   stg_options environment;
@@ -57,12 +66,19 @@ static stg_status import_all(struct import *import, char **packs, size_t n_packs
                                             .max_bytes = environment.cache_max_bytes,
                                             .max_entries = environment.cache_max_entries,
                                             .on_bad = note_bad,
+                                            .progress = say_progress,
                                             .user = import};
   for (size_t i = 0; i < n_packs && status == STG_OK; i++) {
     status = stg_offline_pack_check(packs[i], reterr);
   }
+  snprintf(import->what, sizeof import->what, "entries read");
+  stg_cache_progress_begin(&import->progress, import->what);
   for (size_t i = 0; i < n_packs && status == STG_OK; i++) {
     stg_cache_import_result one = {.struct_size = sizeof one};
+    if (n_packs > 1) {
+      snprintf(import->what, sizeof import->what, "entries of pack %zu of %zu read", i + 1,
+               n_packs);
+    }
     status = stg_cache_import(folders, packs[i], &options, &one, reterr);
     if (status != STG_OK && n_packs > 1) {
       stg_error_prefix(reterr, "%s: ", packs[i]);
@@ -72,6 +88,7 @@ static stg_status import_all(struct import *import, char **packs, size_t n_packs
     import->total.bad += one.bad;
     import->total.bytes += one.bytes;
   }
+  stg_report_live_end();
   return status == STG_OK ? stg_arena_status(&import->arena, reterr) : status;
 }
 

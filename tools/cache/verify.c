@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "runtime/base/alloc.h"
 #include "tools/cache/command.h"
@@ -14,8 +13,6 @@
 #include "tools/cache/work.h"
 #include "tools/options.h"
 #include "tools/report.h"
-
-#define PROGRESS_NS 100000000 /* between two lines on a terminal */
 
 struct verify_options {
   const char *folder; /* NULL: the environment's */
@@ -51,18 +48,6 @@ static stg_status repair(stg_cache *cache, const char *path, struct stg_cache_re
   return STG_OK;
 }
 
-/* Say how far it is, where somebody looks on. */
-static void say_progress(size_t done, size_t total, struct timespec *last) {
-  struct timespec now = {0};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  const int64_t passed =
-      (int64_t)(now.tv_sec - last->tv_sec) * 1000000000 + (now.tv_nsec - last->tv_nsec);
-  if (passed >= PROGRESS_NS && stg_report_is_live()) {
-    stg_report_live("%zu of %zu entries verified", done, total);
-    *last = now;
-  }
-}
-
 /* Note what is not good; room for it was made. */
 static void note(const stg_cache_entry *entry, struct stg_cache_verified *verified) {
   if (entry->ok) {
@@ -76,9 +61,9 @@ static void note(const stg_cache_entry *entry, struct stg_cache_verified *verifi
 /* One entry after the other, so that no more than one is in memory. */
 static stg_status walk(stg_cache *cache, struct stg_cache_repair *repaired,
                        struct stg_cache_verified *verified, stg_error *reterr) {
-  struct timespec last = {0};
+  struct stg_cache_progress progress;
   stg_status status = STG_OK;
-  clock_gettime(CLOCK_MONOTONIC, &last);
+  stg_cache_progress_begin(&progress, "entries verified");
   for (size_t i = 0; i < stg_cache_count(cache) && status == STG_OK; i++) {
     stg_cache_entry entry;
     const size_t n_before = verified->n_not_ok;
@@ -90,7 +75,7 @@ static stg_status walk(stg_cache *cache, struct stg_cache_repair *repaired,
       status = repair(cache, entry.path, repaired, reterr);
     }
     stg_cache_forget(cache, i);
-    say_progress(i + 1, stg_cache_count(cache), &last);
+    stg_cache_progress_say(&progress, i + 1, stg_cache_count(cache));
   }
   stg_report_live_end();
   return status;

@@ -1,5 +1,6 @@
 /*
- * cache/work.c: open the cache folders of a subcommand, do its job, print what it says.
+ * cache/work.c: open the cache folders of a subcommand, do its job, print what it says, and how far
+ * it has come.
  *
  * Must not know what any job does.
  */
@@ -12,9 +13,28 @@
 #include "tools/command.h"
 #include "tools/report.h"
 
+#define PROGRESS_NS 100000000 /* between two lines on a terminal */
+
 bool stg_cache_is_gone(const stg_cache_entry *entry) {
   struct stat facts;
   return !entry->ok && stat(entry->path, &facts) != 0 && errno == ENOENT;
+}
+
+void stg_cache_progress_begin(struct stg_cache_progress *progress, const char *what) {
+  *progress = (struct stg_cache_progress){.what = what};
+  clock_gettime(CLOCK_MONOTONIC, &progress->said);
+}
+
+void stg_cache_progress_say(void *progress, size_t done, size_t total) {
+  struct stg_cache_progress *work = progress;
+  struct timespec now = {0};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const int64_t passed =
+      (int64_t)(now.tv_sec - work->said.tv_sec) * 1000000000 + (now.tv_nsec - work->said.tv_nsec);
+  if (passed >= PROGRESS_NS && stg_report_is_live()) {
+    stg_report_live("%zu of %zu %s", done, total, work->what);
+    work->said = now;
+  }
 }
 
 int stg_cache_work(const char *folder, stg_cache_job job, void *user) {

@@ -51,6 +51,7 @@ void stg_doctor_report_json(const struct stg_diagnosis *d, struct stg_strbuf *ou
   stg_json_out_open(&json, "pack", '{');
   stg_json_out_bool(&json, "ok", d->pack.found.ok);
   stg_json_out_text(&json, "path", d->pack.path);
+  stg_json_out_text(&json, "looked_for", STG_INSTALLED_PACK);
   stg_json_out_count(&json, "entries", d->pack.entries);
   stg_doctor_json_problem(&json, &d->pack.found);
   stg_json_out_close(&json, '}');
@@ -105,7 +106,10 @@ static void add_pack(struct stg_table *table, const struct stg_doctor_pack *pack
   stg_table_cell(table, "pack");
   stg_table_cell(table, pack->path == NULL ? "none" : "ok");
   if (pack->path == NULL) {
-    stg_table_cell(table, "no kernels were installed with the library (-Dtier0_pack=true)");
+    stg_table_printf(table,
+                     "there is no '%s', which -Dtier0_pack=true installs: a pack that was moved is "
+                     "used where a cache path names it",
+                     STG_INSTALLED_PACK);
   } else {
     stg_table_printf(table, "%s, %zu entries", pack->path, pack->entries);
   }

@@ -272,7 +272,7 @@ typedef struct stg_cache_totals {
   uint64_t memory_hits; /* kernels that an engine had loaded already */
   uint64_t disk_hits;   /* kernels that were found in a folder or a pack */
   uint64_t pack_hits;   /* those of them that were in a pack */
-  uint64_t misses;      /* kernels that none had when they were asked for */
+  uint64_t misses;      /* kernels that none had when they were asked for, once each */
   uint64_t compiles, compile_us;
   uint64_t load_us; /* in the driver, of kernels that were found or compiled */
   uint64_t stores, store_failures;
@@ -291,6 +291,15 @@ STG_API STG_NODISCARD stg_status stg_cache_read_totals(stg_cache *cache,
                                                        stg_cache_totals *ret_totals,
                                                        stg_error *reterr);
 
+/* How an export tells of itself. {0} but for struct_size: not at all. */
+typedef struct stg_cache_export_options {
+  size_t struct_size; /* sizeof(stg_cache_export_options) */
+  /* How far it has come, of the entries that are to be read; from the calling thread. May be NULL.
+   */
+  void (*progress)(void *user, size_t done, size_t total);
+  void *user;
+} stg_cache_export_options;
+
 /* What an export wrote. */
 typedef struct stg_cache_export_result {
   size_t struct_size; /* in: sizeof(stg_cache_export_result) */
@@ -301,13 +310,14 @@ typedef struct stg_cache_export_result {
  * Write entries of a cache into one file, a pack, all or nothing, mode 0644: each is read and
  * verified, and one that is bad, of another format or gone since it was listed fails the export.
  * `indices` are those of stg_cache_get, in any order: the same entries give the same bytes.
- * `ret_result` may be NULL.
+ * `options` and `ret_result` may be NULL.
  * @return STG_E_INVALID for no entry, an index that the cache has not, or a struct_size of another
  * version; STG_E_CORRUPT for entries that are bad, with their count and the first; STG_E_IO when
  * the file cannot be written, which is then as it was.
  */
 STG_API STG_NODISCARD stg_status stg_cache_export(stg_cache *cache, const size_t *indices,
                                                   size_t n_indices, const char *path,
+                                                  const stg_cache_export_options *options,
                                                   stg_cache_export_result *ret_result,
                                                   stg_error *reterr);
 
@@ -318,7 +328,9 @@ typedef struct stg_cache_import_options {
   uint64_t max_bytes, max_entries; /* limits of the folder, as those of stg_options */
   /* Called for each entry that is not taken, or NULL: its name in the pack, and why. */
   void (*on_bad)(void *user, const char *path, const char *problem);
-  void *user; /* of `on_bad` */
+  /* How far it has come, of the pack's entries; from the calling thread. May be NULL. */
+  void (*progress)(void *user, size_t done, size_t total);
+  void *user; /* of both */
 } stg_cache_import_options;
 
 /* What came of a pack's entries: each is in one of the counts. */

@@ -172,7 +172,8 @@ typedef struct stg_stats {
   double compile_ms, load_us;
   uint64_t cache_stores, cache_store_failures, cache_quarantined;
   uint64_t cache_pack_hits; /* kernels that were found in a pack */
-  uint64_t cache_misses;    /* kernels that no folder and no pack had when they were asked for */
+  /* kernels that no folder and no pack had when they were asked for, once each */
+  uint64_t cache_misses;
   /* Entries that made room for others, and the bytes of all that was removed then. */
   uint64_t cache_evictions, cache_evicted_bytes;
   uint64_t graphs_created, graph_updates, graph_launches, plain_launches, graph_fallbacks;

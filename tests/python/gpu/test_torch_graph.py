@@ -1,6 +1,9 @@
 """Applies inside torch.cuda.graph: replays follow steps and slots, sizes share a frame."""
+import ctypes
 import gc
+import itertools
 import threading
+import time
 import unittest
 
 import torch_support as support  # first: it finds torch, and the folders of the others
@@ -15,17 +18,71 @@ if support.ON_CPU:
 
 HIDDEN, ROWS, LAYERS = 512, 8, 3
 DTYPE = torch.bfloat16
+PREFILL_ROWS = 300  # a capture of as many wants the prefill tile
+OPS = ("ablation", "add", "add_keep_norm", "add_norm_matched",
+       "gated_add", "projection_cap", "scale_norm", "swap")  # fmt: skip
+LIMIT_S = 240
+KERNEL_NODE = 0
+
+
+def driver(name, *arguments):
+    """Call libcuda as it is."""
+    status = getattr(ctypes.CDLL("libcuda.so.1"), name)(*arguments)
+    if status != 0:
+        raise AssertionError(f"{name} returns {status}")
+
+
+def nodes_so_far():
+    """The kinds of the nodes that the capture of the current stream has recorded."""
+    stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+    status, graph, count = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_size_t()
+    driver(
+        "cuStreamGetCaptureInfo_v2",
+        stream,
+        ctypes.byref(status),
+        None,
+        ctypes.byref(graph),
+        None,
+        None,
+    )
+    if status.value != 1:
+        raise AssertionError(f"the capture has status {status.value}")
+    driver("cuGraphGetNodes", graph, None, ctypes.byref(count))
+    if count.value == 0:
+        return []  # the driver refuses to copy none
+    nodes = (ctypes.c_void_p * count.value)()
+    driver("cuGraphGetNodes", graph, nodes, ctypes.byref(count))
+    kinds = []
+    for node in nodes:
+        kind = ctypes.c_int()
+        driver("cuGraphNodeGetType", ctypes.c_void_p(node), ctypes.byref(kind))
+        kinds.append(kind.value)
+    return kinds
+
+
+def cold_engine(**options):
+    """Nothing in any cache, and compiles in the background."""
+    return steergraph.Engine(
+        "cuda", 0, compile="background", cache_mode="off", pack="", environment=False, **options
+    )
+
+
+def pairs_of_ops():
+    """Names for tables that no other shares a declared kernel with."""
+    return itertools.combinations(OPS, 2)
 
 
 class Graphs(unittest.TestCase):
     def setUp(self):
-        self.engine = support.engine()
-        self.addCleanup(self.engine.close)
-        self.table = steergraph.Steering(
-            self.engine, HIDDEN, layers=LAYERS, dtype=DTYPE, max_slots=16
-        )
-        self.frame = self.table.frame()
+        self.open(support.engine())
         self.vectors = unit_vectors(8, HIDDEN, DTYPE)
+
+    def open(self, engine):
+        """The table and the frame of the case."""
+        self.engine = engine
+        self.addCleanup(engine.close)
+        self.table = steergraph.Steering(engine, HIDDEN, layers=LAYERS, dtype=DTYPE, max_slots=16)
+        self.frame = self.table.frame()
 
     def captured(self, rows, out_of_place=False):
         """(graph, input, output) of an apply per layer."""
@@ -142,35 +199,110 @@ class Graphs(unittest.TestCase):
                 pass
         self.assertTrue(self.table.closed)
 
-    def test_captures_while_other_threads_set_slots_and_make_tables(self):
-        stop, raised = threading.Event(), []
+    def test_an_apply_is_one_kernel_node_and_nothing_else(self):
+        self.frame.step([-1] * ROWS)
+        rows = torch.zeros(ROWS, HIDDEN, dtype=DTYPE, device=DEVICE)
+        calls = {
+            "in place": lambda layer: torch_op.apply_(self.frame, layer, rows),
+            "out of place": lambda layer: torch_op.apply(self.frame, layer, rows),
+            "by the frame": lambda layer: self.frame.apply(layer, rows),
+        }
+        for call in calls.values():
+            call(0)
+        graph = torch.cuda.CUDAGraph()
+        counted, kept = {}, []
+        with torch.cuda.graph(graph):
+            for name, call in calls.items():
+                before = len(nodes_so_far())
+                kept += [call(layer) for layer in range(LAYERS)]
+                counted[name] = nodes_so_far()[before:]
+        for name, kinds in counted.items():
+            with self.subTest(name):
+                self.assertEqual(kinds, [KERNEL_NODE] * LAYERS)
+        graph.replay()
+        torch.cuda.synchronize()
+
+    def test_a_kernel_that_is_not_there_is_refused_and_the_capture_goes_on(self):
+        engine = cold_engine(compile_threads=1)
+        self.addCleanup(engine.close)
+        # kernels that nobody waits for: on one thread, the prefill tile of the last table is behind
+        # them, seconds away
+        crowd = [
+            steergraph.Steering(engine, HIDDEN, dtype=DTYPE, ops=ops)
+            for ops in itertools.islice(pairs_of_ops(), 6)
+        ]
+        table = steergraph.Steering(engine, 2 * HIDDEN, dtype=DTYPE)
+        (v,) = unit_vectors(1, 2 * HIDDEN, DTYPE)
+        table.set(0, {0: [("add", v, 2.0)]})
+        frame = table.frame()
+        frame.step([0] * PREFILL_ROWS)
+        rows = torch.zeros(PREFILL_ROWS, 2 * HIDDEN, dtype=DTYPE, device=DEVICE)
+        other = torch.zeros(ROWS, device=DEVICE)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            kind, said = refusal(torch_op.apply_, frame, 0, rows)
+            after = nodes_so_far()
+            other.add_(1)
+        self.assertIs(kind, steergraph.NotWarmError)
+        self.assertIn("tile=prefill", said)
+        self.assertIn("is not there yet: capture when stg_engine_stats counts no compile", said)
+        self.assertEqual(after, [])
+        for _ in range(2):
+            graph.replay()
+        self.assertTrue((other == 2).all())
+        self.assertTrue((rows == 0).all())
+        self.wait_for_compiles(engine)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):  # without another step
+            torch_op.apply_(frame, 0, rows)
+            after = nodes_so_far()
+        self.assertEqual(after, [KERNEL_NODE])
+        graph.replay()
+        self.assertTrue(torch.equal(rows, (2 * v.to(DEVICE)).expand_as(rows)))
+        self.assertEqual(engine.stats()["kernel_compiles"], 2 * (len(crowd) + 2))
+
+    def wait_for_compiles(self, engine):
+        until = time.monotonic() + LIMIT_S
+        while (stats := engine.stats())["compiles_queued"] + stats["compiles_running"] > 0:
+            self.assertLess(time.monotonic(), until, "compiles that do not end")
+            time.sleep(0.01)
+
+    def test_captures_while_other_threads_set_slots_and_fifty_kernels_compile(self):
+        self.open(cold_engine())
+        pairs = list(itertools.islice(pairs_of_ops(), 25))  # each has a kernel per tile
+        wanted_swaps = 2 * len(pairs)
+        tables, raised = [], []
 
         def disturb():
             try:
-                turn = 0
-                while not stop.is_set():
-                    turn += 1
+                for turn, ops in enumerate(pairs):
+                    tables.append(steergraph.Steering(self.engine, HIDDEN, dtype=DTYPE, ops=ops))
                     self.table.set(8 + turn % 8, {0: [("add", self.vectors[turn % 8], turn)]})
-                    with steergraph.Steering(self.engine, 8 * turn, dtype="f32", ops=["add"]):
-                        pass
             except BaseException as error:
                 raised.append(error)
 
         thread = threading.Thread(target=disturb)
+        until = time.monotonic() + LIMIT_S
+        given, wanted = chain(("add", [self.vectors[0]], {"scale": 2.0}))
+        self.table.set(0, {0: given})
+        turn = 0
         thread.start()
         try:
-            given, wanted = chain(("add", [self.vectors[0]], {"scale": 2.0}))
-            self.table.set(0, {0: given})
-            for turn in range(20):
+            while not raised and (turn < 20 or self.engine.stats()["kernel_swaps"] < wanted_swaps):
+                self.assertLess(time.monotonic(), until, "compiles that do not end")
                 captured = self.captured(ROWS)
                 values = rows_of(ROWS, HIDDEN, dtype=DTYPE, seed=turn)
                 self.frame.step([0] * ROWS)
                 found = self.replay(*captured, values)
                 self.assertLessEqual(support.worst(values, found, wanted), 1)
+                turn += 1
         finally:
-            stop.set()
             thread.join()
         self.assertEqual(raised, [])
+        stats = self.engine.stats()
+        self.assertEqual(stats["kernel_swaps"], wanted_swaps)
+        self.assertEqual(stats["kernel_compiles"], 2 + wanted_swaps)
+        print(f"# {turn} captures while {wanted_swaps} kernels compiled")
 
 
 tap.main()

@@ -176,5 +176,49 @@ class Ops(unittest.TestCase):
         side.synchronize()
         self.assertLessEqual(support.worst(before, after, self.wanted), 1)
 
+    @unittest.skipIf(ON_CPU, "needs streams")
+    def test_no_tensor_of_an_apply_is_given_away_before_its_stream_has_done_with_it(self):
+        table = steergraph.Steering(
+            self.engine, HIDDEN, dtype=torch.float32, state="hidden+residual", probes=1
+        )
+        (v,) = unit_vectors(1, HIDDEN, torch.float32)
+        table.set(0, {0: [("add", v, 2.0), steergraph.op("probe", v, column=0)]})
+        frame, rows = table.frame(), 1024
+        frame.step([0] * rows)
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        given = {
+            "hidden": torch.ones(rows, HIDDEN, device=DEVICE),
+            "residual": torch.ones(rows + 512, HIDDEN, device=DEVICE)[:rows],
+            "probes": torch.full((rows, 1), -7.0, device=DEVICE),
+        }
+        sizes = sorted(tensor.untyped_storage().nbytes() for tensor in given.values())
+        places = {name: tensor.data_ptr() for name, tensor in given.items()}
+        torch_op.apply(frame, 0, **given)  # what is made once is made now
+        taken_by(sizes)  # and gone: CUDA need not be asked for it while the other stream sleeps
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            torch.empty_like(given["hidden"])  # nor for what the apply returns
+            torch.cuda._sleep(2_000_000_000)
+            after = torch_op.apply(frame, 0, **given)
+        del given
+        taken = taken_by(sizes)
+        self.assertFalse(side.query(), "the other stream slept too short")
+        for name, place in places.items():
+            with self.subTest(name):
+                self.assertFalse(any(0 <= place - t.data_ptr() < t.numel() for t in taken))
+        side.synchronize()
+        self.assertTrue(torch.allclose(after, (1 + 2 * v.to(DEVICE)).expand_as(after)))
+
+
+def taken_by(sizes):
+    """Tensors of those sizes, the small ones first: more than a case leaves free."""
+    return [
+        torch.empty(size, dtype=torch.uint8, device=DEVICE)
+        for size in sizes
+        for _ in range(max(8, (8 << 20) // size))
+    ]
+
 
 tap.main()

@@ -45,11 +45,11 @@ def _apply(hidden, residual, frame, layer, probes=None):
     if probes is not None:
         increment_version(probes)
     if hidden.is_cuda:
-        # memory of other streams is not given away before this stream has read it
+        # memory of other streams is not given away before this stream has done with it
         stream = torch.cuda.current_stream(hidden.device)
-        hidden.record_stream(stream)
-        if residual is not None:
-            residual.record_stream(stream)
+        for tensor in (hidden, residual, probes):
+            if tensor is not None:
+                tensor.record_stream(stream)
     return out
 
 

@@ -1,0 +1,194 @@
+"""The targets of steering, warm-up and the cache beside what a recorded run says of them.
+
+What may be asked is here, in one list; table.py puts the lines of every run that has the rows into
+tools/bench/results/targets.md, where what is missed is explained by hand. Times are those of
+`steergraph bench all --peers`, and nothing here decides what a run is: it reads rows that are right.
+"""
+from result_file import is_number
+
+OURS = "steergraph"
+ONE_CALL = "steergraph in one call"
+MIXTURES = tuple(f"{count} distinct" for count in (1, 2, 4, 8, 16, 32))
+UNIFORM = ("uniform add", "uniform cap", "uniform ablation", "32 caps")
+RPC = tuple(f"32 requests, {count} {kind}" for count in (1, 2, 4, 8, 16, 32) for kind in ("known", "new"))
+HEAD = ("", "target", "at most", "measured", "met", "over the early copy", "MB/µs", "copy, MB/µs")
+TEXT_COLUMNS = (0, 1, 2, 4)
+
+
+class Run:
+    """The rows of one run, by suite, name and series."""
+
+    def __init__(self, rows: list[dict]):
+        self.rows = {(row["suite"], row["name"], row["series"]): row for row in rows if "series" in row}
+
+    def get(self, suite: str, name: str, member: str, series: str = OURS):
+        """A number of a row; None where there is none."""
+        value = self.rows.get((suite, name, series), {}).get(member)
+        return value if is_number(value) and value > 0 else None
+
+    def over(self, suite: str, name: str, above: str, below: str, series: str = OURS):
+        """A number of a row over another of it."""
+        numbers = self.get(suite, name, above, series), self.get(suite, name, below, series)
+        return numbers[0] / numbers[1] if all(numbers) else None
+
+    def all_of(self, suite: str, names, member: str, series: str = OURS):
+        """A number of several rows, all of them or None."""
+        values = [self.get(suite, name, member, series) for name in names]
+        return values if all(values) else None
+
+
+class Line:
+    """A target: `measure(run)` gives numbers, of which the worst is held against `limit`.
+
+    `least`: the limit is a lower one. `where`: the suite and workload whose bytes and early copy are
+    told, where it is one. `note(run)`: a text behind the numbers.
+    """
+
+    def __init__(self, name: str, text: str, limit: float, unit: str, measure, least: bool = False,
+                 where=None, note=None):
+        self.name, self.text, self.limit, self.unit = name, text, limit, unit
+        self.measure, self.least, self.where, self.note = measure, least, where, note
+
+    def number(self, value: float) -> str:
+        if self.unit == "":
+            return f"{value:.3f}"
+        digits = 0 if value >= 99.95 or value == int(value) else 1 if value >= 9.995 else 2
+        return f"{value:.{digits}f}{self.unit}"
+
+    def limit_text(self) -> str:
+        return f"{'at least ' if self.least else ''}{self.limit:{'.2f' if self.unit == '' else 'g'}}{self.unit}"
+
+    def cells(self, run: Run) -> list[str] | None:
+        values = self.measure(run)
+        if values is None or None in values:
+            return None
+        worst = min(values) if self.least else max(values)
+        met = worst >= self.limit if self.least else worst <= self.limit
+        shown = self.number(worst)
+        if len(values) > 1:
+            best = max(values) if self.least else min(values)
+            shown += f" (best {self.number(best)})"
+        note = self.note(run) if self.note is not None else None
+        shown += f"; {note}" if note else ""
+        return [self.name, self.text, self.limit_text(), shown, "yes" if met else "**no**", *self.bytes(run)]
+
+    def bytes(self, run: Run) -> list[str]:
+        """Over the early copy, and 10^6 bytes a microsecond: ours, the copy behind `ratio`."""
+        if self.where is None:
+            return ["", "", ""]
+        parts = (("median_us", "floor_early_us"), ("moved_mb", "median_us"), ("moved_mb", "floor_us"))
+        found = [run.over(*self.where, *part) for part in parts]
+        return [f"{value:.2f}" if value else "" for value in found]
+
+
+def one(suite: str, name: str, member: str, scale: float = 1, series: str = OURS):
+    def measure(run: Run):
+        value = run.get(suite, name, member, series)
+        return None if value is None else [value * scale]
+
+    return measure
+
+
+def ratio(name: str, text: str, limit: float, workload: str, suite: str = "steer") -> Line:
+    return Line(name, text, limit, "", one(suite, workload, "ratio"), where=(suite, workload))
+
+
+def mixtures(run: Run):
+    return run.all_of("steer", ("1 op", *MIXTURES), "ratio")
+
+
+def cliff(run: Run):
+    times = run.all_of("steer", MIXTURES + UNIFORM, "median_us")
+    return None if times is None else [max(times) / min(times)]
+
+
+def peer(name: str, text: str, limit: float, series: str) -> Line:
+    """A peer's time over ours of the standard batch; both ways of looking at a call behind it."""
+
+    def measure(run: Run):
+        times = run.get("steer", "1 op", "median_us", series), run.get("steer", "1 op", "median_us")
+        return [times[0] / times[1]] if all(times) else None
+
+    def note(run: Run):
+        parts = []
+        for words, theirs, ours in (("over one call of ours", "median_us", "eager_us"), ("by wall", "wall_us", "wall_us")):
+            times = run.get("steer", "1 op", theirs, series), run.get("steer", "1 op", ours)
+            parts += [f"{words} {times[0] / times[1]:.1f} ×"] if all(times) else []
+        return ", ".join(parts)
+
+    return Line(name, text, limit, " ×", measure, least=True, note=note)
+
+
+def rpc(name: str, text: str, series: str) -> Line:
+    return Line(name, text, 4, " ×", lambda run: run.all_of("rpc", RPC, "sha256_adaptive_x", series), least=True)
+
+
+def kernel_ms(run: Run):
+    ms = run.over("warmup", "calls, their own thread declaring 50 new tables", "compile_ms", "kernels")
+    return None if ms is None else [ms]
+
+
+def longest(run: Run):
+    names = ("calls, a second thread creating 50 new tables", "calls, their own thread declaring 50 new tables")
+    values = run.all_of("warmup", names, "p100_over_p50_us")
+    return None if values is None else [value * 1e-3 for value in values]
+
+
+LINES = [
+    Line("S1", "any mixture of 1–32 distinct vectors, one op, over the copy", 1.10, "", mixtures,
+         where=("steer", "1 op")),
+    ratio("S2", "the same, two ops", 1.20, "2 ops"),
+    ratio("S3", "the same, four ops", 1.45, "4 ops"),
+    ratio("S4", "the same, eight ops", 1.9, "8 ops"),
+    Line("S5", "worst over best from uniform to all distinct", 1.15, "", cliff),
+    Line("S6", "decode, 32 rows, one op", 2.2, " µs", one("decode", "32 rows, 1 op", "median_us"),
+         where=("decode", "32 rows, 1 op")),
+    Line("S7", "decode, 32 rows, eight ops", 3.5, " µs", one("decode", "32 rows, 8 ops", "median_us"),
+         where=("decode", "32 rows, 8 ops")),
+    ratio("S8", "(hidden, residual) pair, over a kernel that reads both and writes one", 1.15, "pair"),
+    Line("S9", "CPU time of an apply, through a graph, over a bare launch", 1.3, " ×",
+         one("steer", "host, graph launch", "cpu_x")),
+    Line("S10", "the same, a plain launch", 1.3, " ×", one("steer", "host, plain launch", "cpu_x")),
+    peer("S11", "the PyTorch loop, over ours", 100, "torch eager loop"),
+    peer("S12", "torch.compile of the loop (dynamic)", 60, "torch.compile loop (dynamic)"),
+    peer("S13", "the same, reduce-overhead", 20, "torch.compile loop (reduce-overhead)"),
+    peer("S14", "the loop in a CUDA graph", 20, "torch loop in a CUDA graph"),
+    Line("S15", "interning 8 KiB that are known", 2, " µs", lambda run: run.all_of(
+        "rpc", ("8 KiB known, table of 32", "8 KiB known, table of 1000"), "wall_us")),
+    rpc("S16", "RPC, bytes in, steered rows out, in one call, over SHA-256 and the adaptive rule", ONE_CALL),
+    rpc("S17", "the same, by slots", OURS),
+    ratio("S18", "ragged batch, lengths 1–64, over the copy", 1.25, "ragged 1-64"),
+    ratio("S19", "step of 31 decode rows and a chunk of 512", 1.25, "step 31 + 512"),
+    Line("S20", "`add_rmsnorm`, 2 048 rows, steered over unsteered", 1.04, "",
+         one("steer", "norm, 2048 rows", "unsteered_x"), where=("steer", "norm, 2048 rows")),
+    Line("S21", "the same, 256 rows", 1.07, "", one("steer", "norm, 256 rows", "unsteered_x"),
+         where=("steer", "norm, 256 rows")),
+    Line("S22", "the same, 32 rows", 1.15, "", one("steer", "norm, 32 rows", "unsteered_x"),
+         where=("steer", "norm, 32 rows")),
+    ratio("S23", "unsteered, 2 048 rows, over its byte floor", 1.07, "norm, 2048 rows, unsteered"),
+    Line("S24", "512 × 4096, cap (57 published)", 57, " µs", one("steer", "512 x 4096, cap", "median_us"),
+         where=("steer", "512 x 4096, cap")),
+    Line("S25", "512 × 4096, ablation (40 published)", 40, " µs",
+         one("steer", "512 x 4096, ablation", "median_us"), where=("steer", "512 x 4096, ablation")),
+    Line("W1", "cold process, no cache, in the background: first result", 700, " ms",
+         one("warmup", "first result, empty cache, in the background", "first_ms")),
+    Line("W2", "the same, blocking", 700, " ms", one("warmup", "first result, empty cache", "first_ms")),
+    Line("W3", "the same, with the installed pack", 300, " ms", one("warmup", "first result, pack", "first_ms")),
+    Line("W4", "compile of a declared kernel, beside others", 300, " ms", kernel_ms),
+    Line("W5", "warm disk cache, first result after the context", 3, " ms",
+         one("warmup", "first result, disk cache", "after_context_ms")),
+    Line("W6", "longest of 10 000 calls with 50 new signatures, over the median", 2, " ms", longest),
+    Line("W7", "amortised with the pack, over eager launches", 100, " calls",
+         one("warmup", "first result, pack", "amortise_calls")),
+    Line("C1", "cache: a hit on disk", 150, " µs", one("cache", "disk hit", "wall_us")),
+    Line("C2", "`cache ls` of 10 000 entries", 500, " ms", one("cache", "cache ls", "wall_us", 1e-3)),
+    Line("C3", "a hit in memory", 200, " ns", lambda run: None if (values := run.all_of(
+        "cache", ("memory hit", "memory hit, the table of kernels alone"), "wall_us")) is None
+        else [value * 1e3 for value in values]),
+]  # fmt: skip
+
+
+def lines_of(rows: list[dict]) -> list[list[str]]:
+    """The cells of every target that the rows say something of."""
+    run = Run(rows)
+    return [cells for line in LINES if (cells := line.cells(run)) is not None]
