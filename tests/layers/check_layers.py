@@ -27,6 +27,7 @@ ARROWS = {
     "tools/attention": ("tools", "specs", "engine/oracle"),
     "tools/cache": ("tools",),
     "tools/doctor": ("tools", "tools/cache"),
+    "tools/kb": ("tools", "specs"),
     "tools/vectors": ("tools", "specs"),
     "tools/examples": (),
     "tools/bench": ("tools", "specs", "engine/oracle", "runtime"),
