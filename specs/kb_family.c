@@ -29,7 +29,7 @@ static const char *const predicates[] = {"aunt",    "brother", "daughter", "fath
                                          "sister",  "son",     "uncle",    "wife"};
 
 #define GENERATIONS 3      /* of children */
-#define MARRIED_PERCENT 48 /* of children who may have some of their own */
+#define MARRIED_PERCENT 45 /* of children who may have some of their own */
 #define BOYS_PERCENT 55
 #define MAX_GRANDCHILDREN 28 /* of a couple */
 #define QUERY_OF 50          /* of so many facts one is a query */

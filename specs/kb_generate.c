@@ -2,13 +2,14 @@
  * kb_generate.c: which generator, the limits of sizes, the rules of each kind, and what generators
  * share.
  */
-#include "specs/kb_draft.h"
+#include "specs/kb_generate.h"
 
 #include <assert.h>
 #include <inttypes.h>
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/embedded.h"
+#include "specs/kb_draft.h"
 #include "specs/random.h"
 
 #define STREAM 0x6b62u /* of the seed; tensors have their own */

@@ -1,9 +1,9 @@
 /*
  * kb_scan.c: names, signs and lines of a knowledge base's text.
  *
- * A name is letters, digits, '_', '-' and whatever is no ASCII; or anything that fits on a line
- * between two quotes, ' or ". A comment goes from '%' or '#' to the end of its line. Knows no
- * atoms' meaning: what is a variable is the reader's to say.
+ * A name is letters, digits, '_', '-' but not at its front, and whatever is no ASCII; or anything
+ * that fits on a line between two quotes, ' or ". A comment goes from '%' or '#' to the end of its
+ * line. Knows no atoms' meaning: what is a variable is the reader's to say.
  */
 #include "specs/kb_scan.h"
 
@@ -123,9 +123,11 @@ static stg_status take_quoted(struct stg_kb_scan *scan, struct stg_kb_word *word
   return STG_OK;
 }
 
+/* It begins with no '-', which may be that of an arrow. */
 static void take_plain(struct stg_kb_scan *scan, struct stg_kb_word *word) {
   word->text = scan->at;
-  while (scan->at < scan->end && is_plain(*scan->at)) {
+  while (scan->at < scan->end && is_plain(*scan->at) &&
+         (scan->at > word->text || *scan->at != '-')) {
     scan->at++;
   }
   word->len = (size_t)(scan->at - word->text);
