@@ -11,6 +11,7 @@
 #include "runtime/base/file.h"
 
 #define FIRST_CAPACITY 16
+#define FIRST_SLOTS ((size_t)2 * FIRST_CAPACITY)
 
 stg_status stg_kb_atoms_add(struct stg_kb_atoms *atoms, struct stg_kb_atom atom,
                             stg_error *reterr) {
@@ -53,7 +54,7 @@ static stg_status reserve_slots(struct stg_kb *kb, stg_error *reterr) {
   if (2 * (kb->facts.n + 1) <= kb->n_fact_slots) {
     return STG_OK;
   }
-  const size_t n_slots = kb->n_fact_slots == 0 ? 2 * FIRST_CAPACITY : 2 * kb->n_fact_slots;
+  const size_t n_slots = kb->n_fact_slots == 0 ? FIRST_SLOTS : 2 * kb->n_fact_slots;
   uint32_t *slots = stg_calloc(n_slots, sizeof *slots);
   if (slots == NULL) {
     return stg_error_memory(reterr, "the table of facts", n_slots * sizeof *slots);

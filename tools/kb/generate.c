@@ -85,7 +85,7 @@ static stg_status write_file(const char *folder, const char *name, const struct 
                              stg_error *reterr) {
   char *path = stg_path_join(folder, name);
   if (path == NULL) {
-    return stg_error_memory(reterr, "a path", strlen(folder) + strlen(name));
+    return stg_error_memory(reterr, "a path", strlen(name));
   }
   stg_status status =
       stg_file_write_atomic(path, stg_strbuf_text(text), text->len, FILE_MODE, reterr);
