@@ -28,4 +28,42 @@ struct stg_prove_limits {
   uint32_t depth;    /* steps of a query: 1 to STG_PROVE_MAX_DEPTH */
 };
 
+/* How a query ended. */
+enum stg_prove_outcome {
+  STG_PROVE_RUNNING,
+  STG_PROVE_PROVED,
+  STG_PROVE_FAILED,      /* nothing could be derived */
+  STG_PROVE_GAVE_UP,     /* it picked Endf */
+  STG_PROVE_OUT_OF_STEPS /* as many as `depth` */
+};
+#define STG_PROVE_NOT_PROVED 100 /* what the score of such a query lacks */
+
+/* The policy. An atom is E_pred + E_arg0 - E_arg1, a state the mean of `atoms` of them, those that
+ * are not there being zeros; f(state) = out(relu(head(blocks(norm(relu(in(state))))))), with
+ * block(x) = x + norm(relu(linear(x))). The logit of a child is f(state) . f(child) / sqrt(embed).
+ */
+struct stg_prove_net {
+  uint32_t embed;
+  uint32_t hidden;
+  uint32_t blocks;
+  float epsilon; /* of the norms */
+};
+
+/* A linear map, rows of `weight` are outputs; `gain` and `shift` are of the norm behind it. */
+struct stg_prove_layer {
+  const float *weight; /* [out, in] */
+  const float *bias;   /* [out] */
+  const float *gain;   /* [out]; NULL: no norm */
+  const float *shift;
+};
+
+struct stg_prove_weights {
+  const float *predicates; /* [P + 3, embed]: of predicate p at p - 1 */
+  const float *arguments;  /* [n + 2 * atoms, embed]: constants, then variables */
+  struct stg_prove_layer in;
+  const struct stg_prove_layer *blocks;
+  struct stg_prove_layer head;
+  struct stg_prove_layer out;
+};
+
 #endif
