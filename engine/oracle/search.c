@@ -40,7 +40,7 @@ static void judge(const struct stg_oracle_search *search, const struct stg_oracl
 }
 
 static void find_best(struct step *step) {
-  double next = -INFINITY;
+  double next = -(double)INFINITY;
   step->best = 0;
   for (uint32_t i = 1; i < step->children.n; i++) {
     if (step->keys[i] > step->keys[step->best]) {
@@ -54,7 +54,7 @@ static void find_best(struct step *step) {
 }
 
 static double log_softmax(const struct step *step, uint32_t pick) {
-  double most = -INFINITY;
+  double most = -(double)INFINITY;
   double sum = 0;
   for (uint32_t i = 0; i < step->children.n; i++) {
     most = fmax(most, step->logits[i]);
@@ -125,9 +125,9 @@ double stg_oracle_score(const struct stg_oracle_proof *proof) {
 
 double stg_oracle_rank(double score, const double *others, size_t n) {
   double rank = 1;
-  const double own = isnan(score) ? (double)-INFINITY : score;
+  const double own = isnan(score) ? -(double)INFINITY : score;
   for (size_t i = 0; i < n; i++) {
-    const double other = isnan(others[i]) ? (double)-INFINITY : others[i];
+    const double other = isnan(others[i]) ? -(double)INFINITY : others[i];
     rank += other > own ? 1 : other == own ? 0.5 : 0;
   }
   return rank;

@@ -391,21 +391,43 @@ static bool follow_once(const struct stg_kb *kb, truth known, truth next) {
   return changed;
 }
 
+/* A state on the way, its children, and which of them is tried next. */
+struct level {
+  struct stg_oracle_path path;
+  struct stg_oracle_children children;
+  uint32_t next;
+};
+
+/* True: this is a proof. */
+static bool enter(const struct stg_kb *kb, struct stg_kb_atom query,
+                  const struct stg_oracle_state *state, struct level *level) {
+  stg_oracle_path_add(&level->path, state);
+  stg_oracle_derive(kb, &limits, query, &level->path, state, &level->children);
+  level->next = 0;
+  return stg_oracle_is_word(kb, &level->children.states[0], STG_PROVE_TRUE);
+}
+
 /* Whether any choice of children leads to True. */
-static bool search(const struct stg_kb *kb, struct stg_kb_atom query,
-                   const struct stg_oracle_state *state, struct stg_oracle_path path,
-                   uint32_t depth) {
-  static struct stg_oracle_children levels[SEARCH_DEPTH];
-  struct stg_oracle_children *children = &levels[depth];
-  stg_oracle_path_add(&path, state);
-  stg_oracle_derive(kb, &limits, query, &path, state, children);
-  if (stg_oracle_is_word(kb, &children->states[0], STG_PROVE_TRUE)) {
+static bool search(const struct stg_kb *kb, struct stg_kb_atom query) {
+  static struct level levels[SEARCH_DEPTH];
+  const struct stg_oracle_state start = {.n = 1, .atoms = {query}};
+  uint32_t depth = 1; /* levels that are open */
+  levels[0].path.n = 0;
+  if (enter(kb, query, &start, &levels[0])) {
     return true;
   }
-  for (uint32_t i = 0; depth + 1 < SEARCH_DEPTH && i < children->n; i++) {
-    if (children->sources[i] != STG_SOURCE_NONE &&
-        search(kb, query, &children->states[i], path, depth + 1)) {
-      return true;
+  while (depth > 0) {
+    struct level *level = &levels[depth - 1];
+    if (depth == SEARCH_DEPTH || level->next == level->children.n) {
+      depth--;
+      continue;
+    }
+    const uint32_t child = level->next++;
+    if (level->children.sources[child] != STG_SOURCE_NONE) {
+      levels[depth].path = level->path;
+      if (enter(kb, query, &level->children.states[child], &levels[depth++])) {
+        return true;
+      }
     }
   }
   return false;
@@ -423,7 +445,6 @@ static void check_queries(const struct stg_kb *kb, uint64_t seed, struct tally *
     const uint32_t a = code / CONSTANTS % CONSTANTS;
     const uint32_t b = code % CONSTANTS;
     const struct stg_kb_atom query = {(int32_t)p + 1, (int32_t)a + 1, (int32_t)b + 1};
-    const struct stg_oracle_state start = {.n = 1, .atoms = {query}};
     truth facts = {0};
     truth once = {0};
     for (size_t i = 0; i < kb->facts.n; i++) {
@@ -436,7 +457,7 @@ static void check_queries(const struct stg_kb *kb, uint64_t seed, struct tally *
     memcpy(all, facts, sizeof all);
     while (follow_once(kb, all, all)) {
     }
-    const bool proved = search(kb, query, &start, (struct stg_oracle_path){0}, 0);
+    const bool proved = search(kb, query);
     if ((proved && !all[p][a][b]) || (once[p][a][b] && !proved)) {
       fail_msg("base %d: p%u(c%u,c%u) is %s", (int)seed, p, a, b, proved ? "proved" : "missed");
     }

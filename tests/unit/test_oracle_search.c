@@ -244,7 +244,7 @@ static void queries_of_a_made_up_base_end(void **state) {
 }
 
 static void ranks_count_ties_by_half_and_nan_below_all(void **state) {
-  static const double others[] = {-1, -2, -2, -3, -INFINITY};
+  static const double others[] = {-1, -2, -2, -3, -(double)INFINITY};
   double equal[100];
   (void)state;
   assert_true(stg_oracle_rank(-0.5, others, 5) == 1);
