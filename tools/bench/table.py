@@ -232,7 +232,8 @@ def cache_lines(rows: list[dict]) -> list[str]:
     for row in rows:
         if row["suite"] == "cache" and row["wall_us"] is not None:
             more = [row.get(key) for key in ("p99_us", "target_us")]
-            table.append([row["name"], row["series"], time_text(row["wall_us"]),
+            of = f", of {row['loaded']:.0f}" if is_number(row.get("loaded")) else ""
+            table.append([row["name"] + of, row["series"], time_text(row["wall_us"]),
                           *(time_text(time) if is_number(time) else "" for time in more)])
     return lines_of(["cache", "by", "time", "p99", "target"], table, (0, 1)) if table else []
 
