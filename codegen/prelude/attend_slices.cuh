@@ -1,8 +1,9 @@
-// attend_slices.cuh: K and V of a warp's slices of a chunk, on their way through shared memory: a
-// slice of either at a time, the next K while weights are worked out, the next V behind it.
+// attend_slices.cuh: K and V of a warp's slices, on their way through shared memory: a slice of
+// either at a time, the next K while weights are worked out, the next V behind it.
 //
 // A warp has its slices to itself, so it waits for no other. Which positions of a slice are read is
 // a word of bits; positions that are not arrive as zeros, and a slice without any is passed over.
+// The chunk in which the next slice is looked for may be the one behind that of the slice asked for.
 
 template <class G> struct stg_attend_slices {
   typedef typename G::data data;
@@ -24,31 +25,33 @@ template <class G> struct stg_attend_slices {
   char *const memory;     // of this warp, in shared memory
   const unsigned keys_at; // its address there
   const int lane, warp;
+  // the chunk that is looked into:
   int seq, first, until;   // positions that are read: [first, until], and chosen
-  long long start;         // this lane's first element in K and V, but for its position
-  int next;                // where the warp's next slice begins
+  long long next_start;    // this lane's first element in K and V, but for its position
+  int next;                // where the warp's next slice begins; behind `until`: there is none
   int next_unit, next_key; // of position next + lane: its block, and whether the mask has it
   // the slice that is asked for:
-  int place;     // where it begins
-  int unit;      // of position place + lane
-  unsigned word; // the positions of it that are read
+  long long start; // as there
+  int place;       // where it begins
+  int unit;        // of position place + lane
+  unsigned word;   // the positions of it that are read
 
   __device__ __forceinline__ stg_attend_slices(const stg_decode_args &args, uint4 *ring)
       : a(args), memory((char *)ring + threadIdx.x / STG_LANES * warp_bytes),
         keys_at((unsigned)__cvta_generic_to_shared(memory)), lane(threadIdx.x % STG_LANES),
-        warp(threadIdx.x / STG_LANES) {
+        warp(threadIdx.x / STG_LANES), until(-1), next(0) {
   }
 
-  // The chunk at position `begin`, of which the item's row reads [item.first, item.position].
+  // Look into the chunk at position `begin`, of which the item's row reads [item.first, item.position].
   __device__ __forceinline__ void open(const stg_attend_item &item, int begin) {
     const int last = item.position - begin < G::chunk - 1 ? item.position - begin : G::chunk - 1;
     const int skipped = item.first > begin ? (item.first - begin) / stride * stride : 0;
     seq = item.seq;
     first = item.first;
     until = begin + last;
-    start = item.tile / G::group_tiles * a.kv.head_stride + lane % G::lanes * 8;
+    next_start = item.tile / G::group_tiles * a.kv.head_stride + lane % G::lanes * 8;
     if constexpr (!G::paged) {
-      start += seq * a.kv.seq_stride;
+      next_start += seq * a.kv.seq_stride;
     }
     next = begin + skipped + warp * G::slice;
     look();
@@ -71,7 +74,7 @@ template <class G> struct stg_attend_slices {
     }
   }
 
-  // Go on to the warp's next slice of which something is read. False: there is none.
+  // Go on to the warp's next slice of the chunk of which something is read. False: there is none.
   __device__ __forceinline__ bool advance() {
     word = 0u;
 #pragma unroll 1
@@ -79,6 +82,7 @@ template <class G> struct stg_attend_slices {
       const bool is = next_unit >= 0 && (!G::paged || next_unit < a.kv.n_blocks) && next_key != 0;
       word = __ballot_sync(STG_ALL, is);
       place = next;
+      start = next_start;
       unit = next_unit;
       next += stride;
       look();
