@@ -13,8 +13,10 @@ template <class G> struct stg_attend_flow {
   struct shared_type {
     stg_attend_rows rows;
     typename warps_of::shared_type warps;
-    stg_attend_kept<G> kept;  // of a row of which the block has all chunks
-    stg_attend_item items[2]; // in turn: the one that is summed, and the next once it is looked into
+    stg_attend_aside<G> aside; // of a row of which the block has all chunks
+    // of each warp in turn: the one that is summed, and the next once it is looked into
+    stg_attend_item items[stg_attend<G>::warps][2];
+    int at[stg_attend<G>::warps]; // of each warp: of the block's share what has not become items
     stg_attend_left left;
   };
 
@@ -22,47 +24,69 @@ template <class G> struct stg_attend_flow {
   shared_type &block;
   warps_of warps;
   stg_attend_slices<G> slices;
-  stg_attend_share<G> share;
-  // what is looked into:
-  stg_attend_item item;
-  int chunk, number; // of the item, as the row counts; the item's
-  bool is_ahead;     // it is the chunk behind the one that is summed
-  bool follows;      // and there is one
-  // what is summed, of block.items[current]:
-  int current, summed;
+  stg_attend_item (&items)[2]; // of this warp
+  // what is looked into, of items[number]:
+  int chunk, rest; // as the row counts; chunks of the item behind it
   unsigned counted; // of thread 0: what came of the item that was left
-  bool is_left;     // there is such an item
+  // bits of one register
+  unsigned number : 1;
+  unsigned is_ahead : 1; // it is the chunk behind the one that is summed
+  unsigned follows : 1;  // and there is one
+  unsigned current : 1;  // what is summed is of items[current]
+  unsigned is : 1;       // a chunk is summed
+  unsigned is_fresh : 1; // the first of an item
+  unsigned any : 1;      // this warp has read something of it
+  unsigned leaves : 1;   // the one before was an item's last, of a row that is not the block's alone
+  unsigned is_left : 1;  // such an item has been left, and is to be settled
 
   __device__ __forceinline__ stg_attend_flow(const stg_decode_args &args, shared_type &shared,
                                              uint4 *ring, int chunks)
       : a(args), block(shared), warps(args, shared.warps, ring), slices(args, ring),
-        share(args, shared.rows, chunks), number(-1), is_ahead(false), follows(false),
-        is_left(false) {
-    item.to = chunk = 0;
+        items(shared.items[threadIdx.x / STG_LANES]), chunk(0), rest(0), counted(0u), number(1u),
+        is_ahead(0u), follows(0u), current(0u), is(0u), is_fresh(0u), any(0u), leaves(0u),
+        is_left(0u) {
+    const stg_attend_share<G> share(a, block.rows, chunks);
+    put(share);
   }
 
-  // Look into the next chunk. block.items has its item for those who sum it: thread 0 overwrites the
-  // one before the item that is summed, which nobody reads since all met at its end.
+  // The share is in shared memory while it is not asked.
+  __device__ __forceinline__ void put(const stg_attend_share<G> &share) {
+    if (slices.lane == 0) {
+      block.at[slices.warp] = share.at;
+    }
+    __syncwarp();
+  }
+
+  // Look into the next chunk. An item overwrites the one before that which is summed.
   __device__ __forceinline__ void look_ahead() {
-    is_ahead = true;
-    follows = true;
-    if (++chunk >= item.to) {
-      follows = share.next(item);
-      if (!follows) {
+    is_ahead = 1u;
+    chunk++;
+    rest--;
+    if (rest < 0) {
+      stg_attend_share<G> share(a, block.rows, 0);
+      stg_attend_item next;
+      share.at = block.at[slices.warp];
+      rest = 0;
+      follows = share.next(next) ? 1u : 0u;
+      if (follows == 0u) {
         return;
       }
-      chunk = item.from;
-      number++;
-      if (threadIdx.x == 0) {
-        block.items[number % 2] = item;
+      number ^= 1u;
+      chunk = next.from;
+      rest = next.to - next.from - 1;
+      if (slices.lane == 0) {
+        items[number] = next;
       }
+      put(share);
     }
+    follows = 1u;
+    const stg_attend_item &item = items[number];
     slices.open(item, (item.first / G::chunk + chunk) * G::chunk);
   }
 
-  // All warps: a chunk is done, of which this one has `so_far`. Where there is none, what was left
-  // is waited for all the same. True: it was the item's last, and others have chunks of the row.
-  __device__ __forceinline__ bool exchange(bool is, typename warps_of::state &so_far, bool any) {
+  // All warps: a chunk is done, of which this one has `so_far`. Where there is none, what was left is
+  // settled all the same.
+  __device__ __forceinline__ void exchange(typename warps_of::state &so_far) {
     if (is) {
       warps.lay_out(so_far, any);
     }
@@ -71,79 +95,84 @@ template <class G> struct stg_attend_flow {
     }
     __syncthreads();
     if (is_left) {
-      stg_attend_finish<G>(a, block.left);
-      is_left = false;
+      stg_attend_finish<G>(a, block.left, block.aside.steps);
+      is_left = 0u;
     }
-    if (!is) {
-      return false;
+    if (is) {
+      take();
+      __syncthreads();
     }
-    const stg_attend_item &of = block.items[current];
-    const bool is_last = summed + 1 == of.to;
-    const bool alone = stg_attend_is_alone(of);
+  }
+
+  // The sums of all warps.
+  __device__ __forceinline__ void take() {
+    const stg_attend_item &item = items[current];
+    const int at = follows && number == current ? chunk - 1 : item.to - 1;
+    const bool is_last = at + 1 == item.to;
+    const bool alone = stg_attend_is_alone(item);
     sums_of sums;
     sums.clear();
-    if (alone && summed > of.from) {
-      sums.load(block.kept);
+    if (alone && at > item.from) {
+      sums.load(block.aside.kept);
     }
     sums.add_tile(warps);
     if (!alone) {
-      sums.store(stg_attend_slots<G>(a, of.row, of.tile) +
-                 (long long)summed * stg_attend<G>::slot_quads);
+      sums.store(stg_attend_slots<G>(a, item.row, item.tile) +
+                 (long long)at * stg_attend<G>::slot_quads);
     } else if (is_last) {
-      sums.give(a, of.row, of.tile);
+      sums.give(a, item.row, item.tile);
     } else {
-      sums.keep(block.kept);
+      sums.keep(block.aside.kept);
     }
-    __syncthreads();
-    return is_last && !alone;
+    leaves = is_last && !alone;
+  }
+
+  // A slice's V is asked for, and what an item begins with is done meanwhile.
+  __device__ __forceinline__ void begin() {
+    uint4 query[warps_of::own_pieces];
+    if (is_fresh) {
+      warps.ask_query(items[current], query);
+    }
+    if (slices.word != 0u) {
+      slices.ask_values();
+    }
+    stg_copy_commit();
+    if (is_fresh) {
+      warps.keep_query(query);
+      __syncthreads();
+    }
+    if (leaves && threadIdx.x == 0) { // not before: V would wait for it
+      counted = stg_attend_leave<G>(a, items[is ? current ^ 1u : current], block.left);
+    }
+    is_left |= leaves;
+    is_fresh = leaves = 0u;
   }
 
   __device__ __forceinline__ void run() {
     typename warps_of::state so_far;
-    bool has = false;      // a slice is in hand: its K has been asked for
-    bool is = false;       // a chunk is summed
-    bool is_fresh = false; // the first of an item
-    bool leaves = false;   // the one before was an item's last
-    bool any = false;      // of the chunk this warp has read something
     so_far.clear();
 #pragma unroll 1
     for (;;) {
-      uint4 query[warps_of::own_pieces];
-      if (is_fresh) {
-        warps.ask_query(item, query);
-      }
-      if (has) {
-        slices.ask_values();
-      }
-      stg_copy_commit();
-      if (is_fresh) {
-        warps.keep_query(query);
-        __syncthreads();
-      }
-      if (leaves && threadIdx.x == 0) { // not before: V would wait for it
-        counted = stg_attend_leave<G>(a, block.items[(number + (is ? 1 : 0)) % 2], block.left);
-      }
-      is_left = is_left || leaves;
-      is_fresh = leaves = false;
+      begin();
       if (!is_ahead && slices.next > slices.until) {
         look_ahead();
       }
       const unsigned word = slices.word;
+      const unsigned is_done = is_ahead;
       float s[warps_of::parts][4] = {};
-      if (has) {
+      if (word != 0u) {
         stg_copy_wait_but<1>();
         __syncwarp();
         warps.score(slices.keys_at, s);
         __syncwarp();
       }
-      const bool had = has, is_done = is_ahead;
-      has = (!is_ahead || follows) && slices.advance();
-      if (has) {
+      slices.word = 0u;
+      if ((!is_ahead || follows) && slices.advance()) {
         slices.ask_keys();
       }
       stg_copy_commit();
-      if (had) {
-        any = true;
+      if (word != 0u) {
+        any = 1u;
         warps.weigh(word, s, so_far);
         stg_copy_wait_but<1>();
         __syncwarp();
@@ -152,18 +181,17 @@ template <class G> struct stg_attend_flow {
       }
       if (is_done) {
         if (is || !follows) {
-          leaves = exchange(is, so_far, any);
+          exchange(so_far);
           if (!is) {
             break;
           }
           so_far.clear();
-          any = false;
+          any = 0u;
         }
-        is_fresh = follows && (!is || number % 2 != current);
+        is_fresh = follows && (!is || number != current);
         is = follows;
-        current = number % 2;
-        summed = chunk;
-        is_ahead = false;
+        current = number;
+        is_ahead = 0u;
       }
     }
   }

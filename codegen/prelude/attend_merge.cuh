@@ -6,6 +6,18 @@ template <class G> struct stg_attend_kept {
   float2 facts[stg_attend<G>::units][stg_attend<G>::threads];
 };
 
+// How a chunk is merged: `old_weight` of what came before, -1 where nothing was read; `weight` of its
+// own, -1 where nothing was read of it.
+struct stg_attend_step {
+  float old_weight, weight, sum;
+};
+
+// A row that is summed has left the registers, or a row is merged that is not summed any more.
+template <class G> union stg_attend_aside {
+  stg_attend_kept<G> kept;
+  stg_attend_step steps[STG_ATTEND_MAX_CHUNKS * G::tile_heads];
+};
+
 template <class G> struct stg_attend_sums {
   typedef stg_attend<G> shape;
   typedef typename G::data data;
@@ -117,30 +129,98 @@ template <class G> struct stg_attend_sums {
     }
   }
 
-  // The partials of a row, in the order of its chunks. Other blocks have written them, so they are
-  // read past the first-level cache, which is not told of that; several are on their way at once.
-  __device__ __forceinline__ void add_slots(float4 *slots, int count) {
+  // ---- merging the partials of a row, up to STG_ATTEND_MAX_CHUNKS: what `add` does, chunk by
+  // chunk, but for the weights, which are worked out for all chunks at once ----
+
+  // Of all chunks and heads; a warp has those of a head, a lane a chunk.
+  static __device__ __forceinline__ void weigh_slots(float4 *slots, int count,
+                                                     stg_attend_step *steps) {
+    const int lane = threadIdx.x % STG_LANES;
+#pragma unroll 1
+    for (int h = threadIdx.x / STG_LANES; h < G::tile_heads; h += shape::warps) {
+      float before = __uint_as_float(0xff800000u); // the largest score of the chunks before these
+      bool any = false;                            // and whether one of them was read
+#pragma unroll 1
+      for (int c = lane; c - lane < count; c += STG_LANES) {
+        float2 fact = make_float2(0.0f, -1.0f);
+        if (c < count) {
+          fact = __ldcg(facts_of(slots + (long long)c * shape::slot_quads) + h);
+        }
+        const bool is = !(fact.y < 0.0f);
+        const unsigned read = __ballot_sync(STG_ALL, is);
+        float largest = is ? fact.x : __uint_as_float(0xff800000u);
+#pragma unroll
+        for (int apart = 1; apart < STG_LANES; apart *= 2) {
+          const float other = __shfl_up_sync(STG_ALL, largest, apart);
+          largest = lane >= apart && other > largest ? other : largest;
+        }
+        float had = __shfl_up_sync(STG_ALL, largest, 1);
+        had = lane > 0 && had > before ? had : before;
+        const bool is_first = !any && (read & ((1u << lane) - 1u)) == 0u;
+        const float base = stg_weight_base(fact.x > had ? fact.x : had);
+        if (c < count) {
+          steps[c * G::tile_heads + h] = {is_first ? -1.0f : weight_of(had - base),
+                                          is ? weight_of(fact.x - base) : -1.0f, fact.y};
+        }
+        any = any || read != 0u;
+        const float last = __shfl_sync(STG_ALL, largest, STG_LANES - 1);
+        before = last > before ? last : before;
+      }
+    }
+  }
+
+  // Slots that other blocks have written are read past the first-level cache, which is not told of
+  // them; several are on their way at once. All threads meet within, and have met at the end of what
+  // `steps` had.
+  __device__ __forceinline__ void add_slots(float4 *slots, int count, stg_attend_step *steps) {
     constexpr int at_once = shape::units == 1 ? 8 : shape::units == 2 ? 4 : 2;
 #pragma unroll 1
     for (int c = 0; c < count; c += at_once) {
-      stg_attend_part more[at_once][shape::units];
-#pragma unroll
-      for (int k = 0; k < at_once; k++) {
-#pragma unroll
-        for (int i = 0; i < shape::units; i++) {
-          more[k][i].sum = -1.0f;
-          if (has(i) && c + k < count) {
-            float4 *const slot = slots + (long long)(c + k) * shape::slot_quads;
-            const float2 fact = __ldcg(facts_of(slot) + unit(i) / shape::quads);
-            more[k][i] = {fact.x, fact.y, __ldcg(slot + unit(i))};
-          }
-        }
+      float4 more[at_once][shape::units];
+      ask_slots(slots + (long long)c * shape::slot_quads, count - c, more);
+      if (c == 0) {
+        weigh_slots(slots, count, steps);
+        __syncthreads();
       }
 #pragma unroll
       for (int k = 0; k < at_once; k++) {
+        if (c + k < count) {
+          take(steps + (c + k) * G::tile_heads, more[k]);
+        }
+      }
+    }
+  }
+
+  template <int N>
+  static __device__ __forceinline__ void ask_slots(const float4 *slots, int count,
+                                                   float4 (&more)[N][shape::units]) {
 #pragma unroll
-        for (int i = 0; i < shape::units; i++) {
-          add(i, more[k][i]);
+    for (int k = 0; k < N; k++) {
+#pragma unroll
+      for (int i = 0; i < shape::units; i++) {
+        if (has(i) && k < count) {
+          more[k][i] = __ldcg(slots + k * shape::slot_quads + unit(i));
+        }
+      }
+    }
+  }
+
+  // A chunk's quads by its steps, of which every head has one.
+  __device__ __forceinline__ void take(const stg_attend_step *steps,
+                                       const float4 (&more)[shape::units]) {
+#pragma unroll
+    for (int i = 0; i < shape::units; i++) {
+      if (has(i)) {
+        const stg_attend_step s = steps[unit(i) / shape::quads];
+        if (s.weight < 0.0f) {
+          continue;
+        }
+        if (s.old_weight < 0.0f) {
+          values[i] = more[i];
+          sum[i] = s.sum;
+        } else {
+          mix(i, s.old_weight, s.weight, more[i]);
+          sum[i] = __fmaf_rn(s.weight, s.sum, s.old_weight * sum[i]);
         }
       }
     }
@@ -233,11 +313,12 @@ __device__ __forceinline__ void stg_attend_settle(const stg_decode_args &a, unsi
 // All threads', behind that: who is last merges the row and gives it out.
 template <class G>
 __device__ __forceinline__ void stg_attend_finish(const stg_decode_args &a,
-                                                  const stg_attend_left &left) {
+                                                  const stg_attend_left &left,
+                                                  stg_attend_step *steps) {
   if (left.is_last) {
     stg_attend_sums<G> row;
     row.clear();
-    row.add_slots(stg_attend_slots<G>(a, left.row, left.tile), left.chunks);
+    row.add_slots(stg_attend_slots<G>(a, left.row, left.tile), left.chunks, steps);
     row.give(a, left.row, left.tile);
   }
 }

@@ -10,7 +10,7 @@ template <class G> struct stg_attend_turns {
   struct shared_type {
     stg_attend_rows rows;
     typename tile_of::shared_type tile;
-    stg_attend_kept<G> kept[is_cut ? 2 : 1]; // of a row, and of a chunk of several tiles
+    stg_attend_aside<G> aside[is_cut ? 2 : 1]; // of a row, and of a chunk of several tiles
     stg_attend_left left;
   };
 
@@ -31,7 +31,7 @@ template <class G> struct stg_attend_turns {
     const int skipped = item.first > begin ? (item.first - begin) / G::tile * G::tile : 0;
     if constexpr (is_cut) {
       sums.clear();
-      sums.keep(block.kept[1]);
+      sums.keep(block.aside[1].kept);
     }
     bool any = false;
 #pragma unroll 1
@@ -40,15 +40,15 @@ template <class G> struct stg_attend_turns {
       if constexpr (is_cut) {
         if (any) {
           is_fresh = false;
-          sums.load(block.kept[1]);
+          sums.load(block.aside[1].kept);
           sums.add_tile(tile);
-          sums.keep(block.kept[1]);
+          sums.keep(block.aside[1].kept);
           __syncthreads(); // the ring is free again
         }
       }
     }
     if constexpr (is_cut) {
-      sums.load(block.kept[1]);
+      sums.load(block.aside[1].kept);
     } else {
       sums.clear(); // not before: it would take registers from the tile
       if (any) {
@@ -76,11 +76,11 @@ template <class G> struct stg_attend_turns {
       sums_of row;
       row.clear(); // not before, as there
       if (c > item.from) {
-        row.load(block.kept[0]);
+        row.load(block.aside[0].kept);
       }
       row.add(sums);
       if (c + 1 < item.to) {
-        row.keep(block.kept[0]);
+        row.keep(block.aside[0].kept);
       } else {
         row.give(a, item.row, item.tile);
       }
@@ -92,7 +92,7 @@ template <class G> struct stg_attend_turns {
         stg_attend_settle<G>(a, counted, block.left);
       }
       __syncthreads();
-      stg_attend_finish<G>(a, block.left);
+      stg_attend_finish<G>(a, block.left, block.aside[0].steps);
     }
   }
 
