@@ -49,8 +49,12 @@
 /* And 255, with 90 KiB of shared memory. */
 #define LONG_HEAD_ELEMS 128U
 #define FEWEST_RESIDENT_BLOCKS 2U
-/* At the end the partial sums of 64 chunks are weighed in the ring. */
-#define MIN_RING_BYTES (STG_DECODE_MAX_CHUNKS * MAX_TILE_HEADS * 24U)
+/* Of heads that are not long, a cache of no more positions is one chunk, and a chunk of many has
+ * more warps in half as many blocks: what a row waits for is then its own K and V alone, not another
+ * block's partial sums. */
+#define WHOLE_POSITIONS 1024U
+#define MANY_POSITIONS 512U
+#define MANY_WARPS 8U
 
 /* Of elements of 4 bytes: positions of a batch; slots of a thread's ring, 32 KiB a block; and where
  * more heads than this have their scores in registers, fewer of either. */
@@ -91,8 +95,15 @@ static uint32_t tile_of(const struct stg_decode_geometry *g) {
                                                                    : LONG_TILE;
 }
 
+static bool is_short(const struct stg_decode_geometry *g) {
+  return stg_dtype_bytes(g->dtype) == 2 && g->dim <= LONG_SLICE_ELEMS;
+}
+
 uint32_t stg_decode_chunk(const struct stg_decode_geometry *geometry, int64_t capacity) {
   uint32_t chunk = tile_of(geometry);
+  if (is_short(geometry) && capacity <= WHOLE_POSITIONS) {
+    return larger(chunk, ceil_pow2((uint32_t)capacity));
+  }
   while ((capacity + chunk - 1) / chunk > STG_DECODE_MAX_CHUNKS && chunk < STG_DECODE_MAX_CHUNK) {
     chunk *= 2;
   }
@@ -111,6 +122,10 @@ struct stg_decode_choice stg_decode_choice_of(const struct stg_decode_geometry *
   } else if (by_elements || g->masked) {
     choice.resident_blocks = FEWER_RESIDENT_BLOCKS;
   }
+  if (is_short(g) && g->chunk >= MANY_POSITIONS) {
+    choice.warps = MANY_WARPS;
+    choice.resident_blocks /= MANY_WARPS / WARPS;
+  }
   return choice;
 }
 
@@ -121,7 +136,7 @@ static void lay_out_products(struct stg_decode_choice choice, struct stg_decode_
   e->slice = choice.slice;
   e->threads = choice.warps * WARP_LANES;
   e->resident_blocks = choice.resident_blocks;
-  e->ring_bytes = larger(choice.warps * 2 * choice.slice * row_bytes, MIN_RING_BYTES);
+  e->ring_bytes = choice.warps * 2 * choice.slice * row_bytes;
 }
 
 static void lay_out_lanes(const struct stg_decode_geometry *g, struct stg_decode_extents *e) {
@@ -188,8 +203,8 @@ struct stg_decode_space stg_decode_space_of(const struct stg_decode_geometry *ge
     const size_t fit = MAX_PARTIAL_BYTES / row_bytes;
     space.split_rows = fit < space.split_rows ? (uint32_t)fit : space.split_rows;
   }
-  if (chunks > STG_DECODE_MAX_CHUNKS) {
-    space.split_rows = 0;
+  if (chunks == 1 || chunks > STG_DECODE_MAX_CHUNKS) {
+    space.split_rows = 0; /* there is nothing to split, or too much to merge */
   }
   space.partial_bytes = space.split_rows * row_bytes;
   space.counter_bytes = (size_t)space.split_rows * e.tiles * sizeof(uint32_t);

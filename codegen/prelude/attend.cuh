@@ -24,8 +24,9 @@ template <class G> __device__ __forceinline__ void stg_attend_run(const stg_deco
   stg_wait_for_earlier_launches();
   // what it has to wait for as well, it waits for itself
   stg_let_next_launch_begin();
-  const bool is_owner = (a.flags & STG_ATTEND_OWNER) != 0;
-  const int chunks = is_owner ? 0 : stg_attend_count<G>(a, ahead, block.rows);
-  typename stg_attend_worker<G, G::products>::type worker(a, block, stg_ring, chunks);
+  if ((a.flags & STG_ATTEND_OWNER) == 0) {
+    stg_attend_count<G>(a, ahead, block.rows);
+  }
+  typename stg_attend_worker<G, G::products>::type worker(a, block, stg_ring);
   worker.run();
 }

@@ -93,7 +93,7 @@ __device__ __forceinline__ stg_row_entry stg_attend_ahead(const stg_decode_args 
 
 // Count the chunks of all rows; `ahead` is this thread's first one.
 template <class G>
-__device__ __forceinline__ int stg_attend_count(const stg_decode_args &a,
+__device__ __forceinline__ void stg_attend_count(const stg_decode_args &a,
                                                 const stg_row_entry &ahead,
                                                 stg_attend_rows &rows) {
   const int thread = threadIdx.x, lane = thread % STG_LANES, warp = thread / STG_LANES;
@@ -135,7 +135,6 @@ __device__ __forceinline__ int stg_attend_count(const stg_decode_args &a,
     rows.begin[n] = begin + mine;
   }
   __syncthreads();
-  return rows.begin[n];
 }
 
 // The row that has chunk `at` of all.
@@ -169,14 +168,15 @@ template <class G> struct stg_attend_share {
   int at, end; // chunks, or tiles of rows
 
   __device__ __forceinline__ stg_attend_share(const stg_decode_args &args,
-                                              const stg_attend_rows &counted, int chunks)
+                                              const stg_attend_rows &counted)
       : a(args), rows(counted) {
     if (is_owner()) {
       at = blockIdx.x;
       end = a.rows.rows * G::tiles;
     } else {
       const int block = blockIdx.x, blocks = gridDim.x;
-      const int least = chunks * G::tiles / blocks, more = chunks * G::tiles % blocks;
+      const int all = rows.begin[a.rows.rows] * G::tiles;
+      const int least = all / blocks, more = all % blocks;
       at = block * least + (block < more ? block : more);
       end = at + least + (block < more ? 1 : 0);
     }

@@ -40,12 +40,12 @@ template <class G> struct stg_attend_flow {
   unsigned is_left : 1;  // such an item has been left, and is to be settled
 
   __device__ __forceinline__ stg_attend_flow(const stg_decode_args &args, shared_type &shared,
-                                             uint4 *ring, int chunks)
+                                             uint4 *ring)
       : a(args), block(shared), warps(args, shared.warps, ring), slices(args, ring),
         items(shared.items[threadIdx.x / STG_LANES]), chunk(0), rest(0), counted(0u), number(1u),
         is_ahead(0u), follows(0u), current(0u), is(0u), is_fresh(0u), any(0u), leaves(0u),
         is_left(0u) {
-    const stg_attend_share<G> share(a, block.rows, chunks);
+    const stg_attend_share<G> share(a, block.rows);
     put(share);
   }
 
@@ -63,9 +63,10 @@ template <class G> struct stg_attend_flow {
     chunk++;
     rest--;
     if (rest < 0) {
-      stg_attend_share<G> share(a, block.rows, 0);
+      stg_attend_share<G> share(a, block.rows);
       stg_attend_item next;
       share.at = block.at[slices.warp];
+      __syncwarp(); // all have it before it is another
       rest = 0;
       follows = share.next(next) ? 1u : 0u;
       if (follows == 0u) {

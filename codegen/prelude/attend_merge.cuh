@@ -170,8 +170,8 @@ template <class G> struct stg_attend_sums {
   }
 
   // Slots that other blocks have written are read past the first-level cache, which is not told of
-  // them; several are on their way at once. All threads meet within, and have met at the end of what
-  // `steps` had.
+  // them; several are on their way at once. All threads meet within, and at the end; they have met
+  // since what stands in place of `steps` was read.
   __device__ __forceinline__ void add_slots(float4 *slots, int count, stg_attend_step *steps) {
     constexpr int at_once = shape::units == 1 ? 8 : shape::units == 2 ? 4 : 2;
 #pragma unroll 1
@@ -189,6 +189,7 @@ template <class G> struct stg_attend_sums {
         }
       }
     }
+    __syncthreads(); // the steps have been read
   }
 
   template <int N>

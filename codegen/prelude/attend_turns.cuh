@@ -20,8 +20,8 @@ template <class G> struct stg_attend_turns {
   stg_attend_share<G> share;
 
   __device__ __forceinline__ stg_attend_turns(const stg_decode_args &args, shared_type &shared,
-                                              uint4 *slots, int chunks)
-      : a(args), block(shared), ring(slots), share(args, shared.rows, chunks) {
+                                              uint4 *slots)
+      : a(args), block(shared), ring(slots), share(args, shared.rows) {
   }
 
   // A chunk of an item. The tiles of one that is longer are merged as chunks are.
