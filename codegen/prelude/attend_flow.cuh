@@ -6,6 +6,12 @@
 // sums are laid out, and when these have been read. While they do so the next K is on its way, and
 // its V from then on. They meet a third time where an item begins, for its query.
 
+// Of a warp, what is looked into.
+struct stg_attend_ahead_of {
+  int at;          // of the block's share, what has not become items
+  int chunk, rest; // as the row counts; chunks of the item behind it
+};
+
 template <class G> struct stg_attend_flow {
   typedef stg_attend_warps<G> warps_of;
   typedef stg_attend_sums<G> sums_of;
@@ -16,7 +22,7 @@ template <class G> struct stg_attend_flow {
     stg_attend_aside<G> aside; // of a row of which the block has all chunks
     // of each warp in turn: the one that is summed, and the next once it is looked into
     stg_attend_item items[stg_attend<G>::warps][2];
-    int at[stg_attend<G>::warps]; // of each warp: of the block's share what has not become items
+    stg_attend_ahead_of ahead[stg_attend<G>::warps];
     stg_attend_left left;
   };
 
@@ -25,12 +31,10 @@ template <class G> struct stg_attend_flow {
   warps_of warps;
   stg_attend_slices<G> slices;
   stg_attend_item (&items)[2]; // of this warp
-  // what is looked into, of items[number]:
-  int chunk, rest; // as the row counts; chunks of the item behind it
   unsigned counted; // of thread 0: what came of the item that was left
   // bits of one register
-  unsigned number : 1;
-  unsigned is_ahead : 1; // it is the chunk behind the one that is summed
+  unsigned number : 1;   // what is looked into is of items[number]
+  unsigned is_ahead : 1; // and the chunk behind the one that is summed
   unsigned follows : 1;  // and there is one
   unsigned current : 1;  // what is summed is of items[current]
   unsigned is : 1;       // a chunk is summed
@@ -42,47 +46,42 @@ template <class G> struct stg_attend_flow {
   __device__ __forceinline__ stg_attend_flow(const stg_decode_args &args, shared_type &shared,
                                              uint4 *ring)
       : a(args), block(shared), warps(args, shared.warps, ring), slices(args, ring),
-        items(shared.items[threadIdx.x / STG_LANES]), chunk(0), rest(0), counted(0u), number(1u),
-        is_ahead(0u), follows(0u), current(0u), is(0u), is_fresh(0u), any(0u), leaves(0u),
-        is_left(0u) {
+        items(shared.items[threadIdx.x / STG_LANES]), counted(0u), number(1u), is_ahead(0u),
+        follows(0u), current(0u), is(0u), is_fresh(0u), any(0u), leaves(0u), is_left(0u) {
     const stg_attend_share<G> share(a, block.rows);
-    put(share);
-  }
-
-  // The share is in shared memory while it is not asked.
-  __device__ __forceinline__ void put(const stg_attend_share<G> &share) {
     if (slices.lane == 0) {
-      block.at[slices.warp] = share.at;
+      block.ahead[slices.warp] = {share.at, 0, 0};
     }
     __syncwarp();
   }
 
   // Look into the next chunk. An item overwrites the one before that which is summed.
   __device__ __forceinline__ void look_ahead() {
-    is_ahead = 1u;
-    chunk++;
-    rest--;
-    if (rest < 0) {
+    stg_attend_ahead_of ahead = block.ahead[slices.warp];
+    __syncwarp(); // all have it before it is another
+    is_ahead = follows = 1u;
+    ahead.chunk++;
+    ahead.rest--;
+    if (ahead.rest < 0) {
       stg_attend_share<G> share(a, block.rows);
       stg_attend_item next;
-      share.at = block.at[slices.warp];
-      __syncwarp(); // all have it before it is another
-      rest = 0;
-      follows = share.next(next) ? 1u : 0u;
-      if (follows == 0u) {
+      share.at = ahead.at;
+      if (!share.next(next)) {
+        follows = 0u;
         return;
       }
       number ^= 1u;
-      chunk = next.from;
-      rest = next.to - next.from - 1;
+      ahead = {share.at, next.from, next.to - next.from - 1};
       if (slices.lane == 0) {
         items[number] = next;
       }
-      put(share);
     }
-    follows = 1u;
+    if (slices.lane == 0) {
+      block.ahead[slices.warp] = ahead;
+    }
+    __syncwarp();
     const stg_attend_item &item = items[number];
-    slices.open(item, (item.first / G::chunk + chunk) * G::chunk);
+    slices.open(item, (item.first / G::chunk + ahead.chunk) * G::chunk);
   }
 
   // All warps: a chunk is done, of which this one has `so_far`. Where there is none, what was left is
@@ -108,7 +107,8 @@ template <class G> struct stg_attend_flow {
   // The sums of all warps.
   __device__ __forceinline__ void take() {
     const stg_attend_item &item = items[current];
-    const int at = follows && number == current ? chunk - 1 : item.to - 1;
+    const int at =
+        follows && number == current ? block.ahead[slices.warp].chunk - 1 : item.to - 1;
     const bool is_last = at + 1 == item.to;
     const bool alone = stg_attend_is_alone(item);
     sums_of sums;
