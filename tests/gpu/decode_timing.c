@@ -383,8 +383,7 @@ static void print_survey(const struct gpu *gpu, const char *only) {
   size_t left_out = 0;
   for (size_t nth = 0; nth <= most; nth++) {
     for (size_t k = 0; k < sizeof surveys / sizeof surveys[0]; k++) {
-      const struct variant variant =
-          nth == 0 ? (struct variant){0} : surveys[k].variants[nth - 1];
+      const struct variant variant = nth == 0 ? (struct variant){0} : surveys[k].variants[nth - 1];
       const struct shape *shape = shapes;
       while (strcmp(shape->name, surveys[k].name) != 0) {
         shape++;

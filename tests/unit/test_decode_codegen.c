@@ -230,15 +230,23 @@ static void a_chunk_follows_from_dim_type_and_capacity(void **state) {
     int64_t capacity;
     uint32_t chunk;
   } cases[] = {
-      {128, STG_BF16, 1, 128},       {128, STG_BF16, 4096, 128},
-      {128, STG_BF16, 8192, 128},    {128, STG_BF16, 8193, 256},
-      {128, STG_BF16, 131072, 2048}, {32, STG_F32, 1024, 128},
-      {8, STG_F32, 16385, 512},      {128, STG_BF16, INT32_MAX, 1U << 25},
+      {128, STG_BF16, 1, 128},
+      {128, STG_BF16, 4096, 128},
+      {128, STG_BF16, 8192, 128},
+      {128, STG_BF16, 8193, 256},
+      {128, STG_BF16, 131072, 2048},
+      {32, STG_F32, 1024, 128},
+      {8, STG_F32, 16385, 512},
+      {128, STG_BF16, INT32_MAX, 1U << 25},
       /* short caches of short heads are one chunk */
-      {64, STG_F16, 1024, 1024},     {64, STG_F16, 1025, 128},
-      {64, STG_F16, 513, 1024},      {64, STG_F16, 512, 512},
-      {64, STG_BF16, 1, 128},        {32, STG_BF16, 1, 256},
-      {66, STG_BF16, 1024, 128},     {64, STG_F32, 1024, 128},
+      {64, STG_F16, 1024, 1024},
+      {64, STG_F16, 1025, 128},
+      {64, STG_F16, 513, 1024},
+      {64, STG_F16, 512, 512},
+      {64, STG_BF16, 1, 128},
+      {32, STG_BF16, 1, 256},
+      {66, STG_BF16, 1024, 128},
+      {64, STG_F32, 1024, 128},
   };
   for (size_t i = 0; i < COUNT(cases); i++) {
     struct stg_decode_geometry geometry = usual;
