@@ -168,7 +168,7 @@ template <class G> struct stg_attend_flow {
         __syncwarp();
       }
       slices.word = 0u;
-      if ((!is_ahead || follows) && slices.advance()) {
+      if ((!is_ahead || follows) && slices.advance(items[number].seq)) {
         slices.ask_keys();
       }
       stg_copy_commit();

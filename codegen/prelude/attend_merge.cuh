@@ -173,7 +173,8 @@ template <class G> struct stg_attend_sums {
   // them; several are on their way at once. All threads meet within, and at the end; they have met
   // since what stands in place of `steps` was read.
   __device__ __forceinline__ void add_slots(float4 *slots, int count, stg_attend_step *steps) {
-    constexpr int at_once = shape::units == 1 ? 8 : shape::units == 2 ? 4 : 2;
+    // as many as leave registers to what a warp knows of its stream; of a paged cache it knows more
+    constexpr int at_once = shape::units == 1 ? 8 : shape::units > 2 ? 2 : G::paged ? 3 : 4;
 #pragma unroll 1
     for (int c = 0; c < count; c += at_once) {
       float4 more[at_once][shape::units];

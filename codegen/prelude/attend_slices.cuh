@@ -26,7 +26,7 @@ template <class G> struct stg_attend_slices {
   const unsigned keys_at; // its address there
   const int lane, warp;
   // the chunk that is looked into:
-  int seq, first, until;   // positions that are read: [first, until], and chosen
+  int first, until;        // positions that are read: [first, until], and chosen
   long long start;         // this lane's first element in K and V, but for its position
   int next;                // where the warp's next slice begins; behind `until`: there is none
   int next_unit, next_key; // of position next + lane: its block, and whether the mask has it
@@ -44,16 +44,15 @@ template <class G> struct stg_attend_slices {
   // Look into the chunk at position `begin`, of which the item's row reads [item.first, item.position].
   __device__ __forceinline__ void open(const stg_attend_item &item, int begin) {
     const int last = item.position - begin < G::chunk - 1 ? item.position - begin : G::chunk - 1;
-    seq = item.seq;
     first = G::windowed ? item.first : 0;
     const int skipped = first > begin ? (first - begin) / stride * stride : 0;
     until = begin + last;
     start = item.tile / G::group_tiles * a.kv.head_stride + lane % G::lanes * 8;
     if constexpr (!G::paged) {
-      start += seq * a.kv.seq_stride;
+      start += item.seq * a.kv.seq_stride;
     }
     next = begin + skipped + warp * G::slice;
-    look();
+    look(item.seq);
   }
 
   __device__ __forceinline__ bool is_inside() const {
@@ -62,7 +61,7 @@ template <class G> struct stg_attend_slices {
   }
 
   // Ask where position next + lane is, and whether it is to be read.
-  __device__ __forceinline__ void look() {
+  __device__ __forceinline__ void look(int seq) {
     if constexpr (G::paged) {
       next_unit = -1;
       if (is_inside()) {
@@ -75,8 +74,9 @@ template <class G> struct stg_attend_slices {
     }
   }
 
-  // Go on to the warp's next slice of the chunk of which something is read. False: there is none.
-  __device__ __forceinline__ bool advance() {
+  // Go on to the warp's next slice of the chunk, which is of sequence `seq`, of which something is
+  // read. False: there is none.
+  __device__ __forceinline__ bool advance(int seq) {
     word = 0u;
 #pragma unroll 1
     while (word == 0u && next <= until) {
@@ -91,7 +91,7 @@ template <class G> struct stg_attend_slices {
       word = __ballot_sync(STG_ALL, is);
       place = next;
       next += stride;
-      look();
+      look(seq);
     }
     return word != 0u;
   }
