@@ -288,6 +288,9 @@ struct stg_attend_left {
 
 // Count the chunks of an item as written, by one thread that has met those who wrote them: its fence
 // is for them too. What is returned tells, in time, whether all others had been counted.
+// So what a block wrote comes before its meeting, that before the fence, and that before the addition;
+// who sees by its own addition that the others' have been has a fence behind that, and meets with all
+// who then read: whatever the order of the blocks, they read what was written.
 template <class G>
 __device__ __forceinline__ unsigned stg_attend_leave(const stg_decode_args &a,
                                                      const stg_attend_item &item,
