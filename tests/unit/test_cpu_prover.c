@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/dtype.h"
 #include "runtime/base/error.h"
 #include "tests/support/prove_pool.h"
 
@@ -30,6 +31,7 @@ static struct stg_prove_result first[PROVE_POOL_MOST];
 
 /* Threads that may still be started; below 0: all. */
 static int startable = -1;
+/* NOLINTBEGIN: names of the linker */
 int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*work)(void *),
                           void *user);
@@ -42,10 +44,19 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
   startable -= startable > 0;
   return __real_pthread_create(thread, attr, work, user);
 }
+/* NOLINTEND */
+
+static bool is_same(size_t i) {
+  const struct stg_prove_result *a = &first[i];
+  const struct stg_prove_result *b = &pool.results[i];
+  return stg_f32_bits(a->logp) == stg_f32_bits(b->logp) && a->depth == b->depth &&
+         a->outcome == b->outcome && a->close == b->close &&
+         memcmp(a->actions, b->actions, sizeof a->actions) == 0;
+}
 
 static void assert_same(size_t n) {
   for (size_t i = 0; i < n; i++) {
-    if (memcmp(&first[i], &pool.results[i], sizeof first[i]) != 0) {
+    if (!is_same(i)) {
       fail_msg("query %d has another result", (int)i);
     }
   }
@@ -104,7 +115,7 @@ static void seeds_give_other_samples(void **state) {
   pool.pool.seed += (uint64_t)1 << 40;
   prove_pool_run(&pool);
   for (size_t i = 0; i < N; i++) {
-    differ += memcmp(&first[i], &pool.results[i], sizeof first[i]) != 0;
+    differ += !is_same(i);
   }
   assert_true(differ > N / 4);
   prove_pool_close(&pool);
@@ -194,6 +205,30 @@ static void of_equal_children_the_first_is_taken(void **state) {
   }
   assert_int_equal(pool.counts.close, close);
   assert_true(close > N / 2);
+  prove_pool_close(&pool);
+}
+
+/* Outputs so small that no logits are equal, and all of them near. */
+static void near_children_are_close(void **state) {
+  static float tiny[40 * 40];
+  (void)state;
+  prove_pool_open(STG_KB_COUNTRIES, small, N, &pool);
+  prove_pool_run(&pool);
+  assert_true(pool.counts.close < 4);
+  struct stg_prove_weights weights = pool.policy.weights;
+  for (size_t i = 0; i < (size_t)small.embed * small.hidden; i++) {
+    tiny[i] = 1e-4f * weights.out.weight[i];
+  }
+  weights.out.weight = tiny;
+  stg_cpu_policy_destroy(pool.cpu_policy);
+  assert_int_equal(
+      stg_cpu_policy_create(&small, &weights, &pool.tables.base, 6, &pool.cpu_policy, NULL),
+      STG_OK);
+  pool.pool.policy = pool.cpu_policy;
+  prove_pool_run(&pool);
+  /* every step with a choice; those without are each the last of a query */
+  assert_true(pool.counts.close > 0 && pool.counts.close + N >= pool.counts.query_steps);
+  assert_true(pool.counts.close <= pool.counts.query_steps - pool.counts.proofs);
   prove_pool_close(&pool);
 }
 
@@ -310,6 +345,7 @@ int main(void) {
       cmocka_unit_test(limits_are_those_of_the_reference),
       cmocka_unit_test(a_state_has_the_same_bits_alone_and_in_a_batch),
       cmocka_unit_test(of_equal_children_the_first_is_taken),
+      cmocka_unit_test(near_children_are_close),
       cmocka_unit_test(steps_of_one_query_are_written_down),
       cmocka_unit_test(progress_grows_to_the_end_in_the_thread_of_the_caller),
       cmocka_unit_test(without_memory_nothing_is_run),
