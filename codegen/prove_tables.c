@@ -17,8 +17,6 @@
 #include "runtime/base/intmath.h"
 
 #define ALIGNMENT 64
-#define MOST_FACTS ((size_t)1 << 30)
-#define MOST_BODY_ROWS ((size_t)1 << 30)
 
 static bool is_argument(const struct stg_prove_source *source, int arg, unsigned n_vars) {
   return arg > 0 ? arg <= source->constants : arg < 0 && (unsigned)-(arg + 1) < n_vars;
@@ -64,10 +62,10 @@ static stg_status check_source(const struct stg_prove_source *source, stg_error 
                          "base",
                          source->predicates, source->constants);
   }
-  if (source->n_facts > MOST_FACTS || source->n_rules > MOST_BODY_ROWS / STG_PROVE_MAX_BODY) {
+  if (source->n_facts > STG_PROVE_MAX_FACTS || source->n_rules > STG_PROVE_MAX_RULES) {
     return stg_error_set(reterr, STG_E_INVALID, "%zu facts and %zu rules: at most %zu and %zu",
-                         source->n_facts, source->n_rules, MOST_FACTS,
-                         MOST_BODY_ROWS / STG_PROVE_MAX_BODY);
+                         source->n_facts, source->n_rules, STG_PROVE_MAX_FACTS,
+                         STG_PROVE_MAX_RULES);
   }
   for (size_t i = 0; i < source->n_facts; i++) {
     if (!is_atom(source, source->facts[i], 0)) {

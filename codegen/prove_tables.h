@@ -11,6 +11,9 @@
 
 #include "codegen/prelude/atoms.h"
 
+#define STG_PROVE_MAX_FACTS ((size_t)1 << 30)
+#define STG_PROVE_MAX_RULES ((size_t)1 << 27)
+
 /* Arguments below 0 are the rule's variables. */
 struct stg_prove_rule {
   struct stg_prove_atom head;
@@ -39,7 +42,8 @@ struct stg_prove_tables {
 /**
  * Make the tables; `source` is no longer needed then.
  * @return STG_E_INVALID for an atom that is none, a fact that is there twice, a body that is empty
- *         or too long, with its index; for more than 2^30 facts; STG_E_NO_MEMORY.
+ *         or too long, with its index; for more than STG_PROVE_MAX_FACTS or _RULES;
+ * STG_E_NO_MEMORY.
  */
 STG_NODISCARD stg_status stg_prove_tables_init(const struct stg_prove_source *source,
                                                struct stg_prove_tables *ret_tables,

@@ -63,6 +63,17 @@ static stg_status check_net(const struct stg_prove_net *net, stg_error *reterr) 
   return STG_OK;
 }
 
+static stg_status check_list(const char *name, const void *list, size_t n, size_t most,
+                             stg_error *reterr) {
+  if (list == NULL && n > 0) {
+    return stg_error_set(reterr, STG_E_INVALID, "%s: NULL for %zu of them", name, n);
+  }
+  if (n > most) {
+    return stg_error_set(reterr, STG_E_INVALID, "%s: %zu are more than %zu", name, n, most);
+  }
+  return STG_OK;
+}
+
 stg_status stg_prover_check_desc(const stg_prover_desc *desc, struct stg_prove_limits *ret_limits,
                                  struct stg_prove_net *ret_net, stg_error *reterr) {
   const struct stg_prove_limits limits = {.atoms = or_default(desc->atoms, 6),
@@ -76,12 +87,11 @@ stg_status stg_prover_check_desc(const stg_prover_desc *desc, struct stg_prove_l
   if (status == STG_OK) {
     status = check_net(&net, reterr);
   }
-  if (status == STG_OK &&
-      ((desc->facts == NULL && desc->n_facts > 0) || (desc->rules == NULL && desc->n_rules > 0))) {
-    status =
-        stg_error_set(reterr, STG_E_INVALID, "%s: NULL, and there are %zu of them",
-                      desc->facts == NULL && desc->n_facts > 0 ? "facts" : "rules",
-                      desc->facts == NULL && desc->n_facts > 0 ? desc->n_facts : desc->n_rules);
+  if (status == STG_OK) {
+    status = check_list("facts", desc->facts, desc->n_facts, STG_PROVE_MAX_FACTS, reterr);
+  }
+  if (status == STG_OK) {
+    status = check_list("rules", desc->rules, desc->n_rules, STG_PROVE_MAX_RULES, reterr);
   }
   if (status == STG_OK) {
     *ret_limits = limits;
