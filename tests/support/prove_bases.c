@@ -128,11 +128,19 @@ static const float *tensor(const struct prove_policy *policy, size_t index) {
   return policy->tensors.tensors[index].data;
 }
 
-static struct stg_prove_layer layer(const struct prove_policy *policy, size_t first, bool normed) {
-  return (struct stg_prove_layer){.weight = tensor(policy, first),
-                                  .bias = tensor(policy, first + 1),
-                                  .gain = normed ? tensor(policy, first + 2) : NULL,
-                                  .shift = normed ? tensor(policy, first + 3) : NULL};
+/* Layer `index`; its weight is tensor `at` of the list. */
+static struct stg_prove_layer layer(struct prove_policy *policy, size_t index, size_t at,
+                                    bool normed) {
+  float(*vectors)[PROVE_POLICY_WIDTH] = policy->vectors[index];
+  for (size_t i = 0; i < PROVE_POLICY_WIDTH; i++) {
+    vectors[0][i] = (float)((int)((11 * i + 7 * index) % 5) - 2) / 16;
+    vectors[1][i] = 1 + (float)((int)((5 * i + index) % 3) - 1) / 8;
+    vectors[2][i] = (float)((int)((7 * i + 3 * index) % 7) - 3) / 32;
+  }
+  return (struct stg_prove_layer){.weight = tensor(policy, at),
+                                  .bias = vectors[0],
+                                  .gain = normed ? vectors[1] : NULL,
+                                  .shift = normed ? vectors[2] : NULL};
 }
 
 void prove_policy_random(const struct stg_kb *kb, uint64_t seed, uint32_t atoms,
@@ -144,19 +152,21 @@ void prove_policy_random(const struct stg_kb *kb, uint64_t seed, uint32_t atoms,
                                         .hidden = net.hidden,
                                         .blocks = net.blocks};
   stg_error err = STG_ERROR_INIT;
-  assert_in_range(net.blocks, 1, 8);
+  assert_in_range(net.blocks, 1, PROVE_POLICY_BLOCKS);
+  assert_true(net.embed <= PROVE_POLICY_WIDTH && net.hidden <= PROVE_POLICY_WIDTH);
   *policy = (struct prove_policy){.net = net};
   assert_ok(stg_prove_policy_random(seed, &sizes, &policy->tensors, &err), &err);
   const size_t last = STG_PROVE_BLOCKS + 4 * (size_t)net.blocks;
   for (size_t b = 0; b < net.blocks; b++) {
-    policy->blocks[b] = layer(policy, STG_PROVE_BLOCKS + 4 * b, true);
+    policy->blocks[b] = layer(policy, 1 + b, STG_PROVE_BLOCKS + 4 * b, true);
   }
-  policy->weights = (struct stg_prove_weights){.predicates = tensor(policy, STG_PROVE_PREDICATE),
-                                               .arguments = tensor(policy, STG_PROVE_ENTITY),
-                                               .in = layer(policy, STG_PROVE_IN, true),
-                                               .blocks = policy->blocks,
-                                               .head = layer(policy, last, false),
-                                               .out = layer(policy, last + 2, false)};
+  policy->weights =
+      (struct stg_prove_weights){.predicates = tensor(policy, STG_PROVE_PREDICATE),
+                                 .arguments = tensor(policy, STG_PROVE_ENTITY),
+                                 .in = layer(policy, 0, STG_PROVE_IN, true),
+                                 .blocks = policy->blocks,
+                                 .head = layer(policy, net.blocks + 1, last, false),
+                                 .out = layer(policy, net.blocks + 2, last + 2, false)};
 }
 
 void prove_policy_finish(struct prove_policy *policy) {

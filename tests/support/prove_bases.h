@@ -25,15 +25,19 @@ void prove_base_generate(enum stg_kb_kind kind, uint64_t seed, struct stg_kb *kb
 void prove_base_tables(const struct stg_kb *kb, struct stg_prove_tables *tables);
 struct stg_prove_atom prove_atom_of(struct stg_kb_atom atom);
 
-/* A random policy of a base. */
+#define PROVE_POLICY_BLOCKS 8
+#define PROVE_POLICY_WIDTH 256
+
+/* A random policy of a base, with biases, gains and shifts that are not 0 and 1. */
 struct prove_policy {
+  float vectors[PROVE_POLICY_BLOCKS + 3][3][PROVE_POLICY_WIDTH];
   struct stg_prove_net net;
   struct stg_prove_weights weights;
-  struct stg_prove_layer blocks[8];
+  struct stg_prove_layer blocks[PROVE_POLICY_BLOCKS];
   struct stg_prove_policy tensors;
 };
 
-/** `net`'s blocks are at most 8. */
+/** Of at most PROVE_POLICY_BLOCKS and _WIDTH. */
 void prove_policy_random(const struct stg_kb *kb, uint64_t seed, uint32_t atoms,
                          struct stg_prove_net net, struct prove_policy *policy);
 void prove_policy_finish(struct prove_policy *policy);
