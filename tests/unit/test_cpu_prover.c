@@ -20,6 +20,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/error.h"
 #include "tests/support/prove_pool.h"
+#include "tests/support/quick.h"
 
 #define N 96
 
@@ -75,7 +76,7 @@ static void any_threads_give_the_same_bits_and_counts(void **state) {
     pool.pool.threads = 1;
     keep_results();
     const struct stg_prove_counts counts = pool.counts;
-    for (size_t threads = 2; threads <= 9; threads++) {
+    for (size_t threads = 2; threads <= (test_is_quick() ? 3 : 9); threads++) {
       pool.pool.threads = threads;
       prove_pool_run(&pool);
       assert_same(N);

@@ -1,6 +1,7 @@
 /*
  * test_prover.c: provers as hosts use them: the results of the CPU backend, held against the
- * reference; what is left of a run; what is refused, and in which words.
+ * reference; what is left of a run; what is refused, and in which words. STG_TEST_QUICK=1: fewer
+ * traces.
  */
 #include <steergraph/prover.h>
 
@@ -18,6 +19,7 @@
 
 #include "runtime/base/alloc.h"
 #include "tests/support/prove_pool.h"
+#include "tests/support/quick.h"
 
 #define N 60
 
@@ -193,7 +195,7 @@ static void a_trace_is_of_its_query_and_goes_with_the_next_run(void **state) {
   stg_prover_get_trace(bed.prover, &steps, &n);
   assert_int_equal(n, 0);
   bed.run.trace = true;
-  for (bed.run.traced = 0; bed.run.traced < N; bed.run.traced++) {
+  for (bed.run.traced = 0; bed.run.traced < N; bed.run.traced += test_is_quick() ? 15 : 1) {
     run();
     const stg_proof *proof = &bed.proofs[bed.run.traced];
     double logp = 0;
