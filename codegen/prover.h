@@ -38,6 +38,32 @@ enum stg_prove_outcome {
 };
 #define STG_PROVE_NOT_PROVED 100 /* what the score of such a query lacks */
 
+/* Picks whose best two are so near may go either way; they are counted. */
+#define STG_PROVE_CLOSE 1e-4f
+
+/* A query's way. */
+struct stg_prove_result {
+  float logp;
+  uint32_t depth;   /* steps */
+  uint32_t outcome; /* enum stg_prove_outcome */
+  uint32_t close;   /* steps whose best two children are STG_PROVE_CLOSE */
+  uint8_t actions[STG_PROVE_MAX_DEPTH];
+};
+
+/* What a run did. The last three are of derivations that are no proofs. */
+struct stg_prove_counts {
+  uint64_t slot_steps;  /* steps that were executed */
+  uint64_t query_steps; /* steps that queries took: the sum of their depths */
+  uint64_t children;    /* that there were to pick from */
+  uint64_t states;      /* that the policy evaluated */
+  uint64_t pairs;       /* facts and rules that the tables had for a goal */
+  uint64_t proofs;
+  uint64_t close;
+  uint64_t cut;      /* children behind the last that there is room for */
+  uint64_t rejected; /* for too many atoms */
+  uint64_t seen;     /* on the path of their query */
+};
+
 /* The policy. An atom is E_pred + E_arg0 - E_arg1, a state the mean of `atoms` of them, those that
  * are not there being zeros; f(state) = out(relu(head(blocks(norm(relu(in(state))))))), with
  * block(x) = x + norm(relu(linear(x))). The logit of a child is f(state) . f(child) / sqrt(embed).

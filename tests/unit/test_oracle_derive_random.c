@@ -13,69 +13,17 @@
 
 #include <cmocka.h>
 
-#include "runtime/base/strbuf.h"
-#include "specs/random.h"
+#include "tests/support/prove_bases.h"
 
-#define PREDICATES 3
-#define CONSTANTS 4
-#define FACTS 6
-#define RULES 4
+#define PREDICATES PROVE_RANDOM_PREDICATES
+#define CONSTANTS PROVE_RANDOM_CONSTANTS
 #define BASES 300
 #define SEARCH_DEPTH 4
 
 static const struct stg_prove_limits limits = {.atoms = 6, .children = 120, .depth = 20};
 
-static void read_base(struct stg_kb *kb, const char *facts, const char *rules) {
-  stg_error err = STG_ERROR_INIT;
-  if (stg_kb_parse_facts(kb, "f", facts, strlen(facts), &err) != STG_OK ||
-      stg_kb_parse_rules(kb, "r", rules, strlen(rules), &err) != STG_OK) {
-    fail_msg("%s", err.message);
-  }
-}
-
 /* Which ground atoms hold. */
 typedef bool truth[PREDICATES][CONSTANTS][CONSTANTS];
-
-static uint32_t draw(uint64_t seed, uint64_t *drawn, uint32_t below) {
-  return (uint32_t)stg_random_between(seed, 99, (*drawn)++, 0, (int64_t)below - 1);
-}
-
-static void make_random(uint64_t seed, struct stg_kb *kb) {
-  struct stg_strbuf facts = {0};
-  struct stg_strbuf rules = {0};
-  uint64_t drawn = 0;
-  truth said = {0};
-  for (uint32_t i = 0; i < CONSTANTS; i++) { /* all names, in order */
-    stg_strbuf_printf(&facts, "p%u(c%u,c%u).\n", i % PREDICATES, i, i);
-    said[i % PREDICATES][i][i] = true;
-  }
-  for (uint32_t i = 0; i < FACTS; i++) {
-    const uint32_t p = draw(seed, &drawn, PREDICATES);
-    const uint32_t a = draw(seed, &drawn, CONSTANTS);
-    const uint32_t b = draw(seed, &drawn, CONSTANTS);
-    if (!said[p][a][b]) {
-      stg_strbuf_printf(&facts, "p%u(c%u,c%u).\n", p, a, b);
-      said[p][a][b] = true;
-    }
-  }
-  for (uint32_t i = 0; i < RULES; i++) {
-    const uint32_t n_body = 1 + draw(seed, &drawn, 2);
-    stg_strbuf_printf(&rules, "r%u:1:", i);
-    for (uint32_t k = 0; k <= n_body; k++) {
-      const uint32_t p = draw(seed, &drawn, PREDICATES);
-      const uint32_t x = draw(seed, &drawn, 3);
-      const uint32_t y = draw(seed, &drawn, 3);
-      const uint32_t constant = draw(seed, &drawn, 12);
-      stg_strbuf_printf(&rules, "%sp%u(v%u,", k == 0 ? "" : k < n_body ? ", " : " -> ", p, x);
-      stg_strbuf_printf(&rules, constant < CONSTANTS ? "'c%u')" : "v%u)",
-                        constant < CONSTANTS ? constant : y);
-    }
-    stg_strbuf_char(&rules, '\n');
-  }
-  read_base(kb, facts.data, rules.data);
-  stg_strbuf_finish(&facts);
-  stg_strbuf_finish(&rules);
-}
 
 static bool holds(truth known, struct stg_kb_atom atom, const uint32_t *values) {
   const uint32_t a = atom.arg0 < 0 ? values[-atom.arg0 - 1] : (uint32_t)atom.arg0 - 1;
@@ -187,7 +135,7 @@ static void what_is_proved_follows_from_the_facts_and_what_follows_at_once_is_pr
   (void)state;
   for (uint64_t seed = 0; seed < BASES; seed++) {
     struct stg_kb kb = {0};
-    make_random(seed, &kb);
+    prove_base_random(seed, &kb);
     assert_int_equal(kb.constants.n, CONSTANTS);
     assert_int_equal(kb.predicates.n, PREDICATES);
     check_queries(&kb, seed, &tally);
