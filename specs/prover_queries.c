@@ -191,7 +191,7 @@ static stg_status choose(struct stg_prover_reader *reader, const struct stg_json
     }
     if ((uint64_t)first > there) {
       return stg_json_error(reader->spec.err, STG_E_FORMAT, &member,
-                            "%" PRId64 ", but there are %zu queries; ask for no more", first,
+                            "%" PRId64 " of %zu queries; ask for no more than there are", first,
                             there);
     }
   }

@@ -182,10 +182,14 @@ stg_status stg_prover_read_capacity(struct stg_prover_reader *reader, const stru
   w->capacity = CAPACITY;
   stg_status status =
       read_count(reader, root, "capacity", 1, STG_PROVER_MAX_CAPACITY, &w->capacity);
-  if (status == STG_OK && (w->capacity & (w->capacity - 1)) != 0 &&
-      stg_json_find(root, "capacity", &member)) {
+  uint32_t below = 1;
+  while (2 * below <= w->capacity) {
+    below *= 2;
+  }
+  if (status == STG_OK && below != w->capacity && stg_json_find(root, "capacity", &member)) {
     status = stg_json_error(reader->spec.err, STG_E_FORMAT, &member,
-                            "%" PRIu32 " is not a power of two", w->capacity);
+                            "%" PRIu32 " is not a power of two; use %" PRIu32 " or %" PRIu32,
+                            w->capacity, below, 2 * below);
   }
   return status;
 }
