@@ -24,8 +24,8 @@ struct bed {
 };
 
 /* A family of 200, and corruptions as `members` say. */
-static struct bed make(const char *members) {
-  struct bed bed = {.pool = {.n_groups = 0}};
+static void make(struct bed *bed, const char *members) {
+  *bed = (struct bed){.w = NULL};
   struct stg_strbuf text = {0};
   stg_error err = STG_ERROR_INIT;
   stg_strbuf_printf(&text,
@@ -33,13 +33,12 @@ static struct bed make(const char *members) {
                     "\"family\",\"seed\":2,\"size\":200}},\"policy\":{\"embed\":2,\"hidden\":2,"
                     "\"blocks\":1,\"weights\":{\"random\":{\"seed\":1}}},\"corruptions\":{%s}}",
                     members);
-  if (stg_spec_parse("w.json", text.data, text.len, NULL, &bed.spec, &err) != STG_OK) {
+  if (stg_spec_parse("w.json", text.data, text.len, NULL, &bed->spec, &err) != STG_OK) {
     fail_msg("%s", err.message);
   }
   stg_strbuf_finish(&text);
-  bed.w = &bed.spec.of.prover;
-  assert_int_equal(stg_prover_pool_make(bed.w, &bed.pool, &err), STG_OK);
-  return bed;
+  bed->w = &bed->spec.of.prover;
+  assert_int_equal(stg_prover_pool_make(bed->w, &bed->pool, &err), STG_OK);
 }
 
 static void finish(struct bed *bed) {
@@ -126,7 +125,8 @@ static size_t check(const struct bed *bed) {
 }
 
 static void are_distinct_on_one_side_and_no_facts(void **state) {
-  struct bed bed = make("\"count\":20,\"seed\":1");
+  struct bed bed;
+  make(&bed, "\"count\":20,\"seed\":1");
   (void)state;
   check(&bed);
   assert_int_equal(bed.pool.candidates.n, bed.w->n_queries * 2 * 21);
@@ -140,7 +140,8 @@ static void are_all_that_there_are_where_fewer_than_asked_for(void **state) {
       "\"count\":100000,\"seed\":1,\"filter\":false"};
   (void)state;
   for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
-    struct bed bed = make(members[i]);
+    struct bed bed;
+    make(&bed, members[i]);
     const size_t facts = check(&bed);
     assert_true(bed.w->corruptions.filter || facts > 0);
     assert_true(i != 3 || bed.pool.groups[0].count == bed.w->kb.constants.n - 1);
@@ -149,8 +150,10 @@ static void are_all_that_there_are_where_fewer_than_asked_for(void **state) {
 }
 
 static void the_domain_of_an_argument_is_what_facts_have_there(void **state) {
-  struct bed all = make("\"count\":1000,\"seed\":1");
-  struct bed argument = make("\"count\":1000,\"seed\":1,\"domain\":\"argument\"");
+  struct bed all;
+  make(&all, "\"count\":1000,\"seed\":1");
+  struct bed argument;
+  make(&argument, "\"count\":1000,\"seed\":1,\"domain\":\"argument\"");
   (void)state;
   check(&argument);
   assert_true(argument.pool.candidates.n < all.pool.candidates.n);
@@ -159,9 +162,12 @@ static void the_domain_of_an_argument_is_what_facts_have_there(void **state) {
 }
 
 static void sides_come_in_the_order_of_the_workload(void **state) {
-  struct bed both = make("\"count\":5,\"seed\":1");
-  struct bed turned = make("\"count\":5,\"seed\":1,\"sides\":[\"tail\",\"head\"]");
-  struct bed tail = make("\"count\":5,\"seed\":1,\"sides\":[\"tail\"]");
+  struct bed both;
+  make(&both, "\"count\":5,\"seed\":1");
+  struct bed turned;
+  make(&turned, "\"count\":5,\"seed\":1,\"sides\":[\"tail\",\"head\"]");
+  struct bed tail;
+  make(&tail, "\"count\":5,\"seed\":1,\"sides\":[\"tail\"]");
   const size_t half = tail.pool.candidates.n;
   const size_t bytes = half * sizeof(struct stg_kb_atom);
   (void)state;
@@ -176,10 +182,14 @@ static void sides_come_in_the_order_of_the_workload(void **state) {
 }
 
 static void depend_on_the_seed_and_not_on_each_other(void **state) {
-  struct bed bed = make("\"count\":20,\"seed\":1");
-  struct bed again = make("\"count\":20,\"seed\":1");
-  struct bed fewer = make("\"count\":7,\"seed\":1");
-  struct bed other = make("\"count\":20,\"seed\":2");
+  struct bed bed;
+  make(&bed, "\"count\":20,\"seed\":1");
+  struct bed again;
+  make(&again, "\"count\":20,\"seed\":1");
+  struct bed fewer;
+  make(&fewer, "\"count\":7,\"seed\":1");
+  struct bed other;
+  make(&other, "\"count\":20,\"seed\":2");
   const size_t bytes = bed.pool.candidates.n * sizeof(struct stg_kb_atom);
   (void)state;
   assert_memory_equal(bed.pool.candidates.list, again.pool.candidates.list, bytes);
@@ -197,7 +207,8 @@ static void depend_on_the_seed_and_not_on_each_other(void **state) {
 
 /* Written down in specs/README.md: draw k of query q and side s swaps place k with a later one. */
 static void are_drawn_as_the_format_says(void **state) {
-  struct bed bed = make("\"count\":3,\"seed\":6,\"filter\":false");
+  struct bed bed;
+  make(&bed, "\"count\":3,\"seed\":6,\"filter\":false");
   const int64_t n = (int64_t)bed.w->kb.constants.n;
   (void)state;
   for (uint64_t query = 0; query < 4; query++) {
@@ -224,7 +235,8 @@ static void are_drawn_as_the_format_says(void **state) {
 
 static void each_constant_is_drawn_as_often(void **state) {
   /* 20 of 200 without replacement, over all groups: each some n_groups / 10 times */
-  struct bed bed = make("\"count\":20,\"seed\":3,\"filter\":false");
+  struct bed bed;
+  make(&bed, "\"count\":20,\"seed\":3,\"filter\":false");
   size_t seen[512] = {0};
   const double expected = (double)bed.pool.n_groups * 20 / (double)bed.w->kb.constants.n;
   double chi2 = 0;
@@ -248,7 +260,8 @@ static void running_out_of_memory_is_said_and_nothing_leaks(void **state) {
                                         "\"count\":9,\"seed\":1,\"domain\":\"argument\""};
   (void)state;
   for (int i = 0; i < 2; i++) {
-    struct bed bed = make(members[i]);
+    struct bed bed;
+    make(&bed, members[i]);
     stg_status status = STG_E_NO_MEMORY;
     size_t nth = 0;
     while (status == STG_E_NO_MEMORY) {
