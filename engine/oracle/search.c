@@ -122,13 +122,3 @@ void stg_oracle_prove(const struct stg_oracle_search *search, struct stg_kb_atom
 double stg_oracle_score(const struct stg_oracle_proof *proof) {
   return proof->logp - (proof->outcome == STG_PROVE_PROVED ? 0 : STG_PROVE_NOT_PROVED);
 }
-
-double stg_oracle_rank(double score, const double *others, size_t n) {
-  double rank = 1;
-  const double own = isnan(score) ? -(double)INFINITY : score;
-  for (size_t i = 0; i < n; i++) {
-    const double other = isnan(others[i]) ? -(double)INFINITY : others[i];
-    rank += other > own ? 1 : other == own ? 0.5 : 0;
-  }
-  return rank;
-}

@@ -1,5 +1,5 @@
 /*
- * oracle/search.h: the reference of a whole query: steps until it is done, its score, its rank.
+ * oracle/search.h: the reference of a whole query: steps until it is done, and its score.
  *
  * A step takes the child with the largest logit, of equal ones the first; or, where it samples, of
  * logit + g, g = -log(-log(u)) and u = ((w >> 9) + 1/2) * 2^-23, with w the word `child % 4` of
@@ -46,8 +46,5 @@ void stg_oracle_prove(const struct stg_oracle_search *search, struct stg_kb_atom
 
 /** Its logp, less 100 where it is not proved. */
 double stg_oracle_score(const struct stg_oracle_proof *proof);
-
-/** 1 + those above + half of those that are equal. What is NaN is below all numbers. */
-double stg_oracle_rank(double score, const double *others, size_t n);
 
 #endif

@@ -5,7 +5,8 @@ import json
 import tap
 from cli import EXAMPLES, FAILED, QUICK, SPECS, Case
 
-FAMILIES = sorted(set(SPECS.glob("*.json")) - set(EXAMPLES))
+PROVERS = sorted(SPECS.glob("prove_*.json"))  # read, and not served
+FAMILIES = sorted(set(SPECS.glob("*.json")) - set(EXAMPLES) - set(PROVERS))
 STEP = SPECS / "step_llama_block.json"
 TOTO = SPECS / "toto_timewise.json"
 # What serving an example asks for, in the words of `build`.
@@ -103,6 +104,16 @@ class Explain(Case):
         for words in (("run",), ("explain",), ("build", "--arch", "sm_90", "--cache", "k"), ("cache", "explain", "--cache", "k")):
             line = self.refuse(FAILED, *words, path)
             self.assertEqual(line, f"steergraph: {path}: attend.window: expected an integer from 1 to 1073741824, found 0")
+
+    def test_what_nothing_serves_is_refused(self):
+        for path in PROVERS:
+            for words in (("run",), ("explain",)):
+                line = self.refuse(FAILED, *words, path)
+                self.assertEqual(
+                    line,
+                    f"steergraph: {path}: family: a workload of 'prover' is read and checked, and not served by this version; "
+                    "use 'steer', 'rope', 'decode' or 'step'",
+                )
 
 
 class Build(Case):

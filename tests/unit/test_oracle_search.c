@@ -1,6 +1,6 @@
 /*
- * test_oracle_search.c: whole queries by their reference: how they end, what they score, whom they
- * follow, and ranks.
+ * test_oracle_search.c: whole queries by their reference: how they end, what they score, and
+ * whom they follow.
  */
 #include "engine/oracle/search.h"
 
@@ -243,22 +243,6 @@ static void queries_of_a_made_up_base_end(void **state) {
   stg_kb_finish(&bed.kb);
 }
 
-static void ranks_count_ties_by_half_and_nan_below_all(void **state) {
-  static const double others[] = {-1, -2, -2, -3, -(double)INFINITY};
-  double equal[100];
-  (void)state;
-  assert_true(stg_oracle_rank(-0.5, others, 5) == 1);
-  assert_true(stg_oracle_rank(-2, others, 5) == 3);
-  assert_true(stg_oracle_rank(-3.5, others, 5) == 5);
-  assert_true(stg_oracle_rank((double)NAN, others, 5) == 5.5);
-  assert_true(stg_oracle_rank(-3.5, (const double[]){(double)NAN, -1}, 2) == 2);
-  assert_true(stg_oracle_rank(7, NULL, 0) == 1);
-  for (int i = 0; i < 100; i++) {
-    equal[i] = -102.5;
-  }
-  assert_true(stg_oracle_rank(-102.5, equal, 100) == 51); /* (K + 2) / 2 */
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_proof_takes_the_first_of_equal_children),
@@ -269,7 +253,6 @@ int main(void) {
       cmocka_unit_test(the_picks_of_others_are_followed_where_they_are_as_good),
       cmocka_unit_test(samples_follow_the_softmax),
       cmocka_unit_test(queries_of_a_made_up_base_end),
-      cmocka_unit_test(ranks_count_ties_by_half_and_nan_below_all),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
