@@ -232,7 +232,8 @@ typedef struct stg_rope_desc {
   stg_pairs pairs;
   stg_rounding round;
   stg_trig trig;
-  double base; /* default 10000: frequency i of rot/2 is base^(-2i/rot) */
+  /* Default 10000: frequency i of rot/2 is base^(-2i/rot). None may be above 1, as scaled. */
+  double base;
   stg_freq_scaling scaling;
   double factor;              /* of linear and llama3, > 0 */
   double low_freq, high_freq; /* of llama3, 0 < low_freq < high_freq */
