@@ -271,7 +271,8 @@ typedef struct stg_rope_tensors {
   void *q;     /* dtype [R, Hq, D] or [Hq, R, D] */
   void *k, *v; /* the same with Hk; NULL with a cache */
   int64_t q_stride, k_stride, v_stride;
-  /* Without stg_rows: [rows] positions of one sequence, as stg_rows_step.pos */
+  /* Without stg_rows: [rows] positions of one sequence, as stg_rows_step.pos. Not looked at: a row
+   * at no position, or past a table, gives zeros. */
   const void *pos;
   bool pos_is_64;
   int64_t rows;
