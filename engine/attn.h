@@ -138,6 +138,9 @@ STG_NODISCARD stg_status stg_attend_describe(const stg_attend_desc *desc,
                                              struct stg_decode_geometry *ret_geometry,
                                              stg_error *reterr);
 
+/** What a rope's frequencies are made of, with defaults. */
+struct stg_rope_freq stg_rope_freq_of(const stg_rope_desc *desc);
+
 /* What a rope's kernels do: the first always, the others where they are declared. */
 struct stg_rope_works {
   struct stg_rope_kernel forward, backward, transpose;
