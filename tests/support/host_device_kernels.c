@@ -88,9 +88,7 @@ const char *host_device_launched(void) {
 }
 
 /* Of all engines; the library asks one that there is for its counters alone. */
-static struct stg_module_cache {
-  char unused;
-} cache_of_all;
+static struct stg_module_cache { char unused; } cache_of_all;
 
 stg_status stg_module_cache_create(dev *device, struct stg_disk_cache *disk,
                                    const struct stg_log *log, struct stg_module_cache **ret_cache,
