@@ -201,6 +201,11 @@ static inline const struct stg_kernel *stg_attn_kernel(const struct stg_kernel_s
   return &set->kernels[STG_TIER_DECLARED][0];
 }
 
+/** An address as arguments of kernels have it. */
+static inline uint64_t stg_attn_address(const void *pointer) {
+  return (uint64_t)(uintptr_t)pointer;
+}
+
 /** What a host's graph uses of a launch, pinned; without a capture, pins made ready for the next.
  * `rows` may be NULL. */
 STG_NODISCARD stg_status stg_rope_hold(stg_rope *rope, stg_rows *rows,
