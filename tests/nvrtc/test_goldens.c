@@ -15,6 +15,8 @@
 #include <string.h>
 
 #include "codegen/decode_kernel.h"
+#include "codegen/prover_args.h"
+#include "codegen/prover_text.h"
 #include "codegen/rope_args.h"
 #include "codegen/rope_text.h"
 #include "codegen/steer.h"
@@ -61,6 +63,8 @@ static const struct kind {
      "h4096-bf16-bf16-", MAX_LOCAL_BYTES},
     {"cuda-decode", "q", STG_DECODE_KERNEL_NAME, sizeof(struct stg_decode_args), stg_decode_prelude,
      8, "", 0},
+    {"cuda-prover", "a", STG_PROVER_KERNEL_NAME, sizeof(struct stg_prover_args), stg_prover_prelude,
+     4, "", 0},
     {"cuda-rope", "rotate-", "stg_rope_rotate", sizeof(struct stg_rope_args), rotate_prelude, 8, "",
      0},
     {"cuda-rope", "transpose-", "stg_rope_transpose", sizeof(struct stg_transpose_args),

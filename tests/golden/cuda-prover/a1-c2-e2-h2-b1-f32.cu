@@ -1,0 +1,23 @@
+// launch: threads 256, rows_per_block 8, shared 98240
+
+// prover: states of up to 1 atoms, up to 2 children of each
+// a policy of 2 to 2 and 1 blocks, in f32
+struct stg_geometry {
+  static constexpr int atoms = 1;                 // of a state
+  static constexpr int children = 2;              // of a derivation
+  static constexpr int embed = 2;                 // elements of an atom
+  static constexpr int hidden = 2;                // elements on the way
+  static constexpr int blocks = 1;                // layers that add to what came in
+  static constexpr int embed_rows = 8;            // inputs of the first layer
+  static constexpr int hidden_rows = 8;           // inputs of the others
+  static constexpr int shared_bytes = 98240;      // of a block
+  static constexpr int scratch_bytes = 2304;      // of a slot
+  static __device__ __forceinline__ float scale() {
+    return __uint_as_float(0x3f3504f3u); // 0.707106769, 1 / sqrt(embed)
+  }
+};
+
+extern "C" __global__ void __launch_bounds__(256, 2)
+stg_prover(const __grid_constant__ stg_prover_args args) {
+  stg_prover_run<stg_geometry>(args);
+}

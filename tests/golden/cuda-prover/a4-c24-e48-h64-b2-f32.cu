@@ -1,0 +1,23 @@
+// launch: threads 256, rows_per_block 8, shared 98240
+
+// prover: states of up to 4 atoms, up to 24 children of each
+// a policy of 48 to 64 and 2 blocks, in f32
+struct stg_geometry {
+  static constexpr int atoms = 4;                 // of a state
+  static constexpr int children = 24;             // of a derivation
+  static constexpr int embed = 48;                // elements of an atom
+  static constexpr int hidden = 64;               // elements on the way
+  static constexpr int blocks = 2;                // layers that add to what came in
+  static constexpr int embed_rows = 48;           // inputs of the first layer
+  static constexpr int hidden_rows = 64;          // inputs of the others
+  static constexpr int shared_bytes = 98240;      // of a block
+  static constexpr int scratch_bytes = 4480;      // of a slot
+  static __device__ __forceinline__ float scale() {
+    return __uint_as_float(0x3e13cd3au); // 0.144337565, 1 / sqrt(embed)
+  }
+};
+
+extern "C" __global__ void __launch_bounds__(256, 2)
+stg_prover(const __grid_constant__ stg_prover_args args) {
+  stg_prover_run<stg_geometry>(args);
+}
