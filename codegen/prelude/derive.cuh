@@ -79,6 +79,7 @@ template <class G> struct stg_derivation {
   __device__ __forceinline__ bool is_seen() const {
     const unsigned long long hash = stg_unify_hash(&own);
     bool found = false;
+#pragma unroll 1
     for (unsigned i = 0; i <= slot.depth; i++) {
       found = found || slot.path[i] == hash;
     }
@@ -102,6 +103,7 @@ template <class G> struct stg_derivation {
     const unsigned place = kept + stg_votes_before(votes);
     if (keeps && place < G::children - 1) { // the last place is Endf's
       int *const to = (int *)&children[place];
+#pragma unroll 1
       for (unsigned k = 0; k < 1 + 3 * own.n; k++) {
         to[k] = ((const int *)&own)[k];
       }

@@ -28,14 +28,10 @@ __device__ __forceinline__ void stg_sum_states(float (&sum)[R],
     stg_store_states<R>(&part[patch::column()][patch::first_state()], sum);
   }
   __syncthreads();
-  float quarter[4][R];
-#pragma unroll
-  for (int q = 0; q < 4; q++) {
-    stg_load_states<R>(&part[q][patch::first_state()], quarter[q]);
-  }
 #pragma unroll
   for (int r = 0; r < R; r++) {
-    sum[r] = (quarter[0][r] + quarter[1][r]) + (quarter[2][r] + quarter[3][r]);
+    const int state = patch::first_state() + patch::state(r);
+    sum[r] = (part[0][state] + part[1][state]) + (part[2][state] + part[3][state]);
   }
 }
 
@@ -66,15 +62,17 @@ __device__ __forceinline__ void stg_norm(const float *gain, const float *shift, 
     scale[r] = stg_sum_outs(square);
   }
   stg_sum_states<R>(scale, sums.part[1]);
-  float by[STG_THREAD_OUTS], plus[STG_THREAD_OUTS];
-  stg_load_outs(gain + first, by);
-  stg_load_outs(shift + first, plus);
 #pragma unroll
   for (int r = 0; r < R; r++) {
     scale[r] = 1.0f / __fsqrt_rn(scale[r] / (float)G::hidden + epsilon);
+  }
 #pragma unroll
-    for (int j = 0; j < STG_THREAD_OUTS; j++) {
-      patch.y[r][j] = (patch.y[r][j] - mean[r]) * scale[r] * by[j] + plus[j];
+  for (int j = 0; j < STG_THREAD_OUTS; j++) {
+    const float by = gain[first + stg_patch<R>::out(j)];
+    const float plus = shift[first + stg_patch<R>::out(j)];
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+      patch.y[r][j] = (patch.y[r][j] - mean[r]) * scale[r] * by + plus;
     }
   }
 }
