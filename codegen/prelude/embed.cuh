@@ -67,9 +67,10 @@ __device__ __forceinline__ void stg_embed_state(const stg_prover_args &a,
 // Items from `first` on into a tile of `states`; behind the last item zeros.
 template <class G>
 __device__ __forceinline__ void stg_embed(const stg_prover_args &a, const stg_slot *slots,
-                                          unsigned first, unsigned items, int states, float *tile) {
+                                          unsigned first, unsigned items, unsigned states,
+                                          float *tile) {
 #pragma unroll 1
-  for (int s = (int)(threadIdx.x / STG_LANES); s < states; s += STG_PROVER_SLOTS) {
+  for (unsigned s = threadIdx.x / STG_LANES; s < states; s += STG_PROVER_SLOTS) {
     float x[STG_LANE_ELEMS] = {};
     if (first + s < items) {
       const stg_item item = stg_item_of(slots, first + s);

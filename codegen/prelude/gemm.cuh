@@ -85,16 +85,22 @@ struct stg_weights {
   float *buffers;     // [2, STG_STAGE_FLOATS]
   unsigned turn;      // which of them has the latest stage
 
-  __device__ __forceinline__ void ask() {
+  // One that was asked for elsewhere.
+  __device__ __forceinline__ void skip_asked() {
     turn ^= 1u;
+    from += STG_STAGE_FLOATS / 4;
+  }
+
+  __device__ __forceinline__ void ask() {
+    const float4 *const at_from = from;
+    skip_asked();
     const unsigned to = (unsigned)__cvta_generic_to_shared(buffers + turn * STG_STAGE_FLOATS);
 #pragma unroll
     for (int i = 0; i < STG_STAGE_FLOATS / 4 / STG_GEMM_THREADS; i++) {
       const unsigned at = threadIdx.x + i * STG_GEMM_THREADS;
-      stg_copy_or_clear_async(to + at * 16, from + at, true);
+      stg_copy_or_clear_async(to + at * 16, at_from + at, true);
     }
     stg_copy_commit();
-    from += STG_STAGE_FLOATS / 4;
   }
 
   // The stage that was asked for last, once all threads have it; then they have no other in use.
@@ -104,6 +110,10 @@ struct stg_weights {
     return buffers + turn * STG_STAGE_FLOATS;
   }
 };
+
+__device__ __forceinline__ stg_weights stg_weights_of(const stg_prover_args &a, float *buffers) {
+  return {a.layers, buffers, 0};
+}
 
 // Add `stages` of inputs; the first one was asked for, and the first one of what follows will have
 // been, if `more`. What follows the weights of the layer in memory is skipped.

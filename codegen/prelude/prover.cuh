@@ -14,6 +14,29 @@ struct stg_room {
 };
 static_assert(sizeof(stg_prove_state) * STG_GEMM_THREADS <= sizeof(stg_room::tile), "lanes' room");
 
+__device__ __forceinline__ stg_room &stg_room_here() {
+  extern __shared__ float4 stg_shared[];
+  return *(stg_room *)stg_shared;
+}
+
+// The two that need most registers are functions of their own, which so have them for themselves.
+template <class G> __device__ __noinline__ void stg_derive(const stg_prover_args &a) {
+  const unsigned warp = threadIdx.x / STG_LANES;
+  stg_room &room = stg_room_here();
+  stg_derivation<G> derivation = {a.base, room.slots[warp],
+                                  ((stg_prove_state *)room.tile)[threadIdx.x],
+                                  stg_memory_of<G>(a, warp).children};
+  derivation.run();
+}
+
+// The first stage of the weights has been asked for.
+template <class G, int R> __device__ __noinline__ void stg_evaluate_tile(const stg_prover_args &a) {
+  stg_room &room = stg_room_here();
+  stg_weights weights = stg_weights_of(a, room.stages);
+  weights.skip_asked();
+  stg_evaluate<G, R>(a, weights, room.sums, room.tile);
+}
+
 // Query `index` into a slot; past the last one there is none.
 __device__ __forceinline__ void stg_begin_query(const stg_prover_args &a, stg_slot &slot,
                                                 unsigned index, unsigned n) {
@@ -44,15 +67,27 @@ __device__ __forceinline__ unsigned stg_next_query(const stg_prover_args &a) {
   return __shfl_sync(STG_ALL, index, 0);
 }
 
+// Of the tiles the smallest that has room for all that is left, or the largest.
+__device__ __forceinline__ unsigned stg_tile_for(unsigned items) {
+  return items > stg_patch<4>::states   ? stg_patch<8>::states
+         : items > stg_patch<2>::states ? stg_patch<4>::states
+                                        : stg_patch<2>::states;
+}
+
 // States from item `first` on through the policy, and their slots told of it.
-template <class G, int R>
+template <class G>
 __device__ __forceinline__ void stg_run_tile(const stg_prover_args &a, stg_room &room,
-                                             unsigned first, unsigned items) {
-  stg_weights weights = {a.layers, room.stages, 0};
-  weights.ask();
-  stg_embed<G>(a, room.slots, first, items, stg_patch<R>::states, room.tile);
-  stg_evaluate<G, R>(a, weights, room.sums, room.tile);
-  stg_judge<G>(a, room.slots, first, stg_patch<R>::states, room.tile);
+                                             unsigned first, unsigned items, unsigned states) {
+  stg_weights_of(a, room.stages).ask();
+  stg_embed<G>(a, room.slots, first, items, states, room.tile);
+  if (states == stg_patch<8>::states) {
+    stg_evaluate_tile<G, 8>(a);
+  } else if (states == stg_patch<4>::states) {
+    stg_evaluate_tile<G, 4>(a);
+  } else {
+    stg_evaluate_tile<G, 2>(a);
+  }
+  stg_judge<G>(a, room.slots, first, states, room.tile);
   __syncthreads(); // the tile is free, and what is said of slots
 }
 
@@ -73,10 +108,9 @@ __device__ __forceinline__ void stg_leave(const stg_prover_args &a, const stg_sl
 }
 
 template <class G> __device__ __forceinline__ void stg_prover_run(const stg_prover_args &a) {
-  extern __shared__ float4 stg_shared[];
   static_assert(sizeof(stg_room) == G::shared_bytes, "codegen/prover_extents.c has the same");
   static_assert(sizeof(stg_slot_memory<G>) <= G::scratch_bytes, "and the same");
-  stg_room &room = *(stg_room *)stg_shared;
+  stg_room &room = stg_room_here();
   const unsigned warp = threadIdx.x / STG_LANES;
   const unsigned n = *a.n < a.capacity ? *a.n : a.capacity;
   stg_slot &slot = room.slots[warp];
@@ -86,9 +120,7 @@ template <class G> __device__ __forceinline__ void stg_prover_run(const stg_prov
   stg_begin_query(a, slot, warp * gridDim.x + blockIdx.x, n);
   for (;;) {
     if (slot.live) {
-      stg_derivation<G> derivation = {a.base, slot, ((stg_prove_state *)room.tile)[threadIdx.x],
-                                      stg_memory_of<G>(a, warp).children};
-      derivation.run();
+      stg_derive<G>(a);
     } else if (stg_lane() == 0) {
       slot.items = 0;
     }
@@ -101,16 +133,9 @@ template <class G> __device__ __forceinline__ void stg_prover_run(const stg_prov
     }
     __syncthreads(); // all know how many, before any slot goes on
     for (unsigned first = 0; first < items;) {
-      if (items - first > stg_patch<4>::states) {
-        stg_run_tile<G, 8>(a, room, first, items);
-        first += stg_patch<8>::states;
-      } else if (items - first > stg_patch<2>::states) {
-        stg_run_tile<G, 4>(a, room, first, items);
-        first += stg_patch<4>::states;
-      } else {
-        stg_run_tile<G, 2>(a, room, first, items);
-        first += stg_patch<2>::states;
-      }
+      const unsigned states = stg_tile_for(items - first);
+      stg_run_tile<G>(a, room, first, items, states);
+      first += states;
     }
     if (slot.live) {
       stg_pick<G>(a, slot, n);

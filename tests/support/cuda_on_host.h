@@ -40,6 +40,7 @@ unsigned cuda_on_host_vote(bool value);
 #define __device__
 #define __forceinline__ inline
 #define __global__
+#define __noinline__
 #define __grid_constant__
 #define __launch_bounds__(threads, blocks)
 #define __shared__
