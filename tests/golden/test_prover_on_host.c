@@ -26,6 +26,7 @@
 
 #define MOST_BLOCKS 8
 #define NONE UINT64_MAX
+#define BASES 40
 
 static const struct stg_prove_net tiny = {.embed = 6, .hidden = 8, .blocks = 2, .epsilon = 1e-5f};
 static const struct stg_prove_net small = {
@@ -174,7 +175,7 @@ static void random_bases_have_the_ways_and_counts_of_the_cpu(void **state) {
   static struct stg_cpu_step steps[STG_PROVE_MAX_DEPTH];
   struct stg_prove_counts sum = {0};
   (void)state;
-  for (uint64_t seed = 0; seed < (test_is_quick() ? 4 : 60); seed++) {
+  for (uint64_t seed = 0; seed < BASES; seed++) {
     open_random(seed);
     open_kernel();
     bed.pool.pool.steps = steps;

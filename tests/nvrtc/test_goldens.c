@@ -37,6 +37,8 @@
 #define MAX_STATIC_SHARED_BYTES 49152
 /* What a kernel of the usual size may spill. */
 #define MAX_LOCAL_BYTES 256
+/* Of the prover outside of the functions in which it is nearly all of its time. */
+#define MAX_PROVER_LOCAL_BYTES 64
 
 static const struct stg_log no_log;
 
@@ -64,7 +66,7 @@ static const struct kind {
     {"cuda-decode", "q", STG_DECODE_KERNEL_NAME, sizeof(struct stg_decode_args), stg_decode_prelude,
      8, "", 0},
     {"cuda-prover", "a", STG_PROVER_KERNEL_NAME, sizeof(struct stg_prover_args), stg_prover_prelude,
-     4, "", 0},
+     5, "", MAX_PROVER_LOCAL_BYTES},
     {"cuda-rope", "rotate-", "stg_rope_rotate", sizeof(struct stg_rope_args), rotate_prelude, 8, "",
      0},
     {"cuda-rope", "transpose-", "stg_rope_transpose", sizeof(struct stg_transpose_args),
