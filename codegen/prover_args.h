@@ -28,10 +28,10 @@ struct stg_prover_args {
   uint64_t n;                     /* uint32: how many; those past `capacity` are left out */
   uint64_t words;                 /* struct stg_prover_words, by 8 bytes */
   uint64_t scratch;               /* stg_prover_extents.slot_bytes of each slot; by 128 bytes */
-  uint64_t trace;  /* struct stg_prover_step [depth] of query `traced`; 0: none is written down */
-  uint64_t done;   /* uint32 in memory of the host that is mapped: how many have ended, every 64 and
-                      at the end, not always in order; 0: nobody asks */
-  uint64_t first;  /* number of the first query, which what is drawn for it depends on */
+  uint64_t trace; /* struct stg_prover_step [depth] of query `traced`; 0: none is written down */
+  uint64_t done;  /* uint32 in memory of the host that is mapped: how many have ended, every 64, not
+                     always in order, and all at the end; 0: nobody asks */
+  uint64_t first; /* number of the first query, which what is drawn for it depends on */
   uint64_t traced; /* a number */
   uint64_t seed;
   uint32_t capacity; /* that queries and results have room for */

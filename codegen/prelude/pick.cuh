@@ -169,7 +169,7 @@ __device__ __forceinline__ unsigned stg_outcome_of(const stg_prover_args &a, con
 
 // The query has ended; by lane 0.
 __device__ __forceinline__ void stg_finish_query(const stg_prover_args &a, stg_slot &slot,
-                                                 unsigned outcome, unsigned n) {
+                                                 unsigned outcome) {
   stg_prove_result &result = a.results[slot.index];
   result.logp = slot.logp;
   result.depth = slot.depth;
@@ -180,14 +180,14 @@ __device__ __forceinline__ void stg_finish_query(const stg_prover_args &a, stg_s
   slot.counts[STG_COUNT_CLOSE] += slot.close;
   slot.counts[STG_COUNT_PROOFS] += outcome == STG_PROVE_PROVED;
   const unsigned done = atomicAdd(&a.words->done, 1u) + 1u;
-  if (a.done != nullptr && (done % 64 == 0 || done == n)) {
+  if (a.done != nullptr && done % 64 == 0) {
     *a.done = done;
   }
 }
 
-// Pick a child, which is the slot's state then. `n`: queries of the launch.
+// Pick a child, which is the slot's state then.
 template <class G>
-__device__ __forceinline__ void stg_pick(const stg_prover_args &a, stg_slot &slot, unsigned n) {
+__device__ __forceinline__ void stg_pick(const stg_prover_args &a, stg_slot &slot) {
   const stg_slot_memory<G> &memory = stg_memory_of<G>(a, threadIdx.x / STG_LANES);
   const bool judged = slot.children > 1;
   const unsigned action = judged ? slot.best : 0u;
@@ -211,7 +211,7 @@ __device__ __forceinline__ void stg_pick(const stg_prover_args &a, stg_slot &slo
     }
     const unsigned outcome = stg_outcome_of(a, slot);
     if (outcome != STG_PROVE_RUNNING) {
-      stg_finish_query(a, slot, outcome, n);
+      stg_finish_query(a, slot, outcome);
     }
   }
   __syncwarp();

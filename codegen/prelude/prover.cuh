@@ -92,14 +92,18 @@ __device__ __forceinline__ void stg_run_tile(const stg_prover_args &a, stg_room 
 }
 
 // The queue is empty again, and nobody counts, for the launch that comes next.
-__device__ __forceinline__ void stg_leave(const stg_prover_args &a, const stg_slot &slot) {
+__device__ __forceinline__ void stg_leave(const stg_prover_args &a, const stg_slot &slot,
+                                          unsigned n) {
   if (stg_lane() < STG_COUNTS && slot.counts[stg_lane()] != 0) {
     atomicAdd(&a.words->counts[stg_lane()], slot.counts[stg_lane()]);
   }
   __syncthreads();
   if (threadIdx.x == 0) {
-    __threadfence();
+    __threadfence_system(); // what was said of `done` comes before the last word
     if (atomicAdd(&a.words->left, 1u) + 1u == gridDim.x) {
+      if (a.done != nullptr) {
+        *a.done = n;
+      }
       a.words->taken = 0;
       a.words->done = 0;
       a.words->left = 0;
@@ -138,11 +142,11 @@ template <class G> __device__ __forceinline__ void stg_prover_run(const stg_prov
       first += states;
     }
     if (slot.live) {
-      stg_pick<G>(a, slot, n);
+      stg_pick<G>(a, slot);
       if (!slot.live) {
         stg_begin_query(a, slot, stg_next_query(a), n);
       }
     }
   }
-  stg_leave(a, slot);
+  stg_leave(a, slot, n);
 }

@@ -28,7 +28,6 @@
 #define NONE UINT64_MAX
 #define BASES 40
 
-static const struct stg_prove_net tiny = {.embed = 6, .hidden = 8, .blocks = 2, .epsilon = 1e-5f};
 static const struct stg_prove_net small = {
     .embed = 34, .hidden = 40, .blocks = 2, .epsilon = 1e-5f};
 static const struct stg_prove_net usual = {
@@ -142,41 +141,13 @@ static void assert_steps(const struct stg_cpu_step *steps, uint32_t n) {
   }
 }
 
-/* Every ground atom of a random base as a query. */
-static void open_random(uint64_t seed) {
-  struct prove_pool *pool = &bed.pool;
-  const struct stg_prove_limits limits = {.atoms = 3, .children = 5, .depth = 9};
-  size_t n = 0;
-  *pool = (struct prove_pool){.cpu_policy = NULL};
-  prove_base_random(seed, &pool->kb);
-  prove_base_tables(&pool->kb, &pool->tables);
-  prove_policy_random(&pool->kb, seed, limits.atoms, tiny, &pool->policy);
-  assert_int_equal(stg_cpu_policy_create(&tiny, &pool->policy.weights, &pool->tables.base,
-                                         limits.atoms, &pool->cpu_policy, NULL),
-                   STG_OK);
-  for (int32_t p = 1; p <= (int32_t)pool->kb.predicates.n; p++) {
-    for (int32_t pair = 0; pair < PROVE_RANDOM_CONSTANTS * PROVE_RANDOM_CONSTANTS; pair++) {
-      pool->queries[n++] = (struct stg_prove_atom){p, 1 + pair / PROVE_RANDOM_CONSTANTS,
-                                                   1 + pair % PROVE_RANDOM_CONSTANTS};
-    }
-  }
-  pool->pool = (struct stg_cpu_pool){.base = &pool->tables.base,
-                                     .policy = pool->cpu_policy,
-                                     .limits = limits,
-                                     .queries = pool->queries,
-                                     .n = n,
-                                     .threads = 1,
-                                     .sample = true,
-                                     .seed = seed};
-}
-
 /* Samples go ways that no policy would; counters say what children there were besides. */
 static void random_bases_have_the_ways_and_counts_of_the_cpu(void **state) {
   static struct stg_cpu_step steps[STG_PROVE_MAX_DEPTH];
   struct stg_prove_counts sum = {0};
   (void)state;
   for (uint64_t seed = 0; seed < BASES; seed++) {
-    open_random(seed);
+    prove_pool_open_random(seed, &bed.pool);
     open_kernel();
     bed.pool.pool.steps = steps;
     bed.pool.pool.traced = (size_t)seed * 7 % bed.pool.pool.n;

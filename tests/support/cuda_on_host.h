@@ -75,7 +75,7 @@ template <class T> static inline T atomicAdd(T *at, T by) {
   *at += by;
   return before;
 }
-static inline void __threadfence() {
+static inline void __threadfence_system() {
 }
 
 static inline void __syncthreads() {
