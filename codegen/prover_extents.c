@@ -49,7 +49,7 @@ struct room {
 };
 
 /* What a block may have on the devices that have least, of compute capability 8.6, 8.9 and 12.0. */
-_Static_assert(sizeof(struct room) <= 99 * 1024, "a block fits everywhere");
+_Static_assert(sizeof(struct room) <= (size_t)99 * 1024, "a block fits everywhere");
 
 struct stg_prover_extents stg_prover_extents_of(const struct stg_prove_limits *limits,
                                                 const struct stg_prove_net *net) {

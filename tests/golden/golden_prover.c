@@ -3,17 +3,27 @@
  */
 #include "tests/golden/golden.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* "a6-" -> 6, for the letter 'a'. */
+static bool take_number(const char **name, char letter, uint32_t *ret) {
+  char *end = NULL;
+  if ((*name)[0] != letter || (*name)[1] < '0' || (*name)[1] > '9') {
+    return false;
+  }
+  *ret = (uint32_t)strtoul(*name + 1, &end, 10);
+  *name = end + 1;
+  return *end == '-';
+}
 
 static stg_status parse_kernel(const char *name, struct stg_prover_kernel *ret, stg_error *reterr) {
   struct stg_prover_kernel kernel = {.arithmetic = STG_PROVER_F32};
-  char again[100];
-  const int n = sscanf(name, "a%u-c%u-e%u-h%u-b%u-", &kernel.limits.atoms, &kernel.limits.children,
-                       &kernel.net.embed, &kernel.net.hidden, &kernel.net.blocks);
-  snprintf(again, sizeof again, "a%u-c%u-e%u-h%u-b%u-f32", kernel.limits.atoms,
-           kernel.limits.children, kernel.net.embed, kernel.net.hidden, kernel.net.blocks);
-  if (n != 5 || strcmp(again, name) != 0) {
+  const char *at = name;
+  if (!take_number(&at, 'a', &kernel.limits.atoms) ||
+      !take_number(&at, 'c', &kernel.limits.children) ||
+      !take_number(&at, 'e', &kernel.net.embed) || !take_number(&at, 'h', &kernel.net.hidden) ||
+      !take_number(&at, 'b', &kernel.net.blocks) || strcmp(at, "f32") != 0) {
     return stg_error_set(reterr, STG_E_INVALID, "'%s' is no kernel of the prover", name);
   }
   *ret = kernel;

@@ -58,6 +58,15 @@ static void assert_steps(const struct prover_bed *bed, const struct stg_cpu_step
   }
 }
 
+static void assert_ways(const struct prover_bed *bed, int base) {
+  for (size_t i = 0; i < pool.pool.n; i++) {
+    if (!has_same_way(&bed->results[i], &pool.results[i])) {
+      fail_msg("base %d: query %d went another way", base, (int)i);
+    }
+    assert_true(fabsf(bed->results[i].logp - pool.results[i].logp) <= 1e-4f);
+  }
+}
+
 static void random_bases_have_the_ways_and_counts_of_the_cpu(void **state) {
   static struct stg_cpu_step steps[STG_PROVE_MAX_DEPTH];
   struct prover_bed *bed = *state;
@@ -69,12 +78,7 @@ static void random_bases_have_the_ways_and_counts_of_the_cpu(void **state) {
     bed->blocks = 1 + (uint32_t)seed % 9;
     prove_pool_run(&pool);
     run(bed, pool.queries, pool.pool.n);
-    for (size_t i = 0; i < pool.pool.n; i++) {
-      if (!has_same_way(&bed->results[i], &pool.results[i])) {
-        fail_msg("base %d: query %d went another way", (int)seed, (int)i);
-      }
-      assert_true(fabsf(bed->results[i].logp - pool.results[i].logp) <= 1e-4f);
-    }
+    assert_ways(bed, (int)seed);
     assert_memory_equal(&bed->words->counts, &pool.counts, sizeof pool.counts);
     assert_steps(bed, steps, pool.results[pool.pool.traced].depth);
     prover_bed_close(bed);
@@ -126,6 +130,16 @@ static struct stg_prove_atom *many_queries(size_t n) {
   return queries;
 }
 
+/* Bit by bit, `wanted` over and over. */
+static void assert_same(const struct prover_bed *bed, const struct stg_prove_result *wanted,
+                        size_t n_wanted, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    if (!is_same(&bed->results[i], &wanted[i % n_wanted])) {
+      fail_msg("%d queries: result %d is another", (int)n, (int)i);
+    }
+  }
+}
+
 static void no_bit_depends_on_the_pool(void **state) {
   static const size_t sizes[] = {0, 1, 7, 63, 64, 65, 110, 512, 1024, 4096};
   static const uint32_t blocks[] = {1, 3, 100, 264};
@@ -141,11 +155,7 @@ static void no_bit_depends_on_the_pool(void **state) {
     for (size_t b = 0; b < (sizes[k] <= 512 ? 4 : 1); b++) {
       bed->blocks = sizes[k] <= 512 ? blocks[b] : 0;
       run(bed, queries, sizes[k]);
-      for (size_t i = 0; i < sizes[k]; i++) {
-        if (!is_same(&bed->results[i], &first[i % 256])) {
-          fail_msg("%d queries: result %d is another", (int)sizes[k], (int)i);
-        }
-      }
+      assert_same(bed, first, 256, sizes[k]);
       assert_int_equal(bed->words->counts.slot_steps, bed->words->counts.query_steps);
       assert_int_equal(*bed->done, sizes[k]);
     }
@@ -179,24 +189,20 @@ static void launches_follow_each_other_and_are_captured_as_one_node(void **state
   assert_int_equal(nodes, 1);
   check_ok(stg_graph_launch(gpu->device, graph, gpu->stream, &error), &error);
   prover_bed_fetch(bed);
-  for (size_t i = 0; i < 40; i++) {
-    assert_true(is_same(&bed->results[i], &first[i]));
-  }
+  assert_same(bed, first, 40, 40);
   assert_int_equal(bed->words->counts.states, 3 * once.states);
   stg_graph_destroy(gpu->device, graph);
   /* the rest of a pool, by number; and queries that there is no room for */
   bed->args.first = 30;
   run(bed, pool.queries + 30, 10);
-  for (size_t i = 0; i < 10; i++) {
-    assert_true(is_same(&bed->results[i], &first[30 + i]));
-  }
+  assert_same(bed, first + 30, 10, 10);
   bed->args.first = 0;
   bed->args.capacity = 5;
   prover_bed_put(bed, pool.queries, 40);
   prover_bed_launch(bed);
   *bed->n = 5;
   prover_bed_fetch(bed);
-  assert_true(is_same(&bed->results[4], &first[4]));
+  assert_same(bed, first, 40, 5);
   prover_bed_close(bed);
   prove_pool_close(&pool);
 }
@@ -207,7 +213,7 @@ static double time_of(struct prover_bed *bed) {
   const struct gpu *gpu = bed->gpu;
   struct stg_event *from = NULL;
   struct stg_event *to = NULL;
-  double best = INFINITY;
+  double best = HUGE_VAL;
   stg_error error = STG_ERROR_INIT;
   check_ok(stg_event_create(gpu->device, true, &from, &error), &error);
   check_ok(stg_event_create(gpu->device, true, &to, &error), &error);
