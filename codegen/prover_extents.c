@@ -29,6 +29,7 @@
 #define TILE_ROW (TILE_STATES + 4) /* floats; by that much stores do not meet in one bank */
 #define TILE_ELEMS STG_PROVER_MAX_WIDTH
 #define STAGE_INPUTS 8
+#define STAGE_ROW (TILE_ELEMS + 8) /* likewise, for TF32 */
 #define ALIGNMENT 128
 
 /* As embed.cuh, layer.cuh, derive.cuh and prover.cuh have them. */
@@ -43,7 +44,7 @@ struct slot {
 
 struct room {
   float tile[TILE_ELEMS * TILE_ROW];
-  float stages[2 * STAGE_INPUTS * TILE_ELEMS];
+  float stages[2 * STAGE_INPUTS * STAGE_ROW];
   float sums[2][4][TILE_STATES];
   struct slot slots[SLOTS];
 };

@@ -16,8 +16,8 @@
 
 /* Files of the prelude in the order in which they read. */
 static const char *const stems[] = {"math",        "warp",  "copies", "gumbel", "atoms",
-                                    "prover_args", "unify", "derive", "embed",  "gemm",
-                                    "layer",       "pick",  "prover"};
+                                    "prover_args", "unify", "derive", "embed",  "tf32",
+                                    "tf32_mma",    "gemm",  "layer",  "pick",   "prover"};
 
 void stg_prover_prelude(struct stg_strbuf *out) {
   stg_prelude_append(stems, COUNT(stems), out);
@@ -60,15 +60,8 @@ static stg_status check_net(const struct stg_prove_net *net, stg_error *reterr) 
 }
 
 static stg_status check_kernel(const struct stg_prover_kernel *kernel, stg_error *reterr) {
-  stg_status status = check_limits(&kernel->limits, reterr);
-  if (status == STG_OK) {
-    status = check_net(&kernel->net, reterr);
-  }
-  if (status == STG_OK && kernel->arithmetic != STG_PROVER_F32) {
-    status = stg_error_set(reterr, STG_E_UNSUPPORTED, "arithmetic: there is no %s yet, use f32",
-                           stg_prover_arithmetic_name(kernel->arithmetic));
-  }
-  return status;
+  const stg_status status = check_limits(&kernel->limits, reterr);
+  return status == STG_OK ? check_net(&kernel->net, reterr) : status;
 }
 
 /* ---- text ---- */
@@ -85,6 +78,10 @@ static void write_scale(struct stg_writer *w, uint32_t embed) {
   stg_write_close(w, "");
 }
 
+static int products_of(enum stg_prover_arithmetic arithmetic) {
+  return arithmetic == STG_PROVER_F32 ? 0 : arithmetic == STG_PROVER_TF32 ? 1 : 3;
+}
+
 static void write_geometry(struct stg_writer *w, const struct stg_prover_kernel *kernel,
                            const struct stg_prover_extents *e) {
   const struct stg_prove_net *net = &kernel->net;
@@ -99,6 +96,7 @@ static void write_geometry(struct stg_writer *w, const struct stg_prover_kernel 
   stg_write_int(w, "embed", net->embed, "elements of an atom");
   stg_write_int(w, "hidden", net->hidden, "elements on the way");
   stg_write_int(w, "blocks", net->blocks, "layers that add to what came in");
+  stg_write_int(w, "products", products_of(kernel->arithmetic), "of TF32 for one; 0: in float32");
   stg_write_int(w, "embed_rows", e->embed_rows, "inputs of the first layer");
   stg_write_int(w, "hidden_rows", e->hidden_rows, "inputs of the others");
   stg_write_int(w, "shared_bytes", e->shared_bytes, "of a block");

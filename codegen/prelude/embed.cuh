@@ -9,6 +9,11 @@
 #define STG_TILE_ELEMS 256                 // of a state, zeros past those that there are
 #define STG_PROVER_SLOTS 8                 // of a block, a warp each
 
+// Of a tile of whose states a thread has R.
+__device__ __forceinline__ constexpr int stg_tile_states(int R) {
+  return 8 * R;
+}
+
 // A slot's memory on the device: the list, and two rows, of its state and of the best child so far.
 template <class G> struct stg_slot_memory {
   stg_prove_state children[G::children];

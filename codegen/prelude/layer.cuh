@@ -14,10 +14,9 @@ struct stg_tile_sums {
 
 // Sum each state's term over all outputs. Ends with a barrier, behind which no thread reads what it
 // had read before.
-template <int R>
+template <class patch, int R>
 __device__ __forceinline__ void stg_sum_states(float (&sum)[R],
                                                float (&part)[4][STG_TILE_STATES]) {
-  typedef stg_patch<R> patch;
 #pragma unroll
   for (int r = 0; r < R; r++) {
     sum[r] += __shfl_xor_sync(STG_ALL, sum[r], 4);
@@ -25,7 +24,7 @@ __device__ __forceinline__ void stg_sum_states(float (&sum)[R],
     sum[r] += __shfl_xor_sync(STG_ALL, sum[r], 16);
   }
   if (stg_lane() < 4) {
-    stg_store_states<R>(&part[patch::column()][patch::first_state()], sum);
+    stg_store_states<patch>(&part[patch::column()][patch::first_state()], sum);
   }
   __syncthreads();
 #pragma unroll
@@ -42,14 +41,15 @@ __device__ __forceinline__ float stg_sum_outs(const float (&t)[STG_THREAD_OUTS])
 // Outputs past the last one are zeros and stay zeros: gain and shift are, there.
 template <class G, int R>
 __device__ __forceinline__ void stg_norm(const float *gain, const float *shift, float epsilon,
-                                         stg_tile_sums &sums, stg_patch<R> &patch) {
-  const int first = stg_patch<R>::first_out();
+                                         stg_tile_sums &sums, stg_patch<G, R> &patch) {
+  typedef stg_patch<G, R> patch_type;
+  const int first = patch_type::first_out();
   float mean[R], scale[R];
 #pragma unroll
   for (int r = 0; r < R; r++) {
     mean[r] = stg_sum_outs(patch.y[r]);
   }
-  stg_sum_states<R>(mean, sums.part[0]);
+  stg_sum_states<patch_type>(mean, sums.part[0]);
 #pragma unroll
   for (int r = 0; r < R; r++) {
     float square[STG_THREAD_OUTS];
@@ -57,19 +57,19 @@ __device__ __forceinline__ void stg_norm(const float *gain, const float *shift, 
 #pragma unroll
     for (int j = 0; j < STG_THREAD_OUTS; j++) {
       const float off = patch.y[r][j] - mean[r];
-      square[j] = first + stg_patch<R>::out(j) < G::hidden ? off * off : 0.0f;
+      square[j] = first + patch_type::out(j) < G::hidden ? off * off : 0.0f;
     }
     scale[r] = stg_sum_outs(square);
   }
-  stg_sum_states<R>(scale, sums.part[1]);
+  stg_sum_states<patch_type>(scale, sums.part[1]);
 #pragma unroll
   for (int r = 0; r < R; r++) {
     scale[r] = 1.0f / __fsqrt_rn(scale[r] / (float)G::hidden + epsilon);
   }
 #pragma unroll
   for (int j = 0; j < STG_THREAD_OUTS; j++) {
-    const float by = gain[first + stg_patch<R>::out(j)];
-    const float plus = shift[first + stg_patch<R>::out(j)];
+    const float by = gain[first + patch_type::out(j)];
+    const float plus = shift[first + patch_type::out(j)];
 #pragma unroll
     for (int r = 0; r < R; r++) {
       patch.y[r][j] = (patch.y[r][j] - mean[r]) * scale[r] * by + plus;
@@ -82,7 +82,7 @@ __device__ __forceinline__ void stg_norm(const float *gain, const float *shift, 
 template <class G, int R>
 __device__ __forceinline__ void stg_evaluate(const stg_prover_args &a, stg_weights &weights,
                                              stg_tile_sums &sums, float *tile) {
-  typedef stg_patch<R> patch_type;
+  typedef stg_patch<G, R> patch_type;
   constexpr int head = G::blocks + 1; // and the last one behind it
   const float *layer = (const float *)a.layers;
   const int first = patch_type::first_out();
@@ -93,7 +93,7 @@ __device__ __forceinline__ void stg_evaluate(const stg_prover_args &a, stg_weigh
     const float *const vectors = layer + inputs * STG_TILE_ELEMS; // bias, gain, shift
     patch_type patch;
     float bias[STG_THREAD_OUTS];
-    stg_load_outs(vectors + first, bias);
+    stg_load_outs<patch_type>(vectors + first, bias);
 #pragma unroll
     for (int r = 0; r < R; r++) {
 #pragma unroll
@@ -101,7 +101,7 @@ __device__ __forceinline__ void stg_evaluate(const stg_prover_args &a, stg_weigh
         patch.y[r][j] = bias[j];
       }
     }
-    stg_multiply<R>(tile, inputs / STG_STAGE_INPUTS, STG_LAYER_VECTORS * STG_TILE_ELEMS / 4,
+    stg_multiply<G, R>(tile, inputs / STG_STAGE_INPUTS, STG_LAYER_VECTORS * STG_TILE_ELEMS / 4,
                     l <= head, weights, patch);
     layer = vectors + STG_LAYER_VECTORS * STG_TILE_ELEMS;
     if (l <= head) {
@@ -124,13 +124,13 @@ __device__ __forceinline__ void stg_evaluate(const stg_prover_args &a, stg_weigh
       float *const at = own + patch_type::out(j) * STG_TILE_ROW;
       float y[R];
       if (l > 0 && l < head) {
-        stg_load_states<R>(at, y);
+        stg_load_states<patch_type>(at, y);
       }
 #pragma unroll
       for (int r = 0; r < R; r++) {
         y[r] = l > 0 && l < head ? y[r] + patch.y[r][j] : patch.y[r][j];
       }
-      stg_store_states<R>(at, y);
+      stg_store_states<patch_type>(at, y);
     }
   }
   __syncthreads();

@@ -69,9 +69,9 @@ __device__ __forceinline__ unsigned stg_next_query(const stg_prover_args &a) {
 
 // Of the tiles the smallest that has room for all that is left, or the largest.
 __device__ __forceinline__ unsigned stg_tile_for(unsigned items) {
-  return items > stg_patch<4>::states   ? stg_patch<8>::states
-         : items > stg_patch<2>::states ? stg_patch<4>::states
-                                        : stg_patch<2>::states;
+  return items > stg_tile_states(4)   ? stg_tile_states(8)
+         : items > stg_tile_states(2) ? stg_tile_states(4)
+                                        : stg_tile_states(2);
 }
 
 // States from item `first` on through the policy, and their slots told of it.
@@ -80,9 +80,9 @@ __device__ __forceinline__ void stg_run_tile(const stg_prover_args &a, stg_room 
                                              unsigned first, unsigned items, unsigned states) {
   stg_weights_of(a, room.stages).ask();
   stg_embed<G>(a, room.slots, first, items, states, room.tile);
-  if (states == stg_patch<8>::states) {
+  if (states == stg_tile_states(8)) {
     stg_evaluate_tile<G, 8>(a);
-  } else if (states == stg_patch<4>::states) {
+  } else if (states == stg_tile_states(4)) {
     stg_evaluate_tile<G, 4>(a);
   } else {
     stg_evaluate_tile<G, 2>(a);

@@ -62,7 +62,8 @@ STG_NODISCARD stg_status golden_decode(struct stg_arena *arena, const char *name
 
 /**
  * Kind `prover`: likewise, of the proof search. NAME is
- * aATOMS-cCHILDREN-eEMBED-hHIDDEN-bBLOCKS-f32.
+ * aATOMS-cCHILDREN-eEMBED-hHIDDEN-bBLOCKS-
+ * ARITHMETIC, as in "a6-c120-e250-h256-b8-f32".
  */
 STG_NODISCARD stg_status golden_prover(struct stg_arena *arena, const char *name,
                                        struct stg_strbuf *out, stg_error *reterr);

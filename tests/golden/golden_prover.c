@@ -17,13 +17,23 @@ static bool take_number(const char **name, char letter, uint32_t *ret) {
   return *end == '-';
 }
 
+static bool find_arithmetic(const char *name, enum stg_prover_arithmetic *ret) {
+  for (int i = STG_PROVER_F32; i <= STG_PROVER_TF32; i++) {
+    if (strcmp(name, stg_prover_arithmetic_name((enum stg_prover_arithmetic)i)) == 0) {
+      *ret = (enum stg_prover_arithmetic)i;
+      return true;
+    }
+  }
+  return false;
+}
+
 static stg_status parse_kernel(const char *name, struct stg_prover_kernel *ret, stg_error *reterr) {
-  struct stg_prover_kernel kernel = {.arithmetic = STG_PROVER_F32};
+  struct stg_prover_kernel kernel = {0};
   const char *at = name;
   if (!take_number(&at, 'a', &kernel.limits.atoms) ||
       !take_number(&at, 'c', &kernel.limits.children) ||
       !take_number(&at, 'e', &kernel.net.embed) || !take_number(&at, 'h', &kernel.net.hidden) ||
-      !take_number(&at, 'b', &kernel.net.blocks) || strcmp(at, "f32") != 0) {
+      !take_number(&at, 'b', &kernel.net.blocks) || !find_arithmetic(at, &kernel.arithmetic)) {
     return stg_error_set(reterr, STG_E_INVALID, "'%s' is no kernel of the prover", name);
   }
   *ret = kernel;

@@ -177,30 +177,6 @@ static void random_bases_have_the_ways_and_counts_of_the_cpu(void **state) {
   assert_true(sum.proofs > 0 && sum.cut > 0 && sum.rejected > 0 && sum.seen > 0);
 }
 
-/* Children of many rounds of lanes, and of many tiles. */
-static void generated_bases_satisfy_the_reference(void **state) {
-  (void)state;
-  for (int kind = 0; kind < STG_KB_KINDS; kind++) {
-    for (int sample = 0; sample < 2; sample++) {
-      prove_pool_open((enum stg_kb_kind)kind, small, test_is_quick() ? 20 : 60, &bed.pool);
-      bed.pool.pool.sample = sample == 1;
-      open_kernel();
-      run(prover_on_host_small, 2);
-      memcpy(bed.pool.results, bed.results, sizeof bed.results);
-      const struct prove_verdict verdict = prove_pool_judge(&bed.pool);
-      print_message("%d wrong, %d off, by %.3g\n", (int)verdict.wrong, (int)verdict.off,
-                    verdict.most);
-      assert_int_equal(verdict.wrong, 0);
-      assert_int_equal(verdict.off, 0);
-      const struct stg_prove_counts counts = prove_pool_recount(&bed.pool);
-      assert_counts(&bed.words.counts, &counts);
-      assert_int_equal(bed.done, bed.pool.pool.n);
-      close_kernel();
-      prove_pool_close(&bed.pool);
-    }
-  }
-}
-
 /* Bit by bit, and nothing else was written. */
 static void assert_same(const struct stg_prove_result *wanted, size_t n) {
   for (size_t i = 0; i < n; i++) {
@@ -253,18 +229,47 @@ static void a_pool_may_come_in_parts_and_is_cut_where_there_is_no_room(void **st
   prove_pool_close(&bed.pool);
 }
 
-static void the_usual_net_satisfies_the_reference(void **state) {
-  (void)state;
-  prove_pool_open(STG_KB_COUNTRIES, usual, test_is_quick() ? 2 : 8, &bed.pool);
+/* Results and counters of the pool; the pool ends with it. */
+static void judge(void (*kernel)(const struct stg_prover_args *args, unsigned blocks),
+                  unsigned blocks) {
   open_kernel();
-  run(prover_on_host_usual, 1);
+  run(kernel, blocks);
   memcpy(bed.pool.results, bed.results, sizeof bed.results);
   const struct prove_verdict verdict = prove_pool_judge(&bed.pool);
+  const struct stg_prove_counts counts = prove_pool_recount(&bed.pool);
   print_message("%d wrong, %d off, by %.3g\n", (int)verdict.wrong, (int)verdict.off, verdict.most);
   assert_int_equal(verdict.wrong, 0);
   assert_int_equal(verdict.off, 0);
+  assert_counts(&bed.words.counts, &counts);
+  assert_int_equal(bed.done, bed.pool.pool.n);
   close_kernel();
   prove_pool_close(&bed.pool);
+}
+
+/* Children of many rounds of lanes, and of many tiles. */
+static void generated_bases_satisfy_the_reference(void **state) {
+  (void)state;
+  for (int kind = 0; kind < STG_KB_KINDS; kind++) {
+    for (int sample = 0; sample < 2; sample++) {
+      prove_pool_open((enum stg_kb_kind)kind, small, test_is_quick() ? 20 : 60, &bed.pool);
+      bed.pool.pool.sample = sample == 1;
+      judge(prover_on_host_small, 2);
+    }
+  }
+}
+
+static void three_products_of_tf32_satisfy_the_reference(void **state) {
+  (void)state;
+  for (int kind = 0; kind < STG_KB_KINDS; kind++) {
+    prove_pool_open((enum stg_kb_kind)kind, small, 20, &bed.pool);
+    judge(prover_on_host_small_tf32x3, 2);
+  }
+}
+
+static void the_usual_net_satisfies_the_reference(void **state) {
+  (void)state;
+  prove_pool_open(STG_KB_COUNTRIES, usual, test_is_quick() ? 2 : 8, &bed.pool);
+  judge(prover_on_host_usual, 1);
 }
 
 int main(void) {
@@ -273,6 +278,7 @@ int main(void) {
       cmocka_unit_test(generated_bases_satisfy_the_reference),
       cmocka_unit_test(no_bit_depends_on_blocks_or_pools),
       cmocka_unit_test(a_pool_may_come_in_parts_and_is_cut_where_there_is_no_room),
+      cmocka_unit_test(three_products_of_tf32_satisfy_the_reference),
       cmocka_unit_test(the_usual_net_satisfies_the_reference),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,6 +34,7 @@ struct block {
   meeting all, warps[MAX_THREADS / WARP];
   int or_of[2];                    // by the parity of the round
   uint32_t given[2][MAX_THREADS]; // likewise
+  cuda_on_host_words shown[2][MAX_THREADS];
   fiber fibers[MAX_THREADS];
   jmp_buf back;
 };
@@ -174,4 +175,13 @@ unsigned cuda_on_host_vote(bool value) {
     votes |= (unsigned)(current.given[parity][first + lane] != 0) << lane;
   }
   return votes;
+}
+
+const cuda_on_host_words *cuda_on_host_show(const cuda_on_host_words &words) {
+  const unsigned first = threadIdx.x / WARP * WARP;
+  meeting &warp = current.warps[threadIdx.x / WARP];
+  const unsigned parity = warp.round % 2;
+  memcpy(current.shown[parity][threadIdx.x], words, sizeof words);
+  wait(warp);
+  return &current.shown[parity][first];
 }

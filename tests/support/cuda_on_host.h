@@ -36,6 +36,11 @@ uint32_t cuda_on_host_swap(uint32_t value, unsigned from);
 /** Wait for the warp; the lanes whose value was true. */
 unsigned cuda_on_host_vote(bool value);
 
+/** Wait for the warp; words that lanes gave, until the next but one of these calls. */
+#define CUDA_ON_HOST_WORDS 6
+typedef uint32_t cuda_on_host_words[CUDA_ON_HOST_WORDS];
+const cuda_on_host_words *cuda_on_host_show(const cuda_on_host_words &words);
+
 #define __CUDACC__ 1
 #define __device__
 #define __forceinline__ inline
@@ -117,6 +122,24 @@ static inline void stg_copy_or_clear_async(unsigned at, const void *from, bool c
 static inline void stg_copy_commit() {
 }
 template <int N> static inline void stg_copy_wait_but() {
+}
+
+/* In the place of prelude/tf32_mma.cuh, with sums that are rounded after each product. */
+static inline void stg_tf32_add(float &d0, float &d1, float &d2, float &d3, const unsigned (&a)[4],
+                                const unsigned (&b)[2]) {
+  const cuda_on_host_words own = {a[0], a[1], a[2], a[3], b[0], b[1]};
+  const cuda_on_host_words *const lanes = cuda_on_host_show(own);
+  const unsigned g = threadIdx.x % 32 / 4;
+  const unsigned t = threadIdx.x % 4;
+  float *const sums[] = {&d0, &d1, &d2, &d3};
+  for (unsigned i = 0; i < 4; i++) {
+    const unsigned state = 2 * t + i % 2;
+    for (unsigned k = 0; k < 8; k++) {
+      const uint32_t x = lanes[4 * g + k % 4][k / 4 * 2 + i / 2];
+      const uint32_t y = lanes[4 * state + k % 4][4 + k / 4];
+      *sums[i] = std::fma(__uint_as_float(x), __uint_as_float(y), *sums[i]);
+    }
+  }
 }
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "tests/support/cuda_on_host.h"
 
-// The order of codegen/prover_text.c; cuda_on_host.h stands for copies.cuh.
+// The order of codegen/prover_text.c; cuda_on_host.h stands for copies.cuh and tf32_mma.cuh.
 #include "codegen/prelude/math.h"
 #include "codegen/prelude/warp.cuh"
 #include "codegen/prelude/gumbel.h"
@@ -12,6 +12,7 @@
 #include "codegen/prelude/unify.h"
 #include "codegen/prelude/derive.cuh"
 #include "codegen/prelude/embed.cuh"
+#include "codegen/prelude/tf32.cuh"
 #include "codegen/prelude/gemm.cuh"
 #include "codegen/prelude/layer.cuh"
 #include "codegen/prelude/pick.cuh"
@@ -25,6 +26,11 @@ namespace tiny {
 #define stg_prover stg_prover_small
 namespace small {
 #include "tests/golden/cuda-prover/a6-c120-e34-h40-b2-f32.cu"
+}
+#undef stg_prover
+#define stg_prover stg_prover_small_tf32x3
+namespace small_tf32x3 {
+#include "tests/golden/cuda-prover/a6-c120-e34-h40-b2-tf32x3.cu"
 }
 #undef stg_prover
 #define stg_prover stg_prover_usual
@@ -47,6 +53,10 @@ void prover_on_host_tiny(const stg_prover_args *args, unsigned blocks) {
 
 void prover_on_host_small(const stg_prover_args *args, unsigned blocks) {
   cuda_on_host_launch(enter<small::stg_prover_small>, args, blocks, STG_GEMM_THREADS);
+}
+
+void prover_on_host_small_tf32x3(const stg_prover_args *args, unsigned blocks) {
+  cuda_on_host_launch(enter<small_tf32x3::stg_prover_small_tf32x3>, args, blocks, STG_GEMM_THREADS);
 }
 
 void prover_on_host_usual(const stg_prover_args *args, unsigned blocks) {

@@ -15,6 +15,8 @@ struct stg_prover_args;
 void prover_on_host_tiny(const struct stg_prover_args *args, unsigned blocks);
 /** Up to 6 atoms and 120 children, 34 to 40, 2 blocks. */
 void prover_on_host_small(const struct stg_prover_args *args, unsigned blocks);
+/** The same with three products of TF32 for one. */
+void prover_on_host_small_tf32x3(const struct stg_prover_args *args, unsigned blocks);
 /** Up to 6 atoms and 120 children, 250 to 256, 8 blocks. */
 void prover_on_host_usual(const struct stg_prover_args *args, unsigned blocks);
 
