@@ -61,6 +61,11 @@ static stg_status check_net(const struct stg_prove_net *net, stg_error *reterr) 
 
 static stg_status check_kernel(const struct stg_prover_kernel *kernel, stg_error *reterr) {
   const stg_status status = check_limits(&kernel->limits, reterr);
+  if (status == STG_OK && (unsigned)kernel->arithmetic > STG_PROVER_TF32) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "arithmetic: %d is none of f32 (0), tf32x3 (1), tf32 (2)",
+                         (int)kernel->arithmetic);
+  }
   return status == STG_OK ? check_net(&kernel->net, reterr) : status;
 }
 

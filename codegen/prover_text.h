@@ -15,11 +15,11 @@
 
 #define STG_PROVER_KERNEL_NAME "stg_prover"
 
-/* How products are made. */
+/* How products are made; what a product loses at most. */
 enum stg_prover_arithmetic {
-  STG_PROVER_F32,    /* in float32 */
-  STG_PROVER_TF32X3, /* each as three of TF32 */
-  STG_PROVER_TF32
+  STG_PROVER_F32,    /* in float32, fused with their sums */
+  STG_PROVER_TF32X3, /* as three of TF32: 2^-21 */
+  STG_PROVER_TF32    /* 2^-11 */
 };
 
 struct stg_prover_kernel {
@@ -34,8 +34,8 @@ const char *stg_prover_arithmetic_name(enum stg_prover_arithmetic arithmetic);
 /**
  * Append the source (without the prelude) and fill the launch rule, whose rows are queries; how
  * many blocks there are is not its, but stg_prover_blocks' to say.
- * @return STG_E_INVALID: a limit, with its value; STG_E_UNSUPPORTED: a size of the net, or an
- *         arithmetic, that there is no text for.
+ * @return STG_E_INVALID: a limit or an arithmetic, with its value; STG_E_UNSUPPORTED: a size of the
+ *         net that there is no text for.
  */
 STG_NODISCARD stg_status stg_prover_generate(const struct stg_prover_kernel *kernel,
                                              struct stg_strbuf *ret_source,

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "codegen/prover_pack.h"
-#include "codegen/prover_text.h"
 #include "runtime/base/alloc.h"
 
 #define GUARD 0xa5a5a5a5U
@@ -63,7 +62,8 @@ static struct stg_module *load(const struct gpu *gpu, const char *source) {
 }
 
 static void find_kernel(struct prover_bed *bed, const struct prove_pool *pool) {
-  const struct stg_prover_kernel asked = {.limits = pool->pool.limits, .net = pool->policy.net};
+  const struct stg_prover_kernel asked = {
+      .limits = pool->pool.limits, .net = pool->policy.net, .arithmetic = bed->arithmetic};
   struct prover_bed_kernel *kernel = stg_calloc(1, sizeof *kernel);
   stg_error error = STG_ERROR_INIT;
   assert_non_null(kernel);

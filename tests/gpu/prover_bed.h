@@ -4,9 +4,9 @@
 #ifndef STG_TESTS_GPU_PROVER_BED_H
 #define STG_TESTS_GPU_PROVER_BED_H
 
-#include "codegen/launch_rule.h"
 #include "codegen/prover_args.h"
 #include "codegen/prover_extents.h"
+#include "codegen/prover_text.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/support/prove_pool.h"
 
@@ -18,6 +18,7 @@ struct prover_bed {
   struct prover_bed_kernel *kernels;
   const struct prover_bed_kernel *kernel; /* of the pool */
   struct stg_prover_extents extents;
+  enum stg_prover_arithmetic arithmetic; /* of the pools to come */
   uint32_t capacity;
   uint32_t blocks;                /* of the next launches; 0: as many as there is room for */
   struct stg_prover_args args;    /* for those, but for `capacity` */

@@ -114,6 +114,16 @@ static void generated_bases_satisfy_the_reference(void **state) {
   }
 }
 
+/* The sums of such products are not rounded as others are, so this is what tells. */
+static void three_products_of_tf32_satisfy_the_reference(void **state) {
+  struct prover_bed *bed = *state;
+  bed->arithmetic = STG_PROVER_TF32X3;
+  judge(bed, STG_KB_COUNTRIES, usual, test_is_quick() ? 24 : PROVE_POOL_MOST, false);
+  judge(bed, STG_KB_FAMILY, usual, test_is_quick() ? 12 : 100, false);
+  judge(bed, STG_KB_FAMILY, small, 100, true);
+  bed->arithmetic = STG_PROVER_F32;
+}
+
 static void the_usual_net_satisfies_the_reference(void **state) {
   judge(*state, STG_KB_COUNTRIES, usual, test_is_quick() ? 24 : PROVE_POOL_MOST, false);
   judge(*state, STG_KB_FAMILY, usual, test_is_quick() ? 12 : 100, false);
@@ -140,10 +150,9 @@ static void assert_same(const struct prover_bed *bed, const struct stg_prove_res
   }
 }
 
-static void no_bit_depends_on_the_pool(void **state) {
+static void check_pools(struct prover_bed *bed) {
   static const size_t sizes[] = {0, 1, 7, 63, 64, 65, 110, 512, 1024, 4096};
   static const uint32_t blocks[] = {1, 3, 100, 264};
-  struct prover_bed *bed = *state;
   prove_pool_open(STG_KB_FAMILY, usual, 256, &pool);
   prover_bed_open(bed, &pool, 4096);
   struct stg_prove_atom *queries = many_queries(4096);
@@ -164,6 +173,15 @@ static void no_bit_depends_on_the_pool(void **state) {
   stg_free(queries);
   prover_bed_close(bed);
   prove_pool_close(&pool);
+}
+
+static void no_bit_depends_on_the_pool(void **state) {
+  struct prover_bed *bed = *state;
+  for (int arithmetic = STG_PROVER_F32; arithmetic <= STG_PROVER_TF32; arithmetic++) {
+    bed->arithmetic = (enum stg_prover_arithmetic)arithmetic;
+    check_pools(bed);
+  }
+  bed->arithmetic = STG_PROVER_F32;
 }
 
 /* Launch after launch, and from a graph, with nothing put in order between them. */
@@ -243,8 +261,9 @@ static void print_times(struct prover_bed *bed, enum stg_kb_kind kind, uint32_t 
     const double us = time_of(bed);
     prover_bed_fetch(bed);
     const double states = (double)bed->words->counts.states / (REPEATS + 1);
-    print_message("%-9s %u blocks: %5d queries %9.1f us %8.3f us each, %6.1f states each, "
+    print_message("%-6s %-9s %u blocks: %5d queries %9.1f us %8.3f us each, %6.1f states each, "
                   "%5.2f TFLOP/s\n",
+                  stg_prover_arithmetic_name(bed->arithmetic),
                   kind == STG_KB_FAMILY ? "family" : "countries", per_processor, (int)sizes[k], us,
                   us / (double)sizes[k], states / (double)sizes[k],
                   states * FLOP_OF_A_STATE / us * 1e-6);
@@ -259,10 +278,14 @@ static void prints_times_where_asked_to(void **state) {
   if (getenv("STG_TEST_TIME") == NULL) {
     skip();
   }
-  for (uint32_t per_processor = 2; per_processor >= 1; per_processor--) {
-    print_times(*state, STG_KB_FAMILY, per_processor);
-    print_times(*state, STG_KB_COUNTRIES, per_processor);
+  struct prover_bed *bed = *state;
+  for (int arithmetic = STG_PROVER_F32; arithmetic <= STG_PROVER_TF32; arithmetic++) {
+    bed->arithmetic = (enum stg_prover_arithmetic)arithmetic;
+    print_times(bed, STG_KB_FAMILY, 2);
+    print_times(bed, STG_KB_FAMILY, 1);
+    print_times(bed, STG_KB_COUNTRIES, 2);
   }
+  bed->arithmetic = STG_PROVER_F32;
 }
 
 int main(void) {
@@ -273,6 +296,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(random_bases_have_the_ways_and_counts_of_the_cpu),
       cmocka_unit_test(generated_bases_satisfy_the_reference),
+      cmocka_unit_test(three_products_of_tf32_satisfy_the_reference),
       cmocka_unit_test(the_usual_net_satisfies_the_reference),
       cmocka_unit_test(no_bit_depends_on_the_pool),
       cmocka_unit_test(launches_follow_each_other_and_are_captured_as_one_node),

@@ -40,7 +40,7 @@ static struct stg_strbuf must_generate(const struct stg_prover_kernel *kernel,
 
 static void every_literal_changes_the_text_and_no_argument_does(void **state) {
   (void)state;
-  struct stg_prover_kernel variants[6];
+  struct stg_prover_kernel variants[8];
   struct stg_strbuf texts[COUNT(variants)];
   struct stg_launch_rule rule;
   for (size_t i = 0; i < COUNT(variants); i++) {
@@ -51,6 +51,8 @@ static void every_literal_changes_the_text_and_no_argument_does(void **state) {
   variants[3].net.embed = 248;
   variants[4].net.hidden = 254;
   variants[5].net.blocks = 7;
+  variants[6].arithmetic = STG_PROVER_TF32X3;
+  variants[7].arithmetic = STG_PROVER_TF32;
   for (size_t i = 0; i < COUNT(variants); i++) {
     texts[i] = must_generate(&variants[i], &rule);
     for (size_t k = 0; k < i; k++) {
@@ -132,12 +134,9 @@ static void refuses_what_there_is_no_text_for(void **state) {
       {{{6, 120, 20}, {250, 256, 65, 0}, STG_PROVER_F32},
        STG_E_UNSUPPORTED,
        "blocks: 65 is not in 1..64"},
-      {{{6, 120, 20}, {250, 256, 8, 0}, STG_PROVER_TF32X3},
-       STG_E_UNSUPPORTED,
-       "arithmetic: there is no tf32x3 yet, use f32"},
-      {{{6, 120, 20}, {250, 256, 8, 0}, STG_PROVER_TF32},
-       STG_E_UNSUPPORTED,
-       "arithmetic: there is no tf32 yet, use f32"},
+      {{{6, 120, 20}, {250, 256, 8, 0}, (enum stg_prover_arithmetic)3},
+       STG_E_INVALID,
+       "arithmetic: 3 is none of f32 (0), tf32x3 (1), tf32 (2)"},
   };
   for (size_t i = 0; i < COUNT(rows); i++) {
     struct stg_strbuf source = {0};
