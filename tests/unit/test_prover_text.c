@@ -169,7 +169,7 @@ static void says_what_a_launch_takes(void **state) {
   assert_in_range(e.shared_bytes, 65536, 101376);
   assert_int_equal(e.slot_bytes % 128, 0);
   assert_in_range(e.slot_bytes, 120 * sizeof(struct stg_prove_state) + 2048, 16384);
-  assert_int_equal(stg_prover_scratch_bytes(&e, 264), 264 * 8 * (size_t)e.slot_bytes);
+  assert_int_equal(stg_prover_scratch_bytes(&e, 264), (size_t)2112 * e.slot_bytes);
   stg_strbuf_finish(&text);
 }
 
