@@ -1,20 +1,20 @@
 // gemm.cuh: a tile of states through one linear map, in float32 or in TF32.
 //
 // A block has all 256 outputs of the tile's states in registers, thread by thread R states times 8
-// outputs; R is 8, 4 or 2, for tiles of 64, 32 or 16 states. An output is one chain from its bias on,
-// over the inputs in ascending order, whatever the tile: of fused multiply-adds, or of products of
-// eight inputs (tf32.cuh); its bits depend on its state alone. Weights come in stages of 8 inputs, the
-// next one while one is worked on.
+// outputs; R is 8, 4 or 2, for tiles of 64, 32 or 16 states. An output is one chain from its bias
+// on, over the inputs in ascending order, whatever the tile: of fused multiply-adds, or of products
+// of eight inputs (tf32.cuh); its bits depend on its state alone. Weights come in stages of 8
+// inputs, the next one while one is worked on.
 //
 // Warp w has outputs from 64 * (w % 4) on and half w / 4 of the states; lane l eight of the outputs
 // and R of the states. In float32 the outputs are four from 4 * (l / 4) on and four 32 further, the
-// states from 4 * (l % 4) on; in TF32 they are where a product has its sums: outputs l / 4, by eights,
-// and pairs of states from 2 * (l % 4) on, by eights.
+// states from 4 * (l % 4) on; in TF32 they are where a product has its sums: outputs l / 4, by
+// eights, and pairs of states from 2 * (l % 4) on, by eights.
 
 #define STG_STAGE_INPUTS 8
 #define STG_STAGE_ROW (STG_TILE_ELEMS + 8) // floats; so that TF32 does not meet in one bank
 #define STG_STAGE_FLOATS (STG_STAGE_INPUTS * STG_STAGE_ROW)
-#define STG_STAGE_UNITS (STG_STAGE_INPUTS * STG_TILE_ELEMS / 4) // of 16 bytes, without what is between
+#define STG_STAGE_UNITS (STG_STAGE_INPUTS * STG_TILE_ELEMS / 4) // of 16 bytes, without gaps
 #define STG_THREAD_OUTS 8
 #define STG_GEMM_THREADS 256
 
@@ -47,7 +47,8 @@ template <class G, int R> struct stg_patch {
 };
 
 // A thread's states of a row of the tile.
-template <class P, int R> __device__ __forceinline__ void stg_load_states(const float *at, float (&x)[R]) {
+template <class P, int R>
+__device__ __forceinline__ void stg_load_states(const float *at, float (&x)[R]) {
 #pragma unroll
   for (int r = 0; r < R; r += P::run) {
     if constexpr (P::run == 2) {
@@ -155,9 +156,9 @@ __device__ __forceinline__ void stg_multiply_f32(const float *x_at, const float 
   }
 }
 
-// Lane 4g + t has of a weight's 16 x 8 (outputs, inputs) the elements (g, t), (g + 8, t), (g, t + 4),
-// (g + 8, t + 4), of the states' 8 x 8 (inputs, states) (t, g) and (t + 4, g), and of the sums
-// (g, 2t), (g, 2t + 1) and those of output g + 8.
+// Lane 4g + t has of a weight's 16 x 8 (outputs, inputs) the elements (g, t), (g + 8, t),
+// (g, t + 4), (g + 8, t + 4), of the states' 8 x 8 (inputs, states) (t, g) and (t + 4, g), and of
+// the sums (g, 2t), (g, 2t + 1) and those of output g + 8.
 template <class G, int R>
 __device__ __forceinline__ void stg_multiply_tf32(const float *x_at, const float *w_at,
                                                   stg_patch<G, R> &patch) {

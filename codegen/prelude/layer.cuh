@@ -15,8 +15,7 @@ struct stg_tile_sums {
 // Sum each state's term over all outputs. Ends with a barrier, behind which no thread reads what it
 // had read before.
 template <class patch, int R>
-__device__ __forceinline__ void stg_sum_states(float (&sum)[R],
-                                               float (&part)[4][STG_TILE_STATES]) {
+__device__ __forceinline__ void stg_sum_states(float (&sum)[R], float (&part)[4][STG_TILE_STATES]) {
 #pragma unroll
   for (int r = 0; r < R; r++) {
     sum[r] += __shfl_xor_sync(STG_ALL, sum[r], 4);
@@ -102,7 +101,7 @@ __device__ __forceinline__ void stg_evaluate(const stg_prover_args &a, stg_weigh
       }
     }
     stg_multiply<G, R>(tile, inputs / STG_STAGE_INPUTS, STG_LAYER_VECTORS * STG_TILE_ELEMS / 4,
-                    l <= head, weights, patch);
+                       l <= head, weights, patch);
     layer = vectors + STG_LAYER_VECTORS * STG_TILE_ELEMS;
     if (l <= head) {
 #pragma unroll

@@ -1,5 +1,5 @@
-// pick.cuh: logits of a slot's children, one of which is picked, and what becomes of the query then.
-// A warp does this for its slot alone.
+// pick.cuh: logits of a slot's children, one of which is picked, and what becomes of the query
+// then. A warp does this for its slot alone.
 //
 // Of the children evaluated so far only the best one's row is kept: it is the state's, once that
 // child is the state.
@@ -11,8 +11,7 @@ __device__ __forceinline__ float stg_key_of(const stg_prover_args &a, const stg_
   if ((a.flags & STG_PROVER_SAMPLE) == 0) {
     return logit;
   }
-  return logit + stg_gumbel_noise(
-                     stg_gumbel_word(a.seed, a.first + slot.index, slot.depth, child));
+  return logit + stg_gumbel_noise(stg_gumbel_word(a.seed, a.first + slot.index, slot.depth, child));
 }
 
 __device__ __forceinline__ float stg_sum_lanes(float x) {

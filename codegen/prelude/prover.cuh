@@ -1,9 +1,10 @@
 // prover.cuh: the proof search: a pool of queries from the first to the last, in one launch.
 //
 // A block has eight slots, each a warp's. In a round every slot derives, the block evaluates all
-// states that came of it, tile by tile, and every slot picks. A slot whose query has ended takes the
-// next one at once, from a counter; where there is none it idles until its block is through. What
-// becomes of a query depends on its number and the seed, not on its slot, its block or the others.
+// states that came of it, tile by tile, and every slot picks. A slot whose query has ended takes
+// the next one at once, from a counter; where there is none it idles until its block is through.
+// What becomes of a query depends on its number and the seed, not on its slot, its block or the
+// others.
 
 // The shared memory of a block. While slots derive, lanes build their children where the tile is.
 struct stg_room {
@@ -71,7 +72,7 @@ __device__ __forceinline__ unsigned stg_next_query(const stg_prover_args &a) {
 __device__ __forceinline__ unsigned stg_tile_for(unsigned items) {
   return items > stg_tile_states(4)   ? stg_tile_states(8)
          : items > stg_tile_states(2) ? stg_tile_states(4)
-                                        : stg_tile_states(2);
+                                      : stg_tile_states(2);
 }
 
 // States from item `first` on through the policy, and their slots told of it.

@@ -1,5 +1,5 @@
-// prover_args.cuh: what the prover is given, what it keeps of its queries, and the words of a state.
-// codegen/prover_args.h and codegen/prover.h say the same to the host; they change together.
+// prover_args.cuh: what the prover is given, what it keeps of its queries, and the words of a
+// state. codegen/prover_args.h and codegen/prover.h say the same to the host; they change together.
 
 #define STG_UNIFY_ATOMS 8 // that a state has room for; G::atoms is the limit
 #define STG_PROVE_CHILDREN 128
@@ -55,11 +55,11 @@ struct stg_prover_args {
   stg_prove_result *results;     // [*n]
   const unsigned *n;             // how many; what is past `capacity` is left out
   stg_prover_words *words;
-  unsigned char *scratch;     // of each slot G::scratch_bytes, by blocks
-  unsigned char *trace;       // stg_prover_step [depth] of query `traced`; or null
-  volatile unsigned *done;    // in memory of the host: how many have ended, now and then; or null
-  unsigned long long first;   // number of the first query
-  unsigned long long traced;  // number of a query
+  unsigned char *scratch;    // of each slot G::scratch_bytes, by blocks
+  unsigned char *trace;      // stg_prover_step [depth] of query `traced`; or null
+  volatile unsigned *done;   // in memory of the host: how many have ended, now and then; or null
+  unsigned long long first;  // number of the first query
+  unsigned long long traced; // number of a query
   unsigned long long seed;
   unsigned capacity;
   unsigned depth;

@@ -1,8 +1,8 @@
-// tf32.cuh: products of small matrices of TF32 by a warp, with float sums; and a float as one or two
-// of TF32. Knows no op.
+// tf32.cuh: products of small matrices of TF32 by a warp, with float sums; and a float as one or
+// two of TF32. Knows no op.
 //
-// TF32 has the exponent of a float and 10 of its 23 bits. A float is the nearest one and what is left,
-// the nearest to that; three products of such parts lose 2^-21 of a product, one loses 2^-11.
+// TF32 has the exponent of a float and 10 of its 23 bits. A float is the nearest one and what is
+// left, the nearest to that; three products of such parts lose 2^-21 of a product, one loses 2^-11.
 
 __device__ __forceinline__ unsigned stg_tf32_nearest(float x) {
   return (__float_as_uint(x) + 0x1000u) & 0xffffe000u;

@@ -37,7 +37,7 @@
 #define MAX_STATIC_SHARED_BYTES 49152
 /* What a kernel of the usual size may spill. */
 #define MAX_LOCAL_BYTES 256
-/* Of the prover, which keeps numbers of a round there while it is in its layers, which keep none. */
+/* Of the prover: it keeps numbers of a round there while it is in its layers; these keep none. */
 #define MAX_PROVER_LOCAL_BYTES 128
 
 static const struct stg_log no_log;
