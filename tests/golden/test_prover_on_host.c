@@ -177,6 +177,23 @@ static void random_bases_have_the_ways_and_counts_of_the_cpu(void **state) {
   assert_true(sum.proofs > 0 && sum.cut > 0 && sum.rejected > 0 && sum.seen > 0);
 }
 
+/* Layers of zeros make all logits 0, in as many tiles as there are. */
+static void of_equal_logits_the_first_is_picked(void **state) {
+  static const uint8_t zeros[STG_PROVE_MAX_DEPTH];
+  (void)state;
+  prove_pool_open(STG_KB_FAMILY, small, 12, &bed.pool);
+  open_kernel();
+  memset(bed.layers, 0, stg_prover_pack_floats(&small) * sizeof *bed.layers);
+  run(prover_on_host_small, 1);
+  for (size_t i = 0; i < 12; i++) {
+    assert_memory_equal(bed.results[i].actions, zeros, sizeof zeros);
+    assert_in_range(bed.results[i].close, 1, bed.results[i].depth);
+    assert_true(bed.results[i].logp < -0.6f);
+  }
+  close_kernel();
+  prove_pool_close(&bed.pool);
+}
+
 /* Bit by bit, and nothing else was written. */
 static void assert_same(const struct stg_prove_result *wanted, size_t n) {
   for (size_t i = 0; i < n; i++) {
@@ -276,6 +293,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(random_bases_have_the_ways_and_counts_of_the_cpu),
       cmocka_unit_test(generated_bases_satisfy_the_reference),
+      cmocka_unit_test(of_equal_logits_the_first_is_picked),
       cmocka_unit_test(no_bit_depends_on_blocks_or_pools),
       cmocka_unit_test(a_pool_may_come_in_parts_and_is_cut_where_there_is_no_room),
       cmocka_unit_test(three_products_of_tf32_satisfy_the_reference),
