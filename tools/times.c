@@ -23,8 +23,10 @@ struct stg_times stg_times_of(double *us, size_t count) {
 void stg_times_print_one(double us, struct stg_strbuf *out) {
   if (us < 1000) {
     stg_strbuf_printf(out, "%.1f us", us);
-  } else {
+  } else if (us < 1e7) {
     stg_strbuf_printf(out, "%.2f ms", us / 1000);
+  } else {
+    stg_strbuf_printf(out, "%.1f s", us / 1e6);
   }
 }
 

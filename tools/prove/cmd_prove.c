@@ -13,6 +13,7 @@
 #include "tools/run_output.h"
 
 #define MAX_DIGITS 9
+#define MOST 999999999
 #define MAX_THREADS 1024
 #define SAMPLE 100 /* candidates that the reference judges unless told */
 
@@ -76,18 +77,23 @@ static int prove_workload(const struct stg_prove_options *options) {
   return code == STG_EXIT_DONE && !ok ? refuse_result(options->spec) : code;
 }
 
-/* NULL leaves the number as it is. */
-static int read_count(const char *option, const char *word, size_t least, size_t most,
-                      size_t *ret_count) {
+struct counted {
+  const char *option, *word; /* NULL leaves the number as it is */
+  size_t least, most;
+  const char *or_else; /* what the word may be beside a number, for its message */
+};
+
+static int read_count(const struct counted *of, size_t *ret_count) {
+  const char *word = of->word;
   if (word == NULL) {
     return STG_EXIT_DONE;
   }
   const size_t digits = strspn(word, "0123456789");
   const bool is_number = digits > 0 && digits <= MAX_DIGITS && word[digits] == '\0';
   const size_t count = is_number ? (size_t)strtoul(word, NULL, 10) : 0;
-  if (!is_number || count < least || count > most) {
-    return stg_report_wrong("prove", "%s '%s': expected a number from %zu to %zu", option, word,
-                            least, most);
+  if (!is_number || count < of->least || count > of->most) {
+    return stg_report_wrong("prove", "%s '%s': expected a number from %zu to %zu%s", of->option,
+                            word, of->least, of->most, of->or_else);
   }
   *ret_count = count;
   return STG_EXIT_DONE;
@@ -104,14 +110,17 @@ static int read_counts(const char *limit, const char *check, const char *threads
   size_t threads = processors();
   options->limit = SIZE_MAX;
   options->check = SAMPLE;
-  int code = read_count("--limit", limit, 1, 999999999, &options->limit);
+  const struct counted limited = {"--limit", limit, 1, MOST, ""};
+  const struct counted checked = {"--check", check, 0, MOST, ", or 'all'"};
+  const struct counted threaded = {"--threads", threads_word, 1, MAX_THREADS, ""};
+  int code = read_count(&limited, &options->limit);
   if (code == STG_EXIT_DONE && check != NULL && strcmp(check, "all") == 0) {
     options->check = SIZE_MAX;
   } else if (code == STG_EXIT_DONE) {
-    code = read_count("--check", check, 0, 999999999, &options->check);
+    code = read_count(&checked, &options->check);
   }
   if (code == STG_EXIT_DONE) {
-    code = read_count("--threads", threads_word, 1, MAX_THREADS, &threads);
+    code = read_count(&threaded, &threads);
   }
   options->threads = (uint32_t)threads;
   return code;

@@ -145,7 +145,7 @@ void stg_prove_check_json(const struct stg_prove_check *check, const char *query
     stg_json_out_null(json, "first");
   }
   stg_json_out_number(json, "max_logp_err", check->max_logp_err);
-  stg_json_out_count(json, "close", check->close);
+  stg_json_out_count(json, "checked_close", check->close);
   stg_json_out_bool(json, "ok", check->ok);
 }
 

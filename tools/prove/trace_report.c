@@ -105,7 +105,7 @@ static void append_step(const struct stg_kb *kb, const stg_prover_step *step, si
   for (uint32_t i = 0; i < step->n_children; i++) {
     stg_prove_print_state(kb, &step->children[i], &text);
     stg_table_cell(&table, i == step->action ? "*" : "");
-    stg_table_printf(&table, "%.4f", probability(&softmax, step->logits[i]));
+    stg_table_printf(&table, "%.3g", probability(&softmax, step->logits[i]));
     stg_table_printf(&table, "%.4f", (double)step->logits[i]);
     stg_table_cell(&table, stg_strbuf_text(&text));
     stg_strbuf_finish(&text);
