@@ -162,6 +162,9 @@ class Pools(ProveCase):
         self.assertIn("  limits      6 atoms, 120 children, 20 steps; the largest logit is picked", lines)
         self.assertIn(f"  candidates  {report['candidates']}: 3 queries on 2 sides, and corruptions", lines)
         self.assertIn("  output      out.st", lines)
+        both = report["sides"][-1]
+        self.assertIn(f"  ties        {both['tied']} of {both['queries']} ranks are with a corruption that is equal", lines)
+        self.assertIn("  memory      11.7 KiB of derived states; a batch of 512, padded, has 18.3 MiB", lines)
         self.assertIn("  note        arithmetic: the CPU computes in float32", lines)
         self.assertRegex(outcome.out, rf"(?m)^  check +{report['checked']} candidates, 0 violations, logp within ")
         self.assertNotIn("  time ", outcome.out)
@@ -318,6 +321,11 @@ class Words(ProveCase):
         line = self.refuse(FAILED, "prove", spec)
         self.assertEqual(line, f"steergraph: {spec}: limits.depth: expected an integer from 1 to 64, found 0")
         self.assertIn("none.json", self.refuse(FAILED, "prove", "none.json"))
+        bad = [path for path in sorted((SPECS / "bad").glob("*.json")) if '"family": "prover"' in path.read_text()]
+        self.assertGreater(len(bad), 30)
+        for path in bad[::8] if QUICK else bad:
+            expected = path.with_suffix(".expect").read_text().splitlines()[0]
+            self.assertEqual(self.refuse(FAILED, "prove", path.name, cwd=path.parent), f"steergraph: {expected}")
 
     def test_no_file_that_is_read_is_written(self):
         self.write("p.safetensors", weights(3, 5))

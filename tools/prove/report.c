@@ -210,6 +210,10 @@ static void add_work_rows(struct stg_table *table, const struct stg_prove_done *
   stg_table_printf(
       table, "%" PRIu64 " children beyond the last, %" PRIu64 " too long, %" PRIu64 " seen before",
       counts->cut, counts->rejected, counts->seen);
+  const struct stg_prove_side *all = &done->sides.of[done->sides.n - 1];
+  stg_table_cell(table, "ties");
+  stg_table_printf(table, "%zu of %zu ranks are with a corruption that is equal", all->ranking.tied,
+                   all->ranking.n);
 }
 
 static void add_time_rows(struct stg_table *table, const struct stg_prove_done *done) {
@@ -223,6 +227,10 @@ static void add_time_rows(struct stg_table *table, const struct stg_prove_done *
   stg_strbuf_printf(&text, " a candidate, on %" PRIu32 " %s", done->options->threads,
                     done->options->threads == 1 ? "thread" : "threads");
   add_row(table, "", &text);
+}
+
+static void add_memory_rows(struct stg_table *table, const struct stg_prove_done *done) {
+  struct stg_strbuf text = {0};
   const struct memory memory = memory_of(done);
   stg_strbuf_bytes(&text, memory.states_bytes);
   stg_strbuf_str(&text, " of derived states; a batch of 512, padded, has ");
@@ -292,6 +300,7 @@ void stg_prove_report_text(const struct stg_prove_done *done, struct stg_strbuf 
   add_head_rows(&table, done);
   add_work_rows(&table, done);
   add_time_rows(&table, done);
+  add_memory_rows(&table, done);
   stg_table_cell(&table, "check");
   stg_table_printf(&table, "%zu candidates, %zu violations, logp within %.2g", check->checked,
                    check->violations, check->max_logp_err);
