@@ -380,7 +380,7 @@ class Progress(ProveCase):
         self.assertRegex(seen.decode(), rf"^(\r{PROGRESS} *)+\r\n$")
 
     def test_a_terminal_sees_the_end(self):
-        spec = self.example(EXAMPLES[1], 1, 100)
+        spec = self.example(EXAMPLES[1], 1, 10 if QUICK else 60)
         seen, out = said_on_terminal(self, "prove", "--json", "--no-timing", "--check", "0", "--threads", "1", spec)
         self.assertRegex(seen, rf"^(\r{PROGRESS} *)+\r\n$")
         n = Outcome("", DONE, out.encode(), b"").json()["candidates"]

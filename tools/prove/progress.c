@@ -6,9 +6,9 @@
 #include "tools/report.h"
 #include "tools/times.h"
 
-#define LIVE_S 0.1  /* between two states of a line on a terminal */
-#define LINES_S 1.0 /* between two lines elsewhere */
-#define MAX_LINES 20
+#define LIVE_S 0.1   /* between two states of a line on a terminal */
+#define LINES_S 1.0  /* between two lines elsewhere */
+#define MAX_LINES 19 /* of these, behind the first */
 
 double stg_prove_seconds(const struct timespec *from, const struct timespec *to) {
   return (double)(to->tv_sec - from->tv_sec) + (double)(to->tv_nsec - from->tv_nsec) / 1e9;
@@ -32,8 +32,9 @@ void stg_prove_progress_say(void *user, size_t done, size_t n) {
   clock_gettime(CLOCK_MONOTONIC, &now);
   const bool is_live = stg_report_is_live();
   const bool is_last = done == n;
-  const bool is_due = stg_prove_seconds(&progress->said, &now) >= (is_live ? LIVE_S : LINES_S) &&
-                      (is_live || (done - progress->said_done) * MAX_LINES >= n);
+  const bool is_due =
+      stg_prove_seconds(&progress->said, &now) >= (is_live ? LIVE_S : LINES_S) &&
+      (is_live || !progress->has_said || (done - progress->said_done) * MAX_LINES >= n);
   if (!is_due && !(is_last && is_live && progress->has_said)) {
     return;
   }

@@ -86,18 +86,17 @@ static stg_status prove_often(const struct stg_prove_job *job, struct run *run,
 
 stg_status stg_prove_judge(const struct stg_prove_objects *objects,
                            const struct stg_prove_options *options,
-                           const struct stg_kb_atom *candidates, const stg_proof *proofs,
-                           size_t first, size_t n, struct stg_prove_check *ret_check,
+                           const struct stg_prove_span *span, struct stg_prove_check *ret_check,
                            stg_error *reterr) {
   struct stg_prove_progress progress;
   stg_prove_progress_begin(&progress, "check");
   const struct stg_prove_judged judged = {.search = &objects->search,
-                                          .candidates = candidates,
-                                          .proofs = proofs,
+                                          .candidates = span->candidates,
+                                          .proofs = span->proofs,
                                           .originals = objects->originals,
-                                          .n = n,
-                                          .n_originals = n > 1 ? objects->pool.n_groups : 0,
-                                          .first = first,
+                                          .n = span->n,
+                                          .n_originals = span->n > 1 ? objects->pool.n_groups : 0,
+                                          .first = span->first,
                                           .sample = options->check,
                                           .threads = options->threads,
                                           .progress = stg_prove_progress_say,
@@ -117,8 +116,8 @@ static stg_status work(const struct stg_prove_job *job, struct run *run,
     status = stg_prove_sides_count(pool, run->proofs, run->ranks, &done->sides, reterr);
   }
   if (status == STG_OK) {
-    status = stg_prove_judge(&run->objects, options, pool->candidates.list, run->proofs, 0,
-                             pool->candidates.n, &done->check, reterr);
+    const struct stg_prove_span all = {pool->candidates.list, run->proofs, 0, pool->candidates.n};
+    status = stg_prove_judge(&run->objects, options, &all, &done->check, reterr);
   }
   if (status == STG_OK && done->check.ok && options->output != NULL) {
     status = stg_prove_output_write(done, options->output, reterr);

@@ -42,11 +42,17 @@ STG_NODISCARD stg_status stg_prove_all(struct stg_prove_job *job,
                                        const struct stg_prove_options *options, bool *ret_ok,
                                        struct stg_strbuf *ret_text, stg_error *reterr);
 
-/** Let the reference judge `n` proofs of the pool, the first of which has number `first`. */
+/* Proofs that stand together in the pool, the first of them with its number. */
+struct stg_prove_span {
+  const struct stg_kb_atom *candidates; /* [n] */
+  const stg_proof *proofs;              /* [n] */
+  size_t first, n;
+};
+
+/** Let the reference judge a sample of them. */
 STG_NODISCARD stg_status stg_prove_judge(const struct stg_prove_objects *objects,
                                          const struct stg_prove_options *options,
-                                         const struct stg_kb_atom *candidates,
-                                         const stg_proof *proofs, size_t first, size_t n,
+                                         const struct stg_prove_span *span,
                                          struct stg_prove_check *ret_check, stg_error *reterr);
 
 #endif

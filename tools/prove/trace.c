@@ -80,8 +80,8 @@ static stg_status follow(const struct stg_prove_objects *objects, struct stg_kb_
   way->proof = &proofs[n - 1];
   if (status == STG_OK) {
     stg_prover_get_trace(objects->prover, &way->steps, &way->n_steps);
-    status =
-        stg_prove_judge(objects, way->options, &query, way->proof, n - 1, 1, &way->check, reterr);
+    const struct stg_prove_span one = {&query, way->proof, n - 1, 1};
+    status = stg_prove_judge(objects, way->options, &one, &way->check, reterr);
   }
   if (status == STG_OK && way->options->json) {
     stg_prove_trace_json(way, ret_text);
