@@ -133,8 +133,8 @@ int stg_cmd_prove(int argc, char **argv) {
   const char *check = NULL;
   const char *threads = NULL;
   const struct stg_option table[] = {
-      {"--backend", "auto|cpu|cuda", "where to search (default auto, which is the CPU yet)",
-       &backend, NULL},
+      {"--backend", "auto|cpu|cuda", "where to search (default auto: the CPU, so far)", &backend,
+       NULL},
       {"--limit", "N", "the first N queries alone, and their corruptions", &limit, NULL},
       {"--check", "N", "candidates that the oracle judges, or 'all' (default 100)", &check, NULL},
       {"--threads", "N", "threads of the CPU (default: a thread for each processor)", &threads,
