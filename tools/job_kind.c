@@ -3,12 +3,10 @@
  */
 #include "tools/job_kind.h"
 
-/* NULL: such a workload is read, and nothing serves it. */
 static const struct stg_job_kind *const kinds[STG_SPEC_KINDS] = {
-    [STG_SPEC_STEER] = &stg_job_kind_steer,
-    [STG_SPEC_ROPE] = &stg_job_kind_attention,
-    [STG_SPEC_DECODE] = &stg_job_kind_attention,
-    [STG_SPEC_STEP] = &stg_job_kind_attention,
+    [STG_SPEC_STEER] = &stg_job_kind_steer,      [STG_SPEC_ROPE] = &stg_job_kind_attention,
+    [STG_SPEC_DECODE] = &stg_job_kind_attention, [STG_SPEC_STEP] = &stg_job_kind_attention,
+    [STG_SPEC_PROVER] = &stg_job_kind_prover,
 };
 
 stg_status stg_any_job_open(const char *path, const struct stg_job_options *options,
@@ -20,14 +18,6 @@ stg_status stg_any_job_open(const char *path, const struct stg_job_options *opti
     return status;
   }
   struct stg_any_job job = {.kind = kinds[spec.kind]};
-  if (job.kind == NULL) {
-    status = stg_error_set(reterr, STG_E_UNSUPPORTED,
-                           "%s: family: a workload of '%s' is read and checked, and not served by "
-                           "this version; use 'steer', 'rope', 'decode' or 'step'",
-                           path, stg_spec_kind_name(spec.kind));
-    stg_spec_finish(&spec);
-    return status;
-  }
   status = job.kind->open(&spec, options, &job.of, reterr);
   if (status == STG_OK) {
     *ret_job = job;

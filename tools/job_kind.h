@@ -3,8 +3,8 @@
  * `build` and `cache explain` ask of it.
  *
  * The commands know a workload by this alone. What a family's job has, and what its reports say,
- * its own files know: workload_job.h and job_steer.c of steering, tools/attention of the others. A
- * new family is a row in job_kind.c.
+ * its own files know: workload_job.h and job_steer.c of steering, tools/attention and tools/prove
+ * of the others. A new family is a row in job_kind.c.
  */
 #ifndef STG_TOOLS_JOB_KIND_H
 #define STG_TOOLS_JOB_KIND_H
@@ -37,6 +37,9 @@ struct stg_job_kind {
   stg_engine *(*engine)(const void *job);
   /** As the workload calls it. */
   const char *(*file)(const void *job);
+  /** Nothing is compiled for it: `declare` refuses, `sizes` is NULL, and `explain` has no kernel.
+   */
+  bool without_kernels;
   /** The kernels that serving it asks for. Lives in the arena. */
   stg_status (*declare)(const void *job, struct stg_arena *arena,
                         const struct stg_declared **ret_declared, stg_error *reterr);
@@ -57,6 +60,7 @@ struct stg_job_kind {
 
 extern const struct stg_job_kind stg_job_kind_steer;     /* job_steer.c */
 extern const struct stg_job_kind stg_job_kind_attention; /* attention/kind.c */
+extern const struct stg_job_kind stg_job_kind_prover;    /* prove/kind.c */
 
 /* {0} is closed. */
 struct stg_any_job {

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Workloads of rope, decode and step in the commands that compile and look: explain, build, and the cache's."""
+"""Workloads of families beside steering in the commands that compile and look: explain, build, and the cache's."""
 import json
 
 import tap
 from cli import EXAMPLES, FAILED, QUICK, SPECS, Case
 
-PROVERS = sorted(SPECS.glob("prove_*.json"))  # read, and not served
+PROVERS = sorted(SPECS.glob("prove_*.json"))  # of test_prove.py
 FAMILIES = sorted(set(SPECS.glob("*.json")) - set(EXAMPLES) - set(PROVERS))
 STEP = SPECS / "step_llama_block.json"
 TOTO = SPECS / "toto_timewise.json"
@@ -105,14 +105,36 @@ class Explain(Case):
             line = self.refuse(FAILED, *words, path)
             self.assertEqual(line, f"steergraph: {path}: attend.window: expected an integer from 1 to 1073741824, found 0")
 
-    def test_what_nothing_serves_is_refused(self):
+    def test_provers_are_explained_without_kernels(self):
         for path in PROVERS:
-            for words in (("run",), ("explain",)):
+            for arch in ("sm_90", "cpu"):
+                report = self.explain("--arch", arch, path)
+                self.assertEqual((report["family"], report["arch"], report["kernels"]), ("prover", arch, []))
+                self.assertEqual((report["signature"], report["pick"], report["notes"]), (None, "argmax", []))
+                self.assertEqual(report["limits"], {"atoms": 6, "children": 120, "depth": 20})
+                self.assertEqual((report["policy"]["embed"], report["policy"]["seed"], report["queries"]), (250, 1, 100))
+                self.assertEqual(report["corruptions"], {"count": 100, "sides": ["head", "tail"], "domain": "all", "filter": True})
+        text = self.succeed("explain", "--source", "--program", "--why-miss", PROVERS[0]).out
+        self.assertRegex(text, r"^\S+: prover, 100 queries; \d+ facts, 2 rules, 4 predicates, 330 constants\n")
+        self.assertIn("\n  corruptions  100 a query, head and tail; of all constants, none a fact or a query\n", text)
+        self.assertIn("\n  kernels      none: the CPU does this work itself\n", text)
+        spec = json.loads(PROVERS[0].read_text())
+        spec["corruptions"] |= {"sides": ["tail"], "domain": "argument", "filter": False}
+        spec |= {"arithmetic": "tf32", "pick": {"sample": {"seed": 9}}}
+        text = self.succeed("explain", self.write("w.json", spec)).out
+        self.assertIn("\n  limits       6 atoms, 120 children, 20 steps; picks are sampled with seed 9\n", text)
+        self.assertIn("\n  corruptions  100 a query, tail; of the constants that facts have there\n", text)
+        self.assertIn("\n  note         arithmetic: the CPU computes in float32\n", text)
+
+    def test_commands_that_do_not_serve_provers_say_which_one_does(self):
+        for path in PROVERS:
+            line = self.refuse(FAILED, "run", path)
+            self.assertEqual(line, f"steergraph: {path}: family: 'run' does not search for proofs; use 'steergraph prove'")
+            for words in (("build", "--arch", "sm_90", "--cache", "k"), ("cache", "explain", "--cache", "k")):
                 line = self.refuse(FAILED, *words, path)
                 self.assertEqual(
                     line,
-                    f"steergraph: {path}: family: a workload of 'prover' is read and checked, and not served by this version; "
-                    "use 'steer', 'rope', 'decode' or 'step'",
+                    f"steergraph: {path}: no kernels are made for workloads of 'prover' yet; the CPU serves them: use 'steergraph prove'",
                 )
 
 

@@ -10,6 +10,7 @@ COMMANDS = {
     ("explain",): "SPEC",
     ("build",): "SPEC|MANIFEST...",
     ("warm",): "MANIFEST...",
+    ("prove",): "SPEC",
     ("ops",): "FILE",
     ("vectors", "ls"): "FILE",
     ("vectors", "show"): "FILE [TENSOR]",

@@ -28,6 +28,7 @@ ARROWS = {
     "tools/cache": ("tools",),
     "tools/doctor": ("tools", "tools/cache"),
     "tools/kb": ("tools", "specs"),
+    "tools/prove": ("tools", "specs", "engine/oracle"),
     "tools/vectors": ("tools", "specs"),
     "tools/examples": (),
     "tools/bench": ("tools", "specs", "engine/oracle", "runtime"),

@@ -16,7 +16,7 @@ static const double minus_inf = -(double)INFINITY;
 static const double nan_score = (double)NAN;
 
 static void counts_who_is_above_and_half_of_who_is_equal(void **state) {
-  static const double others[] = {-1, -2, -2, -3, -INFINITY};
+  static const double others[] = {-1, -2, -2, -3, -(double)INFINITY};
   (void)state;
   assert_true(stg_oracle_rank(-0.5, others, 5) == 1);
   assert_true(stg_oracle_rank(-1, others, 5) == 1.5);
