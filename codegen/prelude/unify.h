@@ -124,23 +124,29 @@ STG_ATOM bool stg_unify_push(const struct stg_prove_base *base, struct stg_prove
   return true;
 }
 
+/* Argument `i` of a state: those of an atom are neighbours. */
+STG_ATOM int *stg_unify_argument(struct stg_prove_state *state, unsigned i) {
+  return i % 2 == 0 ? &state->atoms[i / 2].arg0 : &state->atoms[i / 2].arg1;
+}
+
 /** Number variables from the first one on, in the order of their first occurrence. */
 STG_ATOM void stg_unify_number(const struct stg_prove_base *base, struct stg_prove_state *state) {
-  int before[2 * STG_UNIFY_ATOMS]; /* number k's name so far */
   int n = 0;
+  /* below 0 until all are numbered; where they were is all the memory that it takes */
   for (unsigned i = 0; i < 2 * state->n; i++) {
-    int *arg = i % 2 == 0 ? &state->atoms[i / 2].arg0 : &state->atoms[i / 2].arg1;
-    int k = 0;
-    if (!stg_atom_is_variable(base, *arg)) {
+    const int before = *stg_unify_argument(state, i);
+    if (!stg_atom_is_variable(base, before)) {
       continue;
     }
-    while (k < n && before[k] != *arg) {
-      k++;
+    n++;
+    for (unsigned k = i; k < 2 * state->n; k++) {
+      int *arg = stg_unify_argument(state, k);
+      *arg = *arg == before ? -n : *arg;
     }
-    if (k == n) {
-      before[n++] = *arg;
-    }
-    *arg = base->constants + 1 + k;
+  }
+  for (unsigned i = 0; i < 2 * state->n; i++) {
+    int *arg = stg_unify_argument(state, i);
+    *arg = *arg < 0 ? base->constants - *arg : *arg;
   }
 }
 

@@ -48,6 +48,33 @@ void prove_pool_open(enum stg_kb_kind kind, struct stg_prove_net net, size_t n,
                                      .seed = 7};
 }
 
+void prove_pool_open_random(uint64_t seed, struct prove_pool *pool) {
+  const struct stg_prove_limits limits = {.atoms = 3, .children = 5, .depth = 9};
+  const struct stg_prove_net net = {.embed = 6, .hidden = 8, .blocks = 2, .epsilon = 1e-5f};
+  const int32_t n = PROVE_RANDOM_CONSTANTS;
+  size_t n_queries = 0;
+  *pool = (struct prove_pool){.cpu_policy = NULL};
+  prove_base_random(seed, &pool->kb);
+  prove_base_tables(&pool->kb, &pool->tables);
+  prove_policy_random(&pool->kb, seed, limits.atoms, net, &pool->policy);
+  assert_int_equal(stg_cpu_policy_create(&net, &pool->policy.weights, &pool->tables.base,
+                                         limits.atoms, &pool->cpu_policy, NULL),
+                   STG_OK);
+  for (int32_t p = 1; p <= (int32_t)pool->kb.predicates.n; p++) {
+    for (int32_t pair = 0; pair < n * n; pair++) {
+      pool->queries[n_queries++] = (struct stg_prove_atom){p, 1 + pair / n, 1 + pair % n};
+    }
+  }
+  pool->pool = (struct stg_cpu_pool){.base = &pool->tables.base,
+                                     .policy = pool->cpu_policy,
+                                     .limits = limits,
+                                     .queries = pool->queries,
+                                     .n = n_queries,
+                                     .threads = 1,
+                                     .sample = true,
+                                     .seed = seed};
+}
+
 void prove_pool_close(struct prove_pool *pool) {
   stg_cpu_policy_destroy(pool->cpu_policy);
   prove_policy_finish(&pool->policy);

@@ -27,6 +27,9 @@ struct prove_pool {
  * 6, 120 and 20, two threads. */
 void prove_pool_open(enum stg_kb_kind kind, struct stg_prove_net net, size_t n,
                      struct prove_pool *pool);
+/** Every ground atom of a small random base, which are sampled; a net of 6 to 8 and 2 blocks,
+ * limits 3, 5 and 9, which much is cut by, one thread. Without candidates, so not to be judged. */
+void prove_pool_open_random(uint64_t seed, struct prove_pool *pool);
 void prove_pool_close(struct prove_pool *pool);
 /** Run the pool as it is; fails the test where that fails. */
 void prove_pool_run(struct prove_pool *pool);
