@@ -30,14 +30,17 @@ static bool is_prompt(const struct stg_attn_case *work) {
   return stg_attn_has_attend(work) && work->rows_each > 1;
 }
 
+/* What a launch and its floor read, and of a rope as much that they write. */
+static size_t moved_bytes(const struct stg_attn_case *work) {
+  return stg_attn_bytes(work) * (stg_attn_has_attend(work) ? 1 : 2);
+}
+
 uint32_t stg_attn_sets(stg_engine *engine, const struct stg_attn_case *work) {
   const struct stg_device *device = stg_mem_device(engine);
   if (device == NULL || is_prompt(work)) {
     return 1;
   }
-  /* what a launch reads, and of a rope as much that it writes */
-  const size_t bytes = stg_attn_bytes(work) * (stg_attn_has_attend(work) ? 1 : 2);
-  const size_t sets = 2 * (size_t)stg_device_get_info(device)->l2_bytes / bytes + 1;
+  const size_t sets = 2 * (size_t)stg_device_get_info(device)->l2_bytes / moved_bytes(work) + 1;
   return sets < MAX_SETS ? (uint32_t)sets : MAX_SETS;
 }
 
@@ -156,7 +159,7 @@ static stg_status measure(struct trial *trial, const struct stg_bench_read_floor
     status = find_floor(trial, read, report, &row, reterr);
   }
   stg_bench_row_extra(&row, "rows", (double)stg_attn_rows(trial->work));
-  stg_bench_row_extra(&row, "mbytes", (double)stg_attn_bytes(trial->work) * 1e-6);
+  stg_bench_row_extra(&row, "moved_mb", (double)moved_bytes(trial->work) * 1e-6);
   stg_bench_row_extra(&row, "mae", verdict.mae);
   stg_bench_row_extra(&row, "worst_ratio", verdict.worst_ratio);
   if (status == STG_OK) {
