@@ -241,7 +241,7 @@ int stg_cmd_bench(int argc, char **argv) {
        &run.peers},
       {"--peers-from", "FOLDER", "where the peer scripts are (default: where they were installed)",
        &run.options.peers, NULL},
-      {"--plot", "FILE.svg", "draw the rows of steer, decode and warmup", &run.plot, NULL},
+      {"--plot", "FILE.svg", "draw the rows of steer, decode, rope, attend and warmup", &run.plot, NULL},
       {"--cache", "FOLDERS", "cache folders, RO:RO:RW", &run.options.cache, NULL},
       {"--allow-outside", NULL, "paths of a spec may leave its folder", NULL,
        &run.options.allow_outside},
