@@ -152,6 +152,8 @@ LATER = [
     *NEW[5:],
     new_row("run", "steer", "steergraph", None, wall=61.4e6),
     new_row("run", "peers", "steergraph", None, wall=200e6),
+    new_row("run", "peer rowwise.py failed", "steergraph", None),
+    new_row("run", "peer norm.py failed", "steergraph", None),
     new_row("run", "all of it", "steergraph", None, wall=362.2e6),
 ]
 LATER_LINES = [
@@ -165,11 +167,12 @@ LATER_LINES = [
     "| decode | steergraph, µs | floor, µs | ratio | early floor, µs | ratio to it | eager loop |",
     "| 32 rows, 1 op | 2.00 | 1.25 | 1.60 |  |  | 1425 × |",
     "The whole run took 362 s: `steer` 61 s, `peers` 200 s.",
+    "Not every series of `rowwise.py`, `norm.py` came to its end; what is blank may be theirs.",
     *NEW_LINES[6:],
 ]
 # What targets.md says of the two: limits that are kept and not, and the worst of several rows.
 TARGETS = [
-    *LATER[:-3],
+    *LATER[:-5],
     *(new_row("steer", f"{count} distinct", "steergraph", 10.5 + count / 20, 10.0, moved_mb=33.5)
       for count in (1, 2, 4, 8, 16, 32)),
     new_row("steer", "pair", "steergraph", 11.5, 10.0),

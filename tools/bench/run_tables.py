@@ -61,6 +61,7 @@ PEERS = {
     "torch SDPA with mask in a graph": "in a graph",
     "torch.compile SDPA with mask": "compiled",
 }
+FAILED = " failed"  # the end of a row's name, which begins with "peer "
 # Of a loop over every length: ours, and what it is measured by.
 LOOP = "every length"
 GROWING = "torch growing cache"
@@ -297,11 +298,15 @@ def metrics_lines(rows: list[dict]) -> list[str]:
 
 
 def run_lines(rows: list[dict]) -> list[str]:
-    """How long the run itself took."""
+    """How long the run itself took, and which of its peers failed while others went on."""
     times = {row["name"]: row["wall_us"] for row in rows if row["suite"] == RUN and row["wall_us"]}
+    names = [row["name"] for row in rows if row["suite"] == RUN]
+    failed = [f"`{name[len('peer '):-len(FAILED)]}`" for name in names if name.endswith(FAILED)]
     whole = times.pop("all of it", None)
     parts = ", ".join(f"`{name}` {us * 1e-6:.0f} s" for name, us in times.items())
-    return [f"The whole run took {whole * 1e-6:.0f} s" + (f": {parts}." if parts else ".")] if whole else []
+    lines = [f"The whole run took {whole * 1e-6:.0f} s" + (f": {parts}." if parts else ".")] if whole else []
+    return lines + ([f"Not every series of {', '.join(failed)} came to its end; what is blank may be theirs."]
+                    if failed else [])
 
 
 def facts_of(run: dict) -> str:
