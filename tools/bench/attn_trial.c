@@ -13,7 +13,8 @@
 
 /* Launches of a line, at least: its start is then little of it. */
 #define MIN_LINE 32
-#define PROMPT_LINE 4 /* of attentions that take milliseconds */
+#define LONG_LINE 4                  /* of launches beside which it is little anyway */
+#define LONG_BYTES ((size_t)1 << 30) /* that such a launch moves, if it is no prompt's */
 #define MAX_SETS 256
 
 /* A trial while it runs. */
@@ -25,7 +26,7 @@ struct trial {
   struct stg_bench_buffers line;
 };
 
-/* An attention whose rows read again what others have read. */
+/* An attention whose rows read again what others have read, for milliseconds. */
 static bool is_prompt(const struct stg_attn_case *work) {
   return stg_attn_has_attend(work) && work->rows_each > 1;
 }
@@ -51,7 +52,8 @@ static char *at(void *memory, size_t offset_bytes) {
 static stg_status make_line(struct trial *trial, stg_error *reterr) {
   const struct stg_attn_bed *bed = &trial->bed;
   const bool attends = stg_attn_has_attend(trial->work);
-  const size_t least = is_prompt(trial->work) ? PROMPT_LINE : MIN_LINE;
+  const bool is_long = is_prompt(trial->work) || moved_bytes(trial->work) >= LONG_BYTES;
+  const size_t least = is_long ? LONG_LINE : MIN_LINE;
   const size_t count = bed->sets > least ? bed->sets : least;
   const size_t unit = stg_dtype_bytes(trial->work->dtype);
   const size_t pitch = attends ? (size_t)bed->cache.layer_stride * unit

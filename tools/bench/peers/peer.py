@@ -84,11 +84,9 @@ class Failures:
         return self.notes[0] + (f" (and {more} more)" if more > 0 else "")
 
 
-def run(args: argparse.Namespace, peers: list, kind, sides: str) -> Failures:
+def run(args: argparse.Namespace, peers: list, kind, sides) -> Failures:
     cases = [kind(folder, suite, name) for suite, name, folder in args.case]
     import torch_side  # after the cases: they are refused without waiting for torch
-
-    open_side = importlib.import_module(sides).Side
 
     if not torch_side.torch.cuda.is_available():
         raise CaseError("torch finds no CUDA device")
@@ -96,7 +94,7 @@ def run(args: argparse.Namespace, peers: list, kind, sides: str) -> Failures:
     found, failures, side = [], Failures(), None
     for case in cases:
         with failures.of(f"case '{case.name}': "):
-            side = open_side(case)
+            side = importlib.import_module(sides(case)).Side(case)
         for series, make in peers if side is not None and side.case is case else []:
             with failures.of(f"{series}: case '{case.name}': "):
                 more = run_one(torch_side, side, series, make, repeats)
@@ -105,8 +103,8 @@ def run(args: argparse.Namespace, peers: list, kind, sides: str) -> Failures:
     return failures
 
 
-def main(peers: list, kind=Case, sides: str = "torch_side") -> None:
-    """`kind` reads a case; the module `sides` has the class Side, which puts it on the device."""
+def main(peers: list, kind=Case, sides=lambda case: "torch_side") -> None:
+    """`kind` reads a case; the module `sides(case)` has the class Side, which puts it on the device."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--case", nargs=3, action="append", required=True,
                         metavar=("SUITE", "NAME", "FOLDER"), help="a case folder and its names")
