@@ -292,6 +292,22 @@ def test_added_rows() -> None:
         report(status == 0 and not missing, "renders tokens per second of added rows", f"{said}{missing}{text}")
         status, said = table(root, *words, "--add", other, text=json.dumps(NEW))
         report(status == 1 and "all rows: rows of 2 cards" in said, "refuses rows of another card", said)
+        parts = [[ATTENTION[-12], new_row("run", "rope", "steergraph", None, wall=20e6)],
+                 [ATTENTION[-4], new_row("run", "attend", "steergraph", None, wall=30e6)]]
+        for part, seconds in zip(parts, (60, 90)):
+            part += [new_row("run", "peers", "steergraph", None, wall=seconds * 1e6 / 2),
+                     new_row("run", "peer x.py failed", "steergraph", None),
+                     new_row("run", "all of it", "steergraph", None, wall=seconds * 1e6)]  # fmt: skip
+        more.write_text(json.dumps(parts[1]))
+        status, said = table(root, *words, text=json.dumps(parts[0]))
+        table(root, "write")
+        text = (root / "README.md").read_text()
+        wanted = ["The whole run took 150 s: `rope` 20 s, `peers` 75 s, `attend` 30 s.",
+                  "Not every series of `x.py` came to its end; what is blank may be theirs.",
+                  "| split and rotate |", "| a cache, every length to 64 |"]  # fmt: skip
+        missing = [line for line in wanted if line not in text]
+        report(status == 0 and not missing, "adds up how long two runs took", f"{said}{missing}{text}")
+        more.write_text(json.dumps(LLAMA))
         status, said = table(root, *words, "--add", more, text=json.dumps(NEW))
         report(status == 1 and "all rows: two rows of suite 'llama'" in said, "refuses rows added twice", said)
         status, said = table(root, *words[:-1], root / "none.json", text=json.dumps(NEW))
