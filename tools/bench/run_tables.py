@@ -5,7 +5,7 @@ early floor, the ratio to each and that of a table with every op, how many times
 takes, and how many times that of the same batch ours is, unsteered or in a table that declares nothing
 more, where that was measured; the same peers over one call of ours; what a batch takes whose vectors
 come by RPC; what is said of warming up, and of calls beside compiles; what the cache costs beside its
-targets; of the suites rope and attend the same as of steer, a layer as one graph beside plain launches,
+targets; of the suites rope and attend as of steer, a layer as one graph beside plain launches,
 and a KV cache through every length beside those of PyTorch; how long the run took; and tokens per
 second of a whole model, whose rows peers/llama.py writes into a file for --add. All else stays in the
 file.
@@ -32,7 +32,8 @@ GROUPS = {
     "rope": "split and rotate",
     "attend": "attention, and layers of both",
 }
-BY_CALL = ("steer", "decode")  # groups whose peers are timed one call at a time
+BY_CALL = ("steer", "decode", "rope", "attend")  # groups whose peers are timed one call at a time
+BUT_LINES = ("rope", "attend")  # of which those in a graph are timed in lines, as ours
 OVER = {"unsteered_x": "over unsteered", "without_x": "over without"}
 LLAMA_REFERENCE = "torch reference loop"
 RPC_OURS = "steergraph in one call"
@@ -173,7 +174,8 @@ def call_lines(rows: list[dict], group: str) -> list[str]:
     at = {(row["suite"], row["name"], row["series"]): row for row in rows}
     ours = [row for row in rows if group_of(row) == group and is_number(row.get("eager_us")) and row["wall_us"]]
     keys = [(row["suite"], row["name"]) for row in ours]
-    peers = [peer for peer in PEERS if any((*key, peer) in at for key in keys)]
+    peers = [peer for peer in PEERS if any((*key, peer) in at for key in keys)
+             and not (group in BUT_LINES and peer.endswith("in a graph"))]
     table = []
     for row, key in zip(ours, keys):
         found = [at.get((*key, peer), {}) for peer in peers]
