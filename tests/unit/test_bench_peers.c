@@ -20,6 +20,7 @@
 #define COMPILED "torch.compile loop (dynamic)"
 
 static const char *failing; /* the script that fails, or NULL */
+static bool out_of_memory;  /* where one fails */
 static bool interrupted;    /* by Ctrl-C while a script runs */
 static size_t started, attention_runs;
 
@@ -55,6 +56,9 @@ stg_status stg_peer_run(const struct stg_peer_call *call, struct stg_bench_repor
   started++;
   if (interrupted) {
     assert_int_equal(0, raise(SIGINT));
+  }
+  if (failing != NULL && strcmp(script, failing) == 0 && out_of_memory) {
+    return stg_error_set(reterr, STG_E_NO_MEMORY, "the rows of a report");
   }
   if (failing != NULL && strcmp(script, failing) == 0) {
     return stg_error_set(reterr, STG_E_IO, "peer '%s': was not done after 120 s", script);
@@ -97,6 +101,20 @@ static void goes_on_with_the_others_when_a_peer_fails(void **state) {
   assert_non_null(stg_bench_report_find(&report, "steer", "1 op", COMPILED));
   /* which is amortised over a loop that was not timed */
   assert_null(stg_bench_report_find(&report, "warmup", "first result, empty cache", COMPILED));
+  stg_bench_report_finish(&report);
+}
+
+static void starts_no_other_peer_without_memory(void **state) {
+  (void)state;
+  struct stg_bench_report report = {0};
+  struct stg_peer_failures failures = {0};
+  stg_error err = STG_ERROR_INIT;
+  out_of_memory = true;
+  assert_int_equal(STG_E_NO_MEMORY, run("loop.py", &report, &failures, &err));
+  out_of_memory = false;
+  assert_string_equal("the rows of a report", err.message);
+  assert_int_equal(1, started);
+  assert_int_equal(0, failures.count);
   stg_bench_report_finish(&report);
 }
 
@@ -181,6 +199,7 @@ static void has_attention_done_by_peers_of_its_own(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(goes_on_with_the_others_when_a_peer_fails),
+      cmocka_unit_test(starts_no_other_peer_without_memory),
       cmocka_unit_test(starts_no_other_peer_when_it_is_to_end),
       cmocka_unit_test(says_how_long_a_compiled_peer_takes_to_amortise),
       cmocka_unit_test(has_attention_done_by_peers_of_its_own),
