@@ -8,7 +8,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "bench"))
 
 import targets  # noqa: E402
-from run_tables import group_of, metrics_lines  # noqa: E402
+from run_tables import CUT_NOTE, LOOP_NOTE, group_of, metrics_lines  # noqa: E402
 
 good = True
 
@@ -152,6 +152,9 @@ def test_tables() -> None:
     places = [group_of(one) for one in MET if one["series"] == "steergraph"]
     report(places == ["rope"] * 3 + ["attend"] * 2 + [None], "has tables for the rows", places)
     lines = [line for line in metrics_lines(MET) if line.startswith("| steergraph ")]
+    whole = metrics_lines([one for one in MET if not one["series"].startswith("torch.compile")])
+    report(metrics_lines(MET)[-1] == LOOP_NOTE + CUT_NOTE and whole[-1] == LOOP_NOTE,
+           "says of a cache that was stopped what that means, and of no other", whole)
     report(lines == ["| steergraph |  | 0 | 12.0 | 15 × | 1.2e-08 | -50 % |"], "and metrics of the cache", lines)
 
 

@@ -69,6 +69,7 @@ GROWING = "torch growing cache"
 PLAIN = "steergraph, plain launches"
 LOOP_NOTE = ("Speed-up and memory are over the eager cache that grows; recompiles are those after the first of "
              "each function, over all lengths; MAE is the mean distance from float64.")
+CUT_NOTE = " What was stopped by a length, for its compiles took too long, was timed up to there, where a token costs less."
 
 
 def workload_name(name: str) -> str:
@@ -262,12 +263,16 @@ def block_lines(rows: list[dict]) -> list[str]:
     return lines_of(head, table, (0,)) if table else []
 
 
+def is_cut(row: dict, most: float) -> bool:
+    """Whether a cache was stopped ahead of its last length."""
+    return is_number(row.get("lengths")) and row["lengths"] < most
+
+
 def recompiles_text(row: dict, most: float) -> str:
-    count, lengths = row.get("recompiles"), row.get("lengths")
+    count = row.get("recompiles")
     if not is_number(count):
         return ""
-    cut = is_number(lengths) and lengths < most
-    return f"{count:.0f} by length {lengths:.0f}" if cut else f"{count:.0f}"
+    return f"{count:.0f} by length {row['lengths']:.0f}" if is_cut(row, most) else f"{count:.0f}"
 
 
 def overhead_text(bytes_of_it, bytes_of_growing) -> str:
@@ -292,11 +297,12 @@ def metrics_lines(rows: list[dict]) -> list[str]:
             f"{row['wall_us']:.1f}" if row["wall_us"] else "",
             times_text(speed) if speed else "",
             f"{mae:.1e}" if is_number(mae) else "",
-            overhead_text(row.get("peak_bytes"), growing.get("peak_bytes")),
+            "" if is_cut(row, most) else overhead_text(row.get("peak_bytes"), growing.get("peak_bytes")),
         ])
     head = [f"a cache, {loops[0]['name']}" if loops else "", "CUDA graphs enabled", "recompiles per model",
             "a token, µs", "speed-up", "MAE", "peak memory overhead"]  # fmt: skip
-    return [*lines_of(head, table, (0, 1)), "", LOOP_NOTE] if table else []
+    note = LOOP_NOTE + (CUT_NOTE if any(is_cut(row, most) for row in loops) else "")
+    return [*lines_of(head, table, (0, 1)), "", note] if table else []
 
 
 def run_lines(rows: list[dict]) -> list[str]:
