@@ -152,6 +152,7 @@ template <class G> struct stg_attend_flow {
   __device__ __forceinline__ void run() {
     typename warps_of::state so_far;
     so_far.clear();
+    bool noted = !STG_ATTEND_PROBE;
 #pragma unroll 1
     for (;;) {
       begin();
@@ -164,6 +165,10 @@ template <class G> struct stg_attend_flow {
       if (word != 0u) {
         stg_copy_wait_but<1>();
         __syncwarp();
+        if (!noted) {
+          stg_attend_note(stg_attend_times<G>(a), 3);
+          noted = true;
+        }
         warps.score(slices.keys_at, s);
         __syncwarp();
       }
@@ -182,6 +187,9 @@ template <class G> struct stg_attend_flow {
       }
       if (is_done) {
         if (is || !follows) {
+          if (STG_ATTEND_PROBE && is && !follows) {
+            stg_attend_note(stg_attend_times<G>(a), 4);
+          }
           exchange(so_far);
           if (!is) {
             break;

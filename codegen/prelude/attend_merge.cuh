@@ -299,8 +299,17 @@ __device__ __forceinline__ unsigned stg_attend_leave(const stg_decode_args &a,
   left.tile = item.tile;
   left.chunks = item.chunks;
   left.mine = item.to - item.from;
+  unsigned *const counter = a.counters + (long long)item.row * G::tiles + item.tile;
+  if constexpr (STG_ATTEND_FENCE) {
+    unsigned counted;
+    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
+                 : "=r"(counted)
+                 : "l"(counter), "r"((unsigned)left.mine)
+                 : "memory");
+    return counted;
+  }
   __threadfence();
-  return atomicAdd(a.counters + (long long)item.row * G::tiles + item.tile, (unsigned)left.mine);
+  return atomicAdd(counter, (unsigned)left.mine);
 }
 
 // The same thread's, before it meets the others again. The counter is 0 again when the last has
@@ -311,7 +320,9 @@ __device__ __forceinline__ void stg_attend_settle(const stg_decode_args &a, unsi
   left.is_last = counted + (unsigned)left.mine == (unsigned)left.chunks;
   if (left.is_last) {
     a.counters[(long long)left.row * G::tiles + left.tile] = 0u;
-    __threadfence();
+    if constexpr (!STG_ATTEND_FENCE) { // else the addition was an acquire
+      __threadfence();
+    }
   }
 }
 
