@@ -27,8 +27,11 @@ template <class G> __device__ __forceinline__ void stg_attend_run(const stg_deco
     ahead = stg_attend_ahead<G>(a);
   } else if ((int)blockIdx.x < a.rows.rows * G::tiles) {
     // for the first-level cache, where the block finds its first row
-    ahead = stg_row_entry_of(a.rows, blockIdx.x / G::tiles);
-    asm volatile("" ::"r"(ahead.seq), "l"(ahead.pos));
+    const stg_row_entry own = stg_row_entry_of(a.rows, blockIdx.x / G::tiles);
+    asm volatile("" ::"r"(own.seq), "l"(own.pos));
+    if constexpr (stg_attend_hints<G>::are) {
+      ahead = own;
+    }
   }
   if constexpr (stg_attend_hints<G>::are) {
     stg_attend_hints<G>::ask_first(a, ahead, block.rows);

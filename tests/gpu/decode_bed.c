@@ -7,6 +7,7 @@
 
 #include "runtime/base/dtype.h"
 #include "runtime/base/strbuf.h"
+#include "tests/gpu/kernel_store.h"
 
 void decode_kernel_open(const struct gpu *gpu, const struct stg_decode_geometry *geometry,
                         struct decode_kernel *ret_kernel) {
@@ -14,26 +15,60 @@ void decode_kernel_open(const struct gpu *gpu, const struct stg_decode_geometry 
   decode_kernel_open_with(gpu, geometry, &extents, ret_kernel);
 }
 
+static const char *tries; /* NULL: those of the environment */
+
+void decode_kernel_try(const char *text) {
+  tries = text;
+}
+
+/* "HINT=128 ONCE=1" as macros ahead of the prelude. */
+static void append_tries(struct stg_strbuf *prelude) {
+  /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
+  const char *text = tries != NULL ? tries : getenv("STG_DECODE_TRY");
+  for (; text != NULL && *text != '\0'; text += strspn(text, " ")) {
+    const size_t name = strcspn(text, "= ");
+    const size_t all = strcspn(text, " ");
+    assert_true(name < all);
+    stg_strbuf_printf(prelude, "#define STG_ATTEND_%.*s %.*s\n", (int)name, text,
+                      (int)(all - name - 1), text + name + 1);
+    text += all;
+  }
+}
+
+void *decode_kernel_make(const char *arch, const struct stg_decode_geometry *geometry,
+                         const struct stg_decode_extents *extents,
+                         struct stg_launch_rule *ret_rule) {
+  struct stg_strbuf source = {0};
+  struct stg_strbuf prelude = {0};
+  stg_error error = STG_ERROR_INIT;
+  check_ok(stg_decode_generate_with(geometry, extents, &source, ret_rule, &error), &error);
+  append_tries(&prelude);
+  stg_decode_prelude(&prelude);
+  const struct stg_kernel_request request = {
+      .signature = STG_DECODE_KERNEL_NAME,
+      .name = STG_DECODE_KERNEL_NAME,
+      .prelude = stg_strbuf_text(&prelude),
+      .source = stg_strbuf_text(&source),
+      .arch = arch,
+      .threads = ret_rule->threads,
+      .rows_per_block = 1,
+  };
+  void *cubin = kernel_store_get(&request);
+  stg_strbuf_finish(&prelude);
+  stg_strbuf_finish(&source);
+  return cubin;
+}
+
 void decode_kernel_open_with(const struct gpu *gpu, const struct stg_decode_geometry *geometry,
                              const struct stg_decode_extents *extents,
                              struct decode_kernel *ret_kernel) {
-  const struct stg_log no_log = {0};
-  struct stg_strbuf source = {0};
-  struct stg_strbuf prelude = {0};
-  struct stg_kernel_image image = {0};
   stg_error error = STG_ERROR_INIT;
   *ret_kernel = (struct decode_kernel){.gpu = gpu, .geometry = *geometry};
-  check_ok(stg_decode_generate_with(geometry, extents, &source, &ret_kernel->rule, &error), &error);
-  stg_decode_prelude(&prelude);
-  struct stg_kernel_request request =
-      gpu_request(gpu, STG_DECODE_KERNEL_NAME, stg_strbuf_text(&source));
-  request.prelude = stg_strbuf_text(&prelude);
-  check_ok(stg_compile(&request, &no_log, &image, &error), &error);
-  stg_status status = stg_module_load(gpu->device, image.cubin, STG_DECODE_KERNEL_NAME,
-                                      &ret_kernel->module, &error);
-  stg_kernel_image_finish(&image);
-  stg_strbuf_finish(&prelude);
-  stg_strbuf_finish(&source);
+  void *cubin = decode_kernel_make(stg_device_get_info(gpu->device)->arch, geometry, extents,
+                                   &ret_kernel->rule);
+  const stg_status status =
+      stg_module_load(gpu->device, cubin, STG_DECODE_KERNEL_NAME, &ret_kernel->module, &error);
+  free(cubin);
   check_ok(status, &error);
 }
 

@@ -23,6 +23,13 @@ void decode_kernel_open(const struct gpu *gpu, const struct stg_decode_geometry 
 void decode_kernel_open_with(const struct gpu *gpu, const struct stg_decode_geometry *geometry,
                              const struct stg_decode_extents *extents,
                              struct decode_kernel *ret_kernel);
+/** Ways that are measured, in kernels that are opened from now on: "HINT=128 ONCE=1" stands for
+ * macros of the prelude. NULL: what STG_DECODE_TRY says, so that all tests may be run over them. */
+void decode_kernel_try(const char *text);
+/** A cubin, to be freed, without a device. */
+void *decode_kernel_make(const char *arch, const struct stg_decode_geometry *geometry,
+                         const struct stg_decode_extents *extents,
+                         struct stg_launch_rule *ret_rule);
 void decode_kernel_close(struct decode_kernel *kernel);
 
 /* How a call is launched; zeros: as the family launches it. */
