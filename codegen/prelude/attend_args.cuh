@@ -11,6 +11,9 @@
 #ifndef STG_ATTEND_FENCE
 #define STG_ATTEND_FENCE 0 // 1: a row is left by a release and settled by an acquire
 #endif
+#ifndef STG_ATTEND_THROUGH
+#define STG_ATTEND_THROUGH 0 // 1: a block's last row is merged through the memory of its slices
+#endif
 #ifndef STG_ATTEND_PROBE
 #define STG_ATTEND_PROBE 0 // 1: times of each block stand behind the partials
 #endif

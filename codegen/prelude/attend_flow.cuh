@@ -95,7 +95,12 @@ template <class G> struct stg_attend_flow {
     }
     __syncthreads();
     if (is_left) {
-      stg_attend_finish<G>(a, block.left, block.aside.steps);
+      if (STG_ATTEND_THROUGH && !is) { // so nothing is on its way
+        stg_attend_finish_through<G, stg_attend<G>::warps * stg_attend_slices<G>::warp_bytes>(
+            a, block.left, block.aside.steps, warps.ring);
+      } else {
+        stg_attend_finish<G>(a, block.left, block.aside.steps);
+      }
       is_left = 0u;
     }
     if (is) {

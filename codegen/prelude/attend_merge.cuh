@@ -193,6 +193,44 @@ template <class G> struct stg_attend_sums {
     __syncthreads(); // the steps have been read
   }
 
+  // The same through shared memory, `room` bytes of which nobody uses: as many slots at once as it
+  // holds. A thread reads what it has asked for itself.
+  template <int room>
+  __device__ __forceinline__ void add_slots_through(uint4 *memory, float4 *slots, int count,
+                                                    stg_attend_step *steps) {
+    constexpr int at_once = room / (shape::units * shape::threads * 16);
+    uint4 *const own = memory + threadIdx.x;
+#pragma unroll 1
+    for (int c = 0; c < count; c += at_once) {
+      const int here = count - c < at_once ? count - c : at_once;
+#pragma unroll 1
+      for (int k = 0; k < here; k++) {
+#pragma unroll
+        for (int i = 0; i < shape::units; i++) {
+          stg_copy_or_clear_async(
+              (unsigned)__cvta_generic_to_shared(own + (k * shape::units + i) * shape::threads),
+              slots + (long long)(c + k) * shape::slot_quads + (has(i) ? unit(i) : 0), has(i));
+        }
+      }
+      stg_copy_commit();
+      if (c == 0) {
+        weigh_slots(slots, count, steps);
+        __syncthreads();
+      }
+      stg_copy_wait_but<0>();
+#pragma unroll 1
+      for (int k = 0; k < here; k++) {
+        float4 more[shape::units];
+#pragma unroll
+        for (int i = 0; i < shape::units; i++) {
+          more[i] = *(const float4 *)(own + (k * shape::units + i) * shape::threads);
+        }
+        take(steps + (c + k) * G::tile_heads, more);
+      }
+    }
+    __syncthreads(); // the steps have been read
+  }
+
   template <int N>
   static __device__ __forceinline__ void ask_slots(const float4 *slots, int count,
                                                    float4 (&more)[N][shape::units]) {
@@ -335,6 +373,20 @@ __device__ __forceinline__ void stg_attend_finish(const stg_decode_args &a,
     stg_attend_sums<G> row;
     row.clear();
     row.add_slots(stg_attend_slots<G>(a, left.row, left.tile), left.chunks, steps);
+    row.give(a, left.row, left.tile);
+  }
+}
+
+// The same where nothing is on its way to `memory`, nor read there any more.
+template <class G, int room>
+__device__ __forceinline__ void stg_attend_finish_through(const stg_decode_args &a,
+                                                          const stg_attend_left &left,
+                                                          stg_attend_step *steps, uint4 *memory) {
+  if (left.is_last) {
+    stg_attend_sums<G> row;
+    row.clear();
+    row.template add_slots_through<room>(memory, stg_attend_slots<G>(a, left.row, left.tile),
+                                         left.chunks, steps);
     row.give(a, left.row, left.tile);
   }
 }

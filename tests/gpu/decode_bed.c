@@ -9,9 +9,29 @@
 #include "runtime/base/strbuf.h"
 #include "tests/gpu/kernel_store.h"
 
+/* Those of STG_DECODE_CHOICE="16,32,1" where a geometry can have them: warps, positions of a slice,
+ * resident blocks. */
+static struct stg_decode_extents extents_of(const struct stg_decode_geometry *geometry) {
+  /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
+  const char *text = getenv("STG_DECODE_CHOICE");
+  struct stg_decode_choice choice = {0};
+  if (text != NULL) {
+    char *end = NULL;
+    choice.warps = (uint32_t)strtoul(text, &end, 10);
+    assert_int_equal(*end, ',');
+    choice.slice = (uint32_t)strtoul(end + 1, &end, 10);
+    assert_int_equal(*end, ',');
+    choice.resident_blocks = (uint32_t)strtoul(end + 1, &end, 10);
+    if (geometry->chunk % (choice.warps * choice.slice) == 0) {
+      return stg_decode_extents_with(geometry, choice);
+    }
+  }
+  return stg_decode_extents_of(geometry);
+}
+
 void decode_kernel_open(const struct gpu *gpu, const struct stg_decode_geometry *geometry,
                         struct decode_kernel *ret_kernel) {
-  const struct stg_decode_extents extents = stg_decode_extents_of(geometry);
+  const struct stg_decode_extents extents = extents_of(geometry);
   decode_kernel_open_with(gpu, geometry, &extents, ret_kernel);
 }
 

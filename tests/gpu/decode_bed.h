@@ -17,6 +17,7 @@ struct decode_kernel {
   struct stg_launch_rule rule;
   struct stg_module *module;
 };
+/** Of the family's extents, or those that STG_DECODE_CHOICE says (decode_bed.c). */
 void decode_kernel_open(const struct gpu *gpu, const struct stg_decode_geometry *geometry,
                         struct decode_kernel *ret_kernel);
 /** The same with extents of another choice. */

@@ -276,8 +276,19 @@ static const char *read_variant(const char *text, char tries[TRIES_CHARS],
       break;
     }
     text++;
+    if (*text >= 'A' && *text <= 'Z') {
+      const size_t count = strcspn(text, ";");
+      assert_true(count < TRIES_CHARS);
+      memcpy(tries, text, count);
+      tries[count] = '\0';
+      text += count;
+      break;
+    }
   }
-  *ret = (struct decode_variant){{numbers[0], numbers[1], numbers[2]}, numbers[3], numbers[4]};
+  *ret = (struct decode_variant){{numbers[0], numbers[1], numbers[2]},
+                                 numbers[3],
+                                 numbers[4],
+                                 tries[0] == '\0' ? NULL : tries};
   return *text == ';' ? text + 1 : NULL;
 }
 
