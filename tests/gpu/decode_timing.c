@@ -8,7 +8,7 @@
  * that rows read; of several rows of one sequence, those of the longest. "of 4.2" is to these bytes
  * at 4.2 TB/s, "of read" to a kernel that reads as many of them and does nothing else, captured.
  *
- * STG_DECODE_ONLY="12/12" leaves the shapes whose names have that.
+ * STG_DECODE_ONLY="12/12" leaves the shapes whose names have that, "=NAME" one shape.
  * STG_DECODE_VARIANTS="4,16,4,256,0,ONCE=1;8,16,3,0,2" times other choices as well: warps,
  * positions of a slice, resident blocks, chunk (0: as for the capacity), blocks of the grid for
  * each multiprocessor (0: the resident ones), and ways to try (decode_bed.h).
@@ -309,7 +309,8 @@ static bool nth_variant(const struct decode_survey *survey, size_t n, struct dec
 }
 
 static bool is_chosen(const struct decode_shape *shape, const char *only) {
-  return only == NULL || strstr(shape->name, only) != NULL;
+  return only == NULL ||
+         (only[0] == '=' ? strcmp(shape->name, only + 1) == 0 : strstr(shape->name, only) != NULL);
 }
 
 /* All shapes' n-th variant before any other: what has no time left is said. */

@@ -4,6 +4,7 @@
 #include "tests/gpu/kernel_store.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #define PATH_CHARS 512
 
@@ -30,11 +31,15 @@ static void *load(const char *path) {
   return cubin;
 }
 
+/* At once as a whole: other processes may look for it. */
 static void save(const char *path, const void *cubin, size_t bytes) {
-  FILE *file = fopen(path, "wbe");
+  char draft[PATH_CHARS + 32];
+  (void)snprintf(draft, sizeof draft, "%s.%ld", path, (long)getpid());
+  FILE *file = fopen(draft, "wbe");
   assert_non_null(file);
   assert_int_equal(fwrite(cubin, 1, bytes, file), bytes);
   assert_int_equal(fclose(file), 0);
+  assert_int_equal(rename(draft, path), 0);
 }
 
 void *kernel_store_get(const struct stg_kernel_request *request) {
