@@ -11,9 +11,6 @@
 #ifndef STG_ATTEND_FENCE
 #define STG_ATTEND_FENCE 0 // 1: a row is left by a release and settled by an acquire
 #endif
-#ifndef STG_ATTEND_BULK
-#define STG_ATTEND_BULK 0 // 1: rows of K and V come by the copy engine, where there is one
-#endif
 #ifndef STG_ATTEND_THROUGH
 #define STG_ATTEND_THROUGH 0 // 1: a block's last row is merged through the memory of its slices
 #endif

@@ -24,7 +24,6 @@ template <class G> struct stg_attend_flow {
     stg_attend_item items[stg_attend<G>::warps][2];
     stg_attend_ahead_of ahead[stg_attend<G>::warps];
     stg_attend_left left;
-    unsigned long long barriers[stg_attend_slices<G>::bulk ? stg_attend<G>::warps : 1][2];
   };
 
   const stg_decode_args &a;
@@ -54,18 +53,6 @@ template <class G> struct stg_attend_flow {
       block.ahead[slices.warp] = {share.at, 0, 0};
     }
     __syncwarp();
-    if constexpr (stg_attend_slices<G>::bulk) {
-      slices.begin(block.barriers[slices.warp]);
-    }
-  }
-
-  // K of the slice that was asked for has come (0), or V (1).
-  template <int which> __device__ __forceinline__ void wait_for() {
-    if constexpr (stg_attend_slices<G>::bulk) {
-      slices.template wait_bulk<which>();
-    } else {
-      stg_copy_wait_but<1>();
-    }
   }
 
   // Look into the next chunk. An item overwrites the one before that which is summed.
@@ -181,7 +168,7 @@ template <class G> struct stg_attend_flow {
       const unsigned is_done = is_ahead;
       float s[warps_of::parts][4] = {};
       if (word != 0u) {
-        wait_for<0>();
+        stg_copy_wait_but<1>();
         __syncwarp();
         if (!noted) {
           stg_attend_note(stg_attend_times<G>(a), 3);
@@ -198,7 +185,7 @@ template <class G> struct stg_attend_flow {
       if (word != 0u) {
         any = 1u;
         warps.weigh(word, s, so_far);
-        wait_for<1>();
+        stg_copy_wait_but<1>();
         __syncwarp();
         warps.add_values(slices.keys_at, s, so_far.values);
         __syncwarp();

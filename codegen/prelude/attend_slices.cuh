@@ -17,11 +17,6 @@ template <class G> struct stg_attend_slices {
   static constexpr int places = STG_LANES / G::lanes; // positions that a warp asks for at once
   static constexpr int row_pieces = (G::dim + 7) / 8; // of 16 bytes, with elements
   static constexpr int all_pieces = G::padded / 8;    // and with the zeros behind them
-#if __CUDA_ARCH__ >= 900
-  static constexpr bool bulk = STG_ATTEND_BULK && G::aligned && G::dim == G::padded;
-#else
-  static constexpr bool bulk = false;
-#endif
   static_assert(G::slice <= STG_LANES && G::slice % 16 == 0, "a bit for each position");
   static_assert(G::slice % places == 0 && G::chunk % stride == 0, "whole slices");
   static_assert(G::lanes >= all_pieces, "a lane for each piece");
@@ -39,56 +34,11 @@ template <class G> struct stg_attend_slices {
   int place;     // where it begins
   int unit;      // of position place + lane
   unsigned word; // the positions of it that are read; 0: there is none
-  unsigned barriers; // bulk: of K and, 8 bytes behind, of V
-  unsigned turns;    // and the parity of the turn that is to come, in bits 0 and 1
 
   __device__ __forceinline__ stg_attend_slices(const stg_decode_args &args, uint4 *ring)
       : a(args), memory((char *)ring + threadIdx.x / STG_LANES * warp_bytes),
         keys_at((unsigned)__cvta_generic_to_shared(memory)), lane(threadIdx.x % STG_LANES),
-        warp(threadIdx.x / STG_LANES), until(-1), next(0), word(0u), barriers(0u), turns(0u) {
-  }
-
-  // Bulk: this warp's two barriers.
-  __device__ __forceinline__ void begin(unsigned long long (&own)[2]) {
-    barriers = (unsigned)__cvta_generic_to_shared(own);
-    if (lane == 0) {
-      stg_copies_init(barriers);
-      stg_copies_init(barriers + 8);
-    }
-    __syncwarp();
-  }
-  // Bulk: K has come, or V.
-  template <int which> __device__ __forceinline__ void wait_bulk() {
-    stg_copies_wait(barriers + which * 8, turns >> which & 1u);
-    turns ^= 1u << which;
-  }
-
-  // Bulk: a lane asks for the row of position place + lane; zeros where it is not read.
-  __device__ __forceinline__ void ask_rows(int which, const void *tensor) const {
-    constexpr unsigned bytes = G::dim * (unsigned)sizeof(element);
-    const unsigned barrier = barriers + which * 8;
-    const unsigned to = which * slice_bytes + lane * row_bytes;
-    const bool is = (word >> lane & 1u) != 0u;
-    if (lane < G::slice && !is) {
-      for (int i = 0; i < all_pieces; i++) {
-        *(uint4 *)(memory + to + i * 16) = {0u, 0u, 0u, 0u};
-      }
-    }
-    stg_copies_fence();
-    if (lane == 0) {
-      stg_copies_expect(barrier, bytes * __popc(word));
-    }
-    __syncwarp();
-    if (is) { // so the lane is one of the slice
-      const int at = place + lane;
-      const element *from = (const element *)tensor + start - lane % G::lanes * 8;
-      if constexpr (G::paged) {
-        from += unit * a.kv.seq_stride + (at & ((1 << a.kv.block_shift) - 1)) * a.kv.pos_stride;
-      } else {
-        from += at * a.kv.pos_stride;
-      }
-      stg_copy_row<STG_ATTEND_ONCE && G::group_tiles == 1>(keys_at + to, from, bytes, barrier);
-    }
+        warp(threadIdx.x / STG_LANES), until(-1), next(0), word(0u) {
   }
 
   // Look into the chunk at position `begin`, of which the item's row reads [item.first, item.position].
@@ -186,17 +136,9 @@ template <class G> struct stg_attend_slices {
     }
   }
   __device__ __forceinline__ void ask_keys() const {
-    if constexpr (bulk) {
-      ask_rows(0, a.kv.k);
-    } else {
-      ask(0, a.kv.k);
-    }
+    ask(0, a.kv.k);
   }
   __device__ __forceinline__ void ask_values() const {
-    if constexpr (bulk) {
-      ask_rows(1, a.kv.v);
-    } else {
-      ask(slice_bytes, a.kv.v);
-    }
+    ask(slice_bytes, a.kv.v);
   }
 };
