@@ -11,6 +11,9 @@
 #ifndef STG_ATTEND_FENCE
 #define STG_ATTEND_FENCE 0 // 1: a row is left by a release and settled by an acquire
 #endif
+#ifndef STG_ATTEND_APART
+#define STG_ATTEND_APART 0 // 1: warps' sums stand apart from V, which is asked for ahead of their exchange
+#endif
 #ifndef STG_ATTEND_THROUGH
 #define STG_ATTEND_THROUGH 0 // 1: a block's last row is merged through the memory of its slices
 #endif

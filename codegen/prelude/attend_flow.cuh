@@ -133,16 +133,22 @@ template <class G> struct stg_attend_flow {
     leaves = is_last && !alone;
   }
 
+  __device__ __forceinline__ void ask_values() {
+    if (slices.word != 0u) {
+      slices.ask_values();
+    }
+    stg_copy_commit();
+  }
+
   // A slice's V is asked for, and what an item begins with is done meanwhile.
   __device__ __forceinline__ void begin() {
     uint4 query[warps_of::own_pieces];
     if (is_fresh) {
       warps.ask_query(items[current], query);
     }
-    if (slices.word != 0u) {
-      slices.ask_values();
+    if constexpr (!STG_ATTEND_APART) {
+      ask_values();
     }
-    stg_copy_commit();
     if (is_fresh) {
       warps.keep_query(query);
       __syncthreads();
@@ -158,6 +164,9 @@ template <class G> struct stg_attend_flow {
     typename warps_of::state so_far;
     so_far.clear();
     bool noted = !STG_ATTEND_PROBE;
+    if constexpr (STG_ATTEND_APART) {
+      ask_values();
+    }
 #pragma unroll 1
     for (;;) {
       begin();
@@ -189,6 +198,9 @@ template <class G> struct stg_attend_flow {
         __syncwarp();
         warps.add_values(slices.keys_at, s, so_far.values);
         __syncwarp();
+      }
+      if constexpr (STG_ATTEND_APART) {
+        ask_values();
       }
       if (is_done) {
         if (is || !follows) {

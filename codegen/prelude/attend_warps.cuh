@@ -46,6 +46,9 @@ template <class G> struct stg_attend_warps {
   struct shared_type {
     alignas(16) element q[8][query_elems]; // zeros behind the elements and the heads
     float largest[shape::warps][8], sum[shape::warps][8]; // of heads; sum -1: nothing was read
+#if STG_ATTEND_APART
+    alignas(16) float sums[shape::warps][G::tile_heads * sum_elems];
+#endif
   };
 
   const stg_decode_args &a;
@@ -224,8 +227,12 @@ template <class G> struct stg_attend_warps {
   // Where a warp's sums of a head are once its slices of a chunk are done with: where V was, while
   // the next K is on its way.
   __device__ __forceinline__ float *sums_of(int w, int h) const {
+#if STG_ATTEND_APART
+    return shared.sums[w] + h * sum_elems;
+#else
     return (float *)((char *)ring + w * slices_of::warp_bytes + slices_of::slice_bytes) +
            h * sum_elems;
+#endif
   }
 
   // `any`: this warp has read something of the chunk.

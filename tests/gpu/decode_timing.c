@@ -5,8 +5,8 @@
  * does not hold twice. "stream": launched one by one, which for short kernels is the host's time;
  * "nodes": of a graph, each of which begins when the one before has ended; "captured": likewise as
  * a host captures them, which is what a step has: each begins early. Bytes are those of the K and V
- * that rows read; of several rows of one sequence, those of the longest. "of 4.2" is to these bytes
- * at 4.2 TB/s, "of read" to a kernel that reads as many of them and does nothing else, captured.
+ * that rows read; of several rows of one sequence, those of the longest. "/4.2" is to these bytes
+ * at 4.2 TB/s, "/read" to a kernel that reads as many of them and does nothing else, captured.
  *
  * STG_DECODE_ONLY="12/12" leaves the shapes whose names have that, "=NAME" one shape.
  * STG_DECODE_VARIANTS="4,16,4,256,0,ONCE=1;8,16,3,0,2" times other choices as well: warps,
