@@ -146,7 +146,7 @@ template <class G> struct stg_attend_flow {
     if (is_fresh) {
       warps.ask_query(items[current], query);
     }
-    if constexpr (!STG_ATTEND_APART) {
+    if constexpr (!warps_of::apart) {
       ask_values();
     }
     if (is_fresh) {
@@ -164,7 +164,7 @@ template <class G> struct stg_attend_flow {
     typename warps_of::state so_far;
     so_far.clear();
     bool noted = !STG_ATTEND_PROBE;
-    if constexpr (STG_ATTEND_APART) {
+    if constexpr (warps_of::apart) {
       ask_values();
     }
 #pragma unroll 1
@@ -199,7 +199,7 @@ template <class G> struct stg_attend_flow {
         warps.add_values(slices.keys_at, s, so_far.values);
         __syncwarp();
       }
-      if constexpr (STG_ATTEND_APART) {
+      if constexpr (warps_of::apart) {
         ask_values();
       }
       if (is_done) {

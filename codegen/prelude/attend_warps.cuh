@@ -36,7 +36,8 @@ template <class G> struct stg_attend_warps {
   static constexpr int parts = G::slice / 16;  // of positions of a slice
   static constexpr int query_elems = (steps + 1) / 2 * 32 + 8; // of a head in shared memory
   static constexpr int sum_elems = G::padded + 4;              // likewise, of a warp's sums
-  static_assert(G::tile == G::chunk, "a chunk is not cut");
+  static constexpr bool apart =
+      STG_ATTEND_APART && shape::warps * G::tile_heads * sum_elems * 4 <= 17408;
   static constexpr int query_pieces = query_elems / 8 - 1; // of 16 bytes, of a head
   static constexpr int own_pieces = (8 * query_pieces + shape::threads - 1) / shape::threads;
   static_assert(G::tile == G::chunk, "a chunk is not cut");
@@ -47,7 +48,7 @@ template <class G> struct stg_attend_warps {
     alignas(16) element q[8][query_elems]; // zeros behind the elements and the heads
     float largest[shape::warps][8], sum[shape::warps][8]; // of heads; sum -1: nothing was read
 #if STG_ATTEND_APART
-    alignas(16) float sums[shape::warps][G::tile_heads * sum_elems];
+    alignas(16) float sums[shape::warps][apart ? G::tile_heads * sum_elems : 4];
 #endif
   };
 
@@ -228,11 +229,12 @@ template <class G> struct stg_attend_warps {
   // the next K is on its way.
   __device__ __forceinline__ float *sums_of(int w, int h) const {
 #if STG_ATTEND_APART
-    return shared.sums[w] + h * sum_elems;
-#else
+    if constexpr (apart) {
+      return shared.sums[w] + h * sum_elems;
+    }
+#endif
     return (float *)((char *)ring + w * slices_of::warp_bytes + slices_of::slice_bytes) +
            h * sum_elems;
-#endif
   }
 
   // `any`: this warp has read something of the chunk.

@@ -9,6 +9,8 @@
 #include "runtime/base/strbuf.h"
 #include "tests/gpu/kernel_store.h"
 
+#define MAX_RING_BYTES (160U << 10)
+
 /* Those of STG_DECODE_CHOICE="16,32,1" where a geometry can have them: warps, positions of a slice,
  * resident blocks. */
 static struct stg_decode_extents extents_of(const struct stg_decode_geometry *geometry) {
@@ -22,8 +24,10 @@ static struct stg_decode_extents extents_of(const struct stg_decode_geometry *ge
     choice.slice = (uint32_t)strtoul(end + 1, &end, 10);
     assert_int_equal(*end, ',');
     choice.resident_blocks = (uint32_t)strtoul(end + 1, &end, 10);
-    if (geometry->chunk % (choice.warps * choice.slice) == 0) {
-      return stg_decode_extents_with(geometry, choice);
+    const struct stg_decode_extents e = stg_decode_extents_with(geometry, choice);
+    if (e.products && e.ring_bytes <= MAX_RING_BYTES &&
+        geometry->chunk % (choice.warps * choice.slice) == 0) {
+      return e;
     }
   }
   return stg_decode_extents_of(geometry);
