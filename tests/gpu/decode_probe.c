@@ -90,7 +90,7 @@ void decode_probe_print(const struct gpu *gpu, const struct stg_decode_geometry 
   }
   try_with_times(tries, text);
   decode_kernel_open_with(gpu, geometry, extents, &kernel);
-  const size_t bytes = dims->grid_x * WORDS * sizeof(int64_t);
+  const size_t bytes = (size_t)dims->grid_x * WORDS * sizeof(int64_t);
   const size_t before =
       (size_t)args->rows.rows * extents->tiles * (size_t)args->chunks * extents->slot_bytes;
   check_ok(stg_device_alloc(gpu->device, before + bytes, &partials, &error), &error);
