@@ -115,6 +115,9 @@ uint32_t stg_decode_chunk(const struct stg_decode_geometry *geometry, int64_t ca
   if (is_short(geometry) && capacity <= WHOLE_POSITIONS) {
     return larger(chunk, ceil_pow2((uint32_t)capacity));
   }
+  if (stg_dtype_bytes(geometry->dtype) == 2 && capacity > WHOLE_POSITIONS) {
+    chunk = LONG_TILE;
+  }
   while ((capacity + chunk - 1) / chunk > STG_DECODE_MAX_CHUNKS && chunk < STG_DECODE_MAX_CHUNK) {
     chunk *= 2;
   }
@@ -123,6 +126,7 @@ uint32_t stg_decode_chunk(const struct stg_decode_geometry *geometry, int64_t ca
 
 struct stg_decode_choice stg_decode_choice_of(const struct stg_decode_geometry *g) {
   const bool by_elements = g->loose || g->dim % LANE_ELEMS != 0;
+  const bool is_wide = g->heads / g->kv_heads > HEADS_OF_MORE_BLOCKS;
   struct stg_decode_choice choice = {
       .warps = WARPS,
       .slice = g->dim > LONG_SLICE_ELEMS ? SHORT_SLICE : LONG_SLICE,
@@ -130,7 +134,7 @@ struct stg_decode_choice stg_decode_choice_of(const struct stg_decode_geometry *
   };
   if (g->dim > LONG_HEAD_ELEMS) {
     choice.resident_blocks = FEWEST_RESIDENT_BLOCKS;
-  } else if (by_elements || g->masked) {
+  } else if (by_elements || g->masked || (g->dim > LONG_SLICE_ELEMS && (g->paged || is_wide))) {
     choice.resident_blocks = FEWER_RESIDENT_BLOCKS;
   }
   if (is_short(g) && g->chunk >= MANY_POSITIONS) {

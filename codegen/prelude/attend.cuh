@@ -25,16 +25,13 @@ template <class G> __device__ __forceinline__ void stg_attend_run(const stg_deco
   stg_row_entry ahead = {-1, 0, false, 0};
   if (!is_owner) {
     ahead = stg_attend_ahead<G>(a);
+    if constexpr (stg_attend_hints<G>::are) {
+      stg_attend_hints<G>::ask_first(a, ahead, block.rows);
+    }
   } else if ((int)blockIdx.x < a.rows.rows * G::tiles) {
     // for the first-level cache, where the block finds its first row
     const stg_row_entry own = stg_row_entry_of(a.rows, blockIdx.x / G::tiles);
     asm volatile("" ::"r"(own.seq), "l"(own.pos));
-    if constexpr (stg_attend_hints<G>::are) {
-      ahead = own;
-    }
-  }
-  if constexpr (stg_attend_hints<G>::are) {
-    stg_attend_hints<G>::ask_first(a, ahead, block.rows);
   }
   stg_wait_for_earlier_launches();
   // what it has to wait for as well, it waits for itself

@@ -1,24 +1,8 @@
 // attend_args.cuh: what the decode kernel is given, and which positions a row reads.
 // codegen/decode_kernel.h says the same to the host; the two change together.
 
-// What is being measured: 0 as long as it is not chosen. A test says another number ahead of this.
-#ifndef STG_ATTEND_HINT
-#define STG_ATTEND_HINT 0 // positions of a block's first item that are brought to the L2 early
-#endif
-#ifndef STG_ATTEND_ONCE
-#define STG_ATTEND_ONCE 0 // 1: K and V are the first to leave the L2
-#endif
-#ifndef STG_ATTEND_FENCE
-#define STG_ATTEND_FENCE 0 // 1: a row is left by a release and settled by an acquire
-#endif
-#ifndef STG_ATTEND_APART
-#define STG_ATTEND_APART 0 // 1: warps' sums stand apart from V, which is asked for ahead of their exchange
-#endif
-#ifndef STG_ATTEND_THROUGH
-#define STG_ATTEND_THROUGH 0 // 1: a block's last row is merged through the memory of its slices
-#endif
 #ifndef STG_ATTEND_PROBE
-#define STG_ATTEND_PROBE 0 // 1: times of each block stand behind the partials
+#define STG_ATTEND_PROBE 0 // 1: a test asks for times of each block behind the partials
 #endif
 
 struct stg_decode_args {

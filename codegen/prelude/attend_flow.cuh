@@ -95,7 +95,7 @@ template <class G> struct stg_attend_flow {
     }
     __syncthreads();
     if (is_left) {
-      if (STG_ATTEND_THROUGH && !is) { // so nothing is on its way
+      if (!is) { // so nothing is on its way
         stg_attend_finish_through<G, stg_attend<G>::warps * stg_attend_slices<G>::warp_bytes>(
             a, block.left, block.aside.steps, warps.ring);
       } else {
@@ -133,22 +133,16 @@ template <class G> struct stg_attend_flow {
     leaves = is_last && !alone;
   }
 
-  __device__ __forceinline__ void ask_values() {
-    if (slices.word != 0u) {
-      slices.ask_values();
-    }
-    stg_copy_commit();
-  }
-
   // A slice's V is asked for, and what an item begins with is done meanwhile.
   __device__ __forceinline__ void begin() {
     uint4 query[warps_of::own_pieces];
     if (is_fresh) {
       warps.ask_query(items[current], query);
     }
-    if constexpr (!warps_of::apart) {
-      ask_values();
+    if (slices.word != 0u) {
+      slices.ask_values();
     }
+    stg_copy_commit();
     if (is_fresh) {
       warps.keep_query(query);
       __syncthreads();
@@ -164,9 +158,6 @@ template <class G> struct stg_attend_flow {
     typename warps_of::state so_far;
     so_far.clear();
     bool noted = !STG_ATTEND_PROBE;
-    if constexpr (warps_of::apart) {
-      ask_values();
-    }
 #pragma unroll 1
     for (;;) {
       begin();
@@ -198,9 +189,6 @@ template <class G> struct stg_attend_flow {
         __syncwarp();
         warps.add_values(slices.keys_at, s, so_far.values);
         __syncwarp();
-      }
-      if constexpr (warps_of::apart) {
-        ask_values();
       }
       if (is_done) {
         if (is || !follows) {

@@ -1,13 +1,14 @@
-// attend_hints.cuh: what a block is likely to read first, on its way to the second-level cache while
-// earlier launches are still at work. They may still change lengths, tables, K and V: so nothing that is
-// read here is kept, first-level caches are passed by, and what is wrong costs time alone.
+// attend_hints.cuh: what a block that has chunks of rows is likely to read first, on its way to the
+// second-level cache while earlier launches are still at work. They may still change lengths, tables, K
+// and V: so nothing that is read here is kept, first-level caches are passed by, and what is wrong costs
+// time alone. A block that owns rows has its length at once, and gains nothing by a guess.
 
-#define STG_ATTEND_HINTS (STG_ATTEND_HINT > 0)
+#define STG_ATTEND_HINTED 128 // positions: with those of all blocks, some 30 MB of K and V
 
 template <class G> struct stg_attend_hints {
   typedef typename G::data::element element;
 
-  static constexpr bool are = STG_ATTEND_HINTS && G::products && G::aligned;
+  static constexpr bool are = G::products && G::aligned;
   static constexpr int row_bytes = G::dim * (int)sizeof(element);
   // positions of a prefetch; a power of two, as blocks are
   static constexpr int most = row_bytes >= 256 ? 16 : row_bytes >= 128 ? 32 : 64;
@@ -35,7 +36,7 @@ template <class G> struct stg_attend_hints {
     const int all = item.first / G::chunk; // chunks before the row's first
     const int begin = (all + item.from) * G::chunk;
     int end = (all + item.to) * G::chunk;
-    end = end < begin + STG_ATTEND_HINT ? end : begin + STG_ATTEND_HINT;
+    end = end < begin + STG_ATTEND_HINTED ? end : begin + STG_ATTEND_HINTED;
     end = end <= item.position ? end : item.position + 1;
     int unit = most;
     if constexpr (G::paged) {
@@ -46,8 +47,7 @@ template <class G> struct stg_attend_hints {
     }
   }
 
-  // All threads, ahead of earlier launches' end; `ahead` is the thread's first row, and of a block that
-  // owns rows its own one.
+  // All threads, ahead of earlier launches' end; `ahead` is the thread's first row.
   static __device__ __forceinline__ void ask_first(const stg_decode_args &a,
                                                    const stg_row_entry &ahead,
                                                    stg_attend_rows &rows) {
@@ -55,19 +55,11 @@ template <class G> struct stg_attend_hints {
       return; // of all threads
     }
     stg_attend_item item;
-    if ((a.flags & STG_ATTEND_OWNER) == 0) {
-      stg_attend_count<G, true>(a, ahead, rows);
-      stg_attend_share<G> share(a, rows);
-      if (share.next(item) && item.position >= 0) {
-        ask_item(a, item);
-      }
-      __syncthreads(); // `rows` has been read
-    } else if (stg_attend_guess(a, ahead, item.seq, item.position)) {
-      item.tile = blockIdx.x % G::tiles;
-      item.first = stg_attend_first<G>(a, item.position);
-      item.from = 0;
-      item.to = stg_attend_chunks<G>(a, item.position);
+    stg_attend_count<G, true>(a, ahead, rows);
+    stg_attend_share<G> share(a, rows);
+    if (share.next_of_chunks(item) && item.position >= 0) {
       ask_item(a, item);
     }
+    __syncthreads(); // `rows` has been read
   }
 };

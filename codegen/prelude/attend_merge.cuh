@@ -324,11 +324,10 @@ struct stg_attend_left {
   bool is_last; // all others had been written
 };
 
-// Count the chunks of an item as written, by one thread that has met those who wrote them: its fence
-// is for them too. What is returned tells, in time, whether all others had been counted.
-// So what a block wrote comes before its meeting, that before the fence, and that before the addition;
-// who sees by its own addition that the others' have been has a fence behind that, and meets with all
-// who then read: whatever the order of the blocks, they read what was written.
+// Count the chunks of an item as written, by one thread that has met those who wrote them. What is
+// returned tells, in time, whether all others had been counted. The addition is a release of what the
+// block wrote ahead of its meeting, and an acquire of what others did ahead of theirs; who is last
+// meets with all who then read: whatever the order of the blocks, they read what was written.
 template <class G>
 __device__ __forceinline__ unsigned stg_attend_leave(const stg_decode_args &a,
                                                      const stg_attend_item &item,
@@ -338,29 +337,21 @@ __device__ __forceinline__ unsigned stg_attend_leave(const stg_decode_args &a,
   left.chunks = item.chunks;
   left.mine = item.to - item.from;
   unsigned *const counter = a.counters + (long long)item.row * G::tiles + item.tile;
-  if constexpr (STG_ATTEND_FENCE) {
-    unsigned counted;
-    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
-                 : "=r"(counted)
-                 : "l"(counter), "r"((unsigned)left.mine)
-                 : "memory");
-    return counted;
-  }
-  __threadfence();
-  return atomicAdd(counter, (unsigned)left.mine);
+  unsigned counted;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
+               : "=r"(counted)
+               : "l"(counter), "r"((unsigned)left.mine)
+               : "memory");
+  return counted;
 }
 
-// The same thread's, before it meets the others again. The counter is 0 again when the last has
-// come; the fence is for all who then read what others have written.
+// The same thread's, before it meets the others again. The counter is 0 again when the last has come.
 template <class G>
 __device__ __forceinline__ void stg_attend_settle(const stg_decode_args &a, unsigned counted,
                                                   stg_attend_left &left) {
   left.is_last = counted + (unsigned)left.mine == (unsigned)left.chunks;
   if (left.is_last) {
     a.counters[(long long)left.row * G::tiles + left.tile] = 0u;
-    if constexpr (!STG_ATTEND_FENCE) { // else the addition was an acquire
-      __threadfence();
-    }
   }
 }
 

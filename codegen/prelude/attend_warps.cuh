@@ -36,8 +36,6 @@ template <class G> struct stg_attend_warps {
   static constexpr int parts = G::slice / 16;  // of positions of a slice
   static constexpr int query_elems = (steps + 1) / 2 * 32 + 8; // of a head in shared memory
   static constexpr int sum_elems = G::padded + 4;              // likewise, of a warp's sums
-  static constexpr bool apart =
-      STG_ATTEND_APART && shape::warps * G::tile_heads * sum_elems * 4 <= 17408;
   static constexpr int query_pieces = query_elems / 8 - 1; // of 16 bytes, of a head
   static constexpr int own_pieces = (8 * query_pieces + shape::threads - 1) / shape::threads;
   static_assert(G::tile == G::chunk, "a chunk is not cut");
@@ -47,9 +45,6 @@ template <class G> struct stg_attend_warps {
   struct shared_type {
     alignas(16) element q[8][query_elems]; // zeros behind the elements and the heads
     float largest[shape::warps][8], sum[shape::warps][8]; // of heads; sum -1: nothing was read
-#if STG_ATTEND_APART
-    alignas(16) float sums[shape::warps][apart ? G::tile_heads * sum_elems : 4];
-#endif
   };
 
   const stg_decode_args &a;
@@ -228,11 +223,6 @@ template <class G> struct stg_attend_warps {
   // Where a warp's sums of a head are once its slices of a chunk are done with: where V was, while
   // the next K is on its way.
   __device__ __forceinline__ float *sums_of(int w, int h) const {
-#if STG_ATTEND_APART
-    if constexpr (apart) {
-      return shared.sums[w] + h * sum_elems;
-    }
-#endif
     return (float *)((char *)ring + w * slices_of::warp_bytes + slices_of::slice_bytes) +
            h * sum_elems;
   }

@@ -9,64 +9,20 @@
 #include "runtime/base/strbuf.h"
 #include "tests/gpu/kernel_store.h"
 
-#define MAX_RING_BYTES (160U << 10)
-
-/* Those of STG_DECODE_CHOICE="16,32,1" where a geometry can have them: warps, positions of a slice,
- * resident blocks. */
-static struct stg_decode_extents extents_of(const struct stg_decode_geometry *geometry) {
-  /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
-  const char *text = getenv("STG_DECODE_CHOICE");
-  struct stg_decode_choice choice = {0};
-  if (text != NULL) {
-    char *end = NULL;
-    choice.warps = (uint32_t)strtoul(text, &end, 10);
-    assert_int_equal(*end, ',');
-    choice.slice = (uint32_t)strtoul(end + 1, &end, 10);
-    assert_int_equal(*end, ',');
-    choice.resident_blocks = (uint32_t)strtoul(end + 1, &end, 10);
-    const struct stg_decode_extents e = stg_decode_extents_with(geometry, choice);
-    if (e.products && e.ring_bytes <= MAX_RING_BYTES &&
-        geometry->chunk % (choice.warps * choice.slice) == 0) {
-      return e;
-    }
-  }
-  return stg_decode_extents_of(geometry);
-}
-
 void decode_kernel_open(const struct gpu *gpu, const struct stg_decode_geometry *geometry,
                         struct decode_kernel *ret_kernel) {
-  const struct stg_decode_extents extents = extents_of(geometry);
-  decode_kernel_open_with(gpu, geometry, &extents, ret_kernel);
-}
-
-static const char *tries; /* NULL: those of the environment */
-
-void decode_kernel_try(const char *text) {
-  tries = text;
-}
-
-/* "HINT=128 ONCE=1" as macros ahead of the prelude. */
-static void append_tries(struct stg_strbuf *prelude) {
-  /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
-  const char *text = tries != NULL ? tries : getenv("STG_DECODE_TRY");
-  for (; text != NULL && *text != '\0'; text += strspn(text, " ")) {
-    const size_t name = strcspn(text, "= ");
-    const size_t all = strcspn(text, " ");
-    assert_true(name < all);
-    stg_strbuf_printf(prelude, "#define STG_ATTEND_%.*s %.*s\n", (int)name, text,
-                      (int)(all - name - 1), text + name + 1);
-    text += all;
-  }
+  const struct stg_decode_extents extents = stg_decode_extents_of(geometry);
+  decode_kernel_open_with(gpu, geometry, &extents, false, ret_kernel);
 }
 
 void *decode_kernel_make(const char *arch, const struct stg_decode_geometry *geometry,
-                         const struct stg_decode_extents *extents,
+                         const struct stg_decode_extents *extents, bool with_times,
                          struct stg_launch_rule *ret_rule) {
   struct stg_strbuf source = {0};
   struct stg_strbuf prelude = {0};
   stg_error error = STG_ERROR_INIT;
   check_ok(stg_decode_generate_with(geometry, extents, &source, ret_rule, &error), &error);
-  append_tries(&prelude);
+  stg_strbuf_printf(&prelude, "%s", with_times ? "#define STG_ATTEND_PROBE 1\n" : "");
   stg_decode_prelude(&prelude);
   const struct stg_kernel_request request = {
       .signature = STG_DECODE_KERNEL_NAME,
@@ -84,12 +40,12 @@ void *decode_kernel_make(const char *arch, const struct stg_decode_geometry *geo
 }
 
 void decode_kernel_open_with(const struct gpu *gpu, const struct stg_decode_geometry *geometry,
-                             const struct stg_decode_extents *extents,
+                             const struct stg_decode_extents *extents, bool with_times,
                              struct decode_kernel *ret_kernel) {
   stg_error error = STG_ERROR_INIT;
   *ret_kernel = (struct decode_kernel){.gpu = gpu, .geometry = *geometry};
   void *cubin = decode_kernel_make(stg_device_get_info(gpu->device)->arch, geometry, extents,
-                                   &ret_kernel->rule);
+                                   with_times, &ret_kernel->rule);
   const stg_status status =
       stg_module_load(gpu->device, cubin, STG_DECODE_KERNEL_NAME, &ret_kernel->module, &error);
   free(cubin);

@@ -17,19 +17,16 @@ struct decode_kernel {
   struct stg_launch_rule rule;
   struct stg_module *module;
 };
-/** Of the family's extents, or those that STG_DECODE_CHOICE says (decode_bed.c). */
 void decode_kernel_open(const struct gpu *gpu, const struct stg_decode_geometry *geometry,
                         struct decode_kernel *ret_kernel);
-/** The same with extents of another choice. */
+/** The same with extents of another choice; `with_times`: blocks write when they do what
+ * (decode_probe.h). */
 void decode_kernel_open_with(const struct gpu *gpu, const struct stg_decode_geometry *geometry,
-                             const struct stg_decode_extents *extents,
+                             const struct stg_decode_extents *extents, bool with_times,
                              struct decode_kernel *ret_kernel);
-/** Ways that are measured, in kernels that are opened from now on: "HINT=128 ONCE=1" stands for
- * macros of the prelude. NULL: what STG_DECODE_TRY says, so that all tests may be run over them. */
-void decode_kernel_try(const char *text);
 /** A cubin, to be freed, without a device. */
 void *decode_kernel_make(const char *arch, const struct stg_decode_geometry *geometry,
-                         const struct stg_decode_extents *extents,
+                         const struct stg_decode_extents *extents, bool with_times,
                          struct stg_launch_rule *ret_rule);
 void decode_kernel_close(struct decode_kernel *kernel);
 

@@ -1,34 +1,23 @@
 /*
- * decode_probe.c: see decode_probe.h. A kernel with PROBE=1 writes 16 words of each block behind
+ * decode_probe.c: see decode_probe.h. A kernel with times writes 16 words of each block behind
  * the partial sums: 8 times by the machine's clock, and 8 by the multiprocessor's.
  */
 #include "tests/gpu/decode_probe.h"
 
-#include <string.h>
-
 #define LAUNCHES 6
 #define WORDS 16
 #define TIMES 6
-#define TEXT_CHARS 128
 
 static bool is_probing(void) {
   const char *asked = getenv("STG_DECODE_PROBE"); /* NOLINT(concurrency-mt-unsafe): one thread */
   return asked != NULL && asked[0] == '1';
 }
 
-static void try_with_times(const char *tries, char text[TEXT_CHARS]) {
-  (void)snprintf(text, TEXT_CHARS, "%s%sPROBE=1", tries == NULL ? "" : tries,
-                 tries == NULL ? "" : " ");
-  decode_kernel_try(text);
-}
-
 void decode_probe_prepare(const char *arch, const struct stg_decode_geometry *geometry,
-                          const struct stg_decode_extents *extents, const char *tries) {
+                          const struct stg_decode_extents *extents) {
   struct stg_launch_rule rule;
-  char text[TEXT_CHARS];
   if (is_probing()) {
-    try_with_times(tries, text);
-    free(decode_kernel_make(arch, geometry, extents, &rule));
+    free(decode_kernel_make(arch, geometry, extents, true, &rule));
   }
 }
 
@@ -77,19 +66,16 @@ static void print_times(const int64_t *words, size_t blocks) {
 
 void decode_probe_print(const struct gpu *gpu, const struct stg_decode_geometry *geometry,
                         const struct stg_decode_extents *extents,
-                        const struct stg_decode_args *args, const struct stg_launch_dims *dims,
-                        const char *tries) {
+                        const struct stg_decode_args *args, const struct stg_launch_dims *dims) {
   struct decode_kernel kernel;
   struct stg_decode_args own = *args;
   stg_error error = STG_ERROR_INIT;
-  char text[TEXT_CHARS];
   void *words = NULL;
   uint64_t partials = 0;
   if (!is_probing()) {
     return;
   }
-  try_with_times(tries, text);
-  decode_kernel_open_with(gpu, geometry, extents, &kernel);
+  decode_kernel_open_with(gpu, geometry, extents, true, &kernel);
   const size_t bytes = (size_t)dims->grid_x * WORDS * sizeof(int64_t);
   const size_t before =
       (size_t)args->rows.rows * extents->tiles * (size_t)args->chunks * extents->slot_bytes;

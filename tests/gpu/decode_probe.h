@@ -10,10 +10,9 @@
 /** Launch it a few times, and print what the last launch's blocks noted. */
 void decode_probe_print(const struct gpu *gpu, const struct stg_decode_geometry *geometry,
                         const struct stg_decode_extents *extents,
-                        const struct stg_decode_args *args, const struct stg_launch_dims *dims,
-                        const char *tries);
+                        const struct stg_decode_args *args, const struct stg_launch_dims *dims);
 /** Without a device: compile its kernel for that, to be kept. */
 void decode_probe_prepare(const char *arch, const struct stg_decode_geometry *geometry,
-                          const struct stg_decode_extents *extents, const char *tries);
+                          const struct stg_decode_extents *extents);
 
 #endif

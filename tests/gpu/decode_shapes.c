@@ -3,8 +3,6 @@
  */
 #include "tests/gpu/decode_shapes.h"
 
-#include <string.h>
-
 /* What is not as usual stands behind it. */
 #define HEADS(n, n_kv, size, type) .heads = (n), .kv_heads = (n_kv), .dim = (size), .dtype = (type)
 
@@ -45,62 +43,3 @@ const struct decode_shape decode_shapes[] = {
      {HEADS(32, 8, 128, STG_BF16)}},
 };
 const size_t decode_shape_count = sizeof decode_shapes / sizeof decode_shapes[0];
-
-#define ALL "HINT=128 ONCE=1 FENCE=1 THROUGH=1"
-#define BUT_HINT "ONCE=1 FENCE=1 THROUGH=1"
-#define APART ALL " APART=1"
-
-const struct decode_survey decode_surveys[] = {
-    {"32 32/8 D128 bf16 4096",
-     {{{0}, 0, 0, ALL},
-      {{0}, 0, 0, APART},
-      {{0}, 0, 0, "ONCE=1"},
-      {{0}, 0, 0, "HINT=128"},
-      {{0}, 0, 0, "FENCE=1 THROUGH=1"},
-      {{0}, 0, 0, "APART=1"},
-      {{4, 16, 3}, 128, 0, ALL},
-      {{0}, 0, 0, BUT_HINT},
-      {{4, 16, 4}, 256, 0, ALL},
-      {{0}, 0, 0, "HINT=64 ONCE=1 FENCE=1 THROUGH=1"},
-      {{4, 16, 3}, 128, 0, APART},
-      {{8, 16, 2}, 128, 0, APART},
-      {{2, 16, 7}, 128, 0, ALL}}},
-    {"8 12/12 D64 bf16 1024",
-     {{{0}, 0, 0, "HINT=1024"},
-      {{16, 32, 1}, 1024, 0, "HINT=1024"},
-      {{4, 32, 4}, 128, 0, APART},
-      {{16, 16, 1}, 1024, 0, "HINT=1024"},
-      {{8, 16, 2}, 1024, 0, "HINT=1024"},
-      {{0}, 0, 0, "HINT=256"},
-      {{8, 32, 2}, 256, 0, APART},
-      {{8, 16, 2}, 128, 0, APART},
-      {{16, 32, 1}, 1024, 0, NULL},
-      {{0}, 0, 0, "ONCE=1"},
-      {{8, 32, 2}, 512, 0, APART}}},
-    {"32 64/8 D128 bf16 4096",
-     {{{0}, 0, 0, ALL},
-      {{0}, 0, 0, "ONCE=1"},
-      {{0}, 0, 0, "FENCE=1 THROUGH=1"},
-      {{4, 16, 3}, 128, 0, APART},
-      {{4, 16, 3}, 128, 0, ALL}}},
-    {"32 32/8 D128 bf16 4096 paged 16",
-     {{{0}, 0, 0, ALL},
-      {{0}, 0, 0, APART},
-      {{4, 16, 3}, 128, 0, ALL},
-      {{4, 16, 3}, 128, 0, APART}}},
-    {"32 32/8 D64 f16 4096",
-     {{{4, 32, 4}, 256, 0, ALL},
-      {{0}, 0, 0, ALL},
-      {{4, 32, 4}, 256, 0, APART},
-      {{4, 16, 4}, 256, 0, ALL}}},
-};
-const size_t decode_survey_count = sizeof decode_surveys / sizeof decode_surveys[0];
-
-const struct decode_shape *decode_shape_of(const char *name) {
-  for (size_t i = 0; i < decode_shape_count; i++) {
-    if (strcmp(decode_shapes[i].name, name) == 0) {
-      return &decode_shapes[i];
-    }
-  }
-  return NULL;
-}

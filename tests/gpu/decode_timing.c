@@ -9,19 +9,16 @@
  * at 4.2 TB/s, "/read" to a kernel that reads as many of them and does nothing else, captured.
  *
  * STG_DECODE_ONLY="12/12" leaves the shapes whose names have that, "=NAME" one shape.
- * STG_DECODE_VARIANTS="4,16,4,256,0,ONCE=1;8,16,3,0,2" times other choices as well: warps,
- * positions of a slice, resident blocks, chunk (0: as for the capacity), blocks of the grid for
- * each multiprocessor (0: the resident ones), and ways to try (decode_bed.h).
- * STG_DECODE_VARIANTS=survey times those of a table, for the shapes that it has, within
- * STG_DECODE_SECONDS (55). STG_DECODE_PROBE=1: what blocks wait for as well (decode_probe.h).
- * STG_DECODE_PREPARE=sm_90, without a device: compile all that the survey takes to STG_TEST_CUBINS,
- * and time nothing.
+ * STG_DECODE_VARIANTS="4,16,4,256;8,16,3,0,2" times other choices as well: warps, positions of a
+ * slice, resident blocks, chunk (0: as for the capacity), and blocks of the grid for each
+ * multiprocessor (0: the resident ones). STG_DECODE_PROBE=1: what blocks wait for as well
+ * (decode_probe.h). STG_DECODE_PREPARE=sm_90, without a device: compile the same to
+ * STG_TEST_CUBINS, and time nothing.
  */
 #include "tests/gpu/decode_timing.h"
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #include "runtime/base/dtype.h"
 #include "tests/gpu/decode_bed.h"
@@ -35,8 +32,12 @@
 #define BYTES_PER_US 4.2e6 /* of an H200 */
 #define CACHE_BYTES (2 * 62914560ULL)
 #define PATTERN 0x3c003c00U /* small numbers in every type */
-#define SURVEY_SECONDS 55.0
-#define TRIES_CHARS 64
+
+/* Another choice than the family's; zeros: the same. */
+struct decode_variant {
+  struct stg_decode_choice choice;
+  uint32_t chunk, blocks;
+};
 
 struct timed {
   const struct gpu *gpu;
@@ -162,7 +163,7 @@ static void open_timed(const struct gpu *gpu, const struct decode_shape *shape, 
   struct stg_decode_space space = stg_decode_space_of(&g, shape->rows, shape->capacity, 0);
   *ret_timed =
       (struct timed){.gpu = gpu, .shape = shape, .geometry = g, .extents = extents, .n_sets = 1};
-  decode_kernel_open_with(gpu, &g, &extents, &ret_timed->kernel);
+  decode_kernel_open_with(gpu, &g, &extents, false, &ret_timed->kernel);
   for (uint32_t k = 0; k < shape->batch; k++) {
     ret_timed->bytes +=
         2.0 * length_of(shape, k) * g.kv_heads * g.dim * (double)stg_dtype_bytes(g.dtype);
@@ -247,7 +248,6 @@ static void print_times(const struct gpu *gpu, const struct decode_shape *shape,
   if (!choose(shape, variant, &timed)) {
     return;
   }
-  decode_kernel_try(variant.tries);
   open_timed(gpu, shape, variant.blocks, &timed);
   if (*read_us == 0) {
     const struct times times = floor_times(&timed);
@@ -255,56 +255,25 @@ static void print_times(const struct gpu *gpu, const struct decode_shape *shape,
     print_line(&timed, "plain read of the same bytes", times);
   }
   timed.read_us = *read_us;
-  print_line(&timed, variant.tries == NULL ? "" : variant.tries, decode_times(&timed));
-  decode_probe_print(gpu, &timed.geometry, &timed.extents, &timed.args[0], &timed.dims,
-                     variant.tries);
+  print_line(&timed, "", decode_times(&timed));
+  decode_probe_print(gpu, &timed.geometry, &timed.extents, &timed.args[0], &timed.dims);
   close_timed(&timed);
-  decode_kernel_try(NULL);
 }
 
-/* "4,16,4,256,8,HINT=128": what is not said is 0. Returns what stands behind it, NULL: nothing
- * does. */
-static const char *read_variant(const char *text, char tries[TRIES_CHARS],
-                                struct decode_variant *ret) {
+/* The next of variants such as "4,16,4,256,8": what is not said is 0. False: there is none. */
+static bool next_variant(const char **text, struct decode_variant *ret) {
   uint32_t numbers[5] = {0};
-  char *end = NULL;
-  tries[0] = '\0';
+  const char *at = *text;
+  if (at == NULL) {
+    return false;
+  }
   for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-    numbers[i] = (uint32_t)strtoul(text, &end, 10);
-    text = end;
-    if (*text != ',') {
-      break;
-    }
-    text++;
-    if (*text >= 'A' && *text <= 'Z') {
-      const size_t count = strcspn(text, ";");
-      assert_true(count < TRIES_CHARS);
-      memcpy(tries, text, count);
-      tries[count] = '\0';
-      text += count;
-      break;
-    }
+    char *end = NULL;
+    numbers[i] = (uint32_t)strtoul(at, &end, 10);
+    at = end + (*end == ',');
   }
-  *ret = (struct decode_variant){{numbers[0], numbers[1], numbers[2]},
-                                 numbers[3],
-                                 numbers[4],
-                                 tries[0] == '\0' ? NULL : tries};
-  return *text == ';' ? text + 1 : NULL;
-}
-
-static double seconds(void) {
-  struct timespec now;
-  (void)clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
-/* The n-th variant of a survey; the family's own is the first. False: it has no more. */
-static bool nth_variant(const struct decode_survey *survey, size_t n, struct decode_variant *ret) {
-  *ret = (struct decode_variant){0};
-  if (n > 0) {
-    *ret = n > DECODE_MAX_VARIANTS ? *ret : survey->variants[n - 1];
-    return ret->choice.warps != 0 || ret->tries != NULL;
-  }
+  *ret = (struct decode_variant){{numbers[0], numbers[1], numbers[2]}, numbers[3], numbers[4]};
+  *text = *at == ';' ? at + 1 : NULL;
   return true;
 }
 
@@ -313,38 +282,13 @@ static bool is_chosen(const struct decode_shape *shape, const char *only) {
          (only[0] == '=' ? strcmp(shape->name, only + 1) == 0 : strstr(shape->name, only) != NULL);
 }
 
-/* All shapes' n-th variant before any other: what has no time left is said. */
-static void print_survey(const struct gpu *gpu, const char *only, double limit) {
-  double read_us[16] = {0};
-  struct decode_variant variant;
-  const double begin = seconds();
-  size_t left_out = 0;
-  assert_true(decode_survey_count <= sizeof read_us / sizeof read_us[0]);
-  for (size_t n = 0; n <= DECODE_MAX_VARIANTS; n++) {
-    for (size_t k = 0; k < decode_survey_count; k++) {
-      const struct decode_shape *shape = decode_shape_of(decode_surveys[k].name);
-      if (!is_chosen(shape, only) || !nth_variant(&decode_surveys[k], n, &variant)) {
-        continue;
-      }
-      if (seconds() - begin > limit) {
-        left_out++;
-      } else {
-        print_times(gpu, shape, variant, &read_us[k]);
-      }
-    }
-  }
-  print_message("%zu left out, %.1f s\n", left_out, seconds() - begin);
-}
-
 static void prepare(const char *arch, const struct decode_shape *shape,
                     struct decode_variant variant) {
   struct timed timed;
   struct stg_launch_rule rule;
   if (choose(shape, variant, &timed)) {
-    decode_kernel_try(variant.tries);
-    free(decode_kernel_make(arch, &timed.geometry, &timed.extents, &rule));
-    decode_probe_prepare(arch, &timed.geometry, &timed.extents, variant.tries);
-    decode_kernel_try(NULL);
+    free(decode_kernel_make(arch, &timed.geometry, &timed.extents, false, &rule));
+    decode_probe_prepare(arch, &timed.geometry, &timed.extents);
   }
 }
 
@@ -353,13 +297,14 @@ void prepares_what_is_timed_where_asked_to(void **state) {
   (void)state;
   const char *arch = getenv("STG_DECODE_PREPARE");
   const char *only = getenv("STG_DECODE_ONLY");
-  struct decode_variant variant;
   assert_non_null(arch);
-  for (size_t k = 0; k < decode_survey_count; k++) {
-    const struct decode_shape *shape = decode_shape_of(decode_surveys[k].name);
-    for (size_t n = 0; is_chosen(shape, only) && nth_variant(&decode_surveys[k], n, &variant);
-         n++) {
-      prepare(arch, shape, variant);
+  for (size_t i = 0; i < decode_shape_count; i++) {
+    struct decode_variant variant = {0};
+    const char *text = getenv("STG_DECODE_VARIANTS");
+    bool is = is_chosen(&decode_shapes[i], only);
+    while (is) {
+      prepare(arch, &decode_shapes[i], variant);
+      is = next_variant(&text, &variant);
     }
   }
 }
@@ -368,28 +313,19 @@ void prints_times_where_asked_to(void **state) {
   const struct gpu *gpu = *state;
   const char *asked = getenv("STG_TEST_TIME");
   const char *only = getenv("STG_DECODE_ONLY");
-  const char *variants = getenv("STG_DECODE_VARIANTS");
-  const char *limit = getenv("STG_DECODE_SECONDS");
-  char tries[TRIES_CHARS];
   if (asked == NULL || asked[0] != '1') {
     skip();
   }
   print_message("%-32s %-13s %4s %7s %7s %7s %7s %7s %5s %5s\n", "decode", "w,slice,r,chunk",
                 "grid", "MB", "floor", "stream", "nodes", "capt.", "/4.2", "/read");
-  if (variants != NULL && strcmp(variants, "survey") == 0) {
-    print_survey(gpu, only, limit == NULL ? SURVEY_SECONDS : strtod(limit, NULL));
-    return;
-  }
   for (size_t i = 0; i < decode_shape_count; i++) {
     double read_us = 0;
-    if (!is_chosen(&decode_shapes[i], only)) {
-      continue;
-    }
-    print_times(gpu, &decode_shapes[i], (struct decode_variant){0}, &read_us);
-    for (const char *text = variants; text != NULL;) {
-      struct decode_variant variant;
-      text = read_variant(text, tries, &variant);
+    struct decode_variant variant = {0};
+    const char *text = getenv("STG_DECODE_VARIANTS");
+    bool is = is_chosen(&decode_shapes[i], only);
+    while (is) {
       print_times(gpu, &decode_shapes[i], variant, &read_us);
+      is = next_variant(&text, &variant);
     }
   }
 }
