@@ -117,11 +117,7 @@ template <class G> struct stg_attend_flow {
     const bool is_last = at + 1 == item.to;
     const bool alone = stg_attend_is_alone(item);
     sums_of sums;
-    sums.clear();
-    if (alone && at > item.from) {
-      sums.load(block.aside.kept);
-    }
-    sums.add_tile(warps);
+    sums.take_tile(warps, alone && at > item.from ? &block.aside.kept : 0);
     if (!alone) {
       sums.store(stg_attend_slots<G>(a, item.row, item.tile) +
                  (long long)at * stg_attend<G>::slot_quads);
@@ -196,7 +192,7 @@ template <class G> struct stg_attend_flow {
             stg_attend_note(stg_attend_times<G>(a), 4);
           }
           exchange(so_far);
-          if (!is) {
+          if (!follows && !leaves) { // nor is anything to be settled
             break;
           }
           so_far.clear();

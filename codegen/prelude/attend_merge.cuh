@@ -101,6 +101,38 @@ template <class G> struct stg_attend_sums {
     }
   }
 
+  // Unit i: these alone.
+  __device__ __forceinline__ void set(int i, const stg_attend_part &only) {
+    values[i] = only.values;
+    largest[i] = only.largest;
+    sum[i] = only.sum;
+  }
+
+  // A tile that has run, behind what is `kept` of others, or none. Where its parts stood is free once
+  // all threads have met.
+  template <class Tile>
+  __device__ __forceinline__ void take_tile(const Tile &tile, const stg_attend_kept<G> *kept) {
+    stg_attend_part parts[shape::units] = {};
+#pragma unroll
+    for (int i = 0; i < shape::units; i++) {
+      if (has(i)) {
+        parts[i] = tile.part(unit(i) / shape::quads, unit(i) % shape::quads);
+      }
+    }
+    if (kept == 0) {
+#pragma unroll
+      for (int i = 0; i < shape::units; i++) {
+        set(i, parts[i]);
+      }
+    } else {
+      load(*kept);
+#pragma unroll
+      for (int i = 0; i < shape::units; i++) {
+        add(i, parts[i]);
+      }
+    }
+  }
+
   // A tile that has run. Where its parts stood is free once all threads have met.
   template <class Tile> __device__ __forceinline__ void add_tile(const Tile &tile) {
 #pragma unroll
