@@ -42,6 +42,7 @@ template <class G> struct stg_attend_hints {
     if constexpr (G::paged) {
       unit = unit < 1 << a.kv.block_shift ? unit : 1 << a.kv.block_shift;
     }
+#pragma unroll 1
     for (int at = begin + (int)threadIdx.x * unit; at < end; at += unit * G::threads) {
       ask(a, item.seq, item.tile / G::group_tiles, at, at + unit <= end ? unit : end - at);
     }
