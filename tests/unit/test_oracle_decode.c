@@ -255,7 +255,7 @@ static void what_float32_does_not_hold_on_the_way_may_be_infinite(void **state) 
     open_bench(&bench, dtype);
     if (scores) {
       void *q = attn_copy(&bench.bed, dtype, bench.right.q, ELEMS);
-      multiply(dtype, HEADS * DIM, by, q); /* row 0 alone */
+      multiply(dtype, (int64_t)HEADS * DIM, by, q); /* row 0 alone */
       bench.right.q = q;
     }
     multiply(dtype, (int64_t)KV_HEADS * CAPACITY * DIM, by,
