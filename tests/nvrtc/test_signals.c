@@ -81,13 +81,13 @@ static bool is_ended_by(int number, long after_ns) {
  */
 static void ends_by_the_signal(int number) {
   for (long i = 0; i < N_STEPS; i++) {
+    const long after_ns = i * STEP_NS;
     int lost = 0;
-    while (!is_ended_by(number, i * STEP_NS)) {
+    while (lost < MOST_LOST && !is_ended_by(number, after_ns)) {
       lost++;
-      if (lost == MOST_LOST) {
-        fail_msg("signal %d after %ld ms is lost %d times of %d", number, i * STEP_NS / 1000000,
-                 lost, lost);
-      }
+    }
+    if (lost == MOST_LOST) {
+      fail_msg("signal %d after %ld ms is lost %d times", number, after_ns / 1000000, lost);
     }
   }
 }
