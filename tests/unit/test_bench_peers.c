@@ -15,6 +15,7 @@
 #include "runtime/base/interrupt.h"
 #include "tools/bench/attn_peers.h"
 #include "tools/bench/peer_case.h"
+#include "tools/bench/prove_peers.h"
 #include "tools/bench/suite.h"
 
 #define COMPILED "torch.compile loop (dynamic)"
@@ -22,7 +23,7 @@
 static const char *failing; /* the script that fails, or NULL */
 static bool out_of_memory;  /* where one fails */
 static bool interrupted;    /* by Ctrl-C while a script runs */
-static size_t started, attention_runs;
+static size_t started, attention_runs, prove_runs;
 
 stg_status stg_peer_case_write(const struct stg_bench_batch *batch, const char *folder,
                                stg_error *reterr) {
@@ -43,6 +44,18 @@ stg_status stg_attn_peers_run(const struct stg_attn_peers *run, struct stg_bench
   assert_non_null(run->folder);
   assert_non_null(run->failures);
   return failing != NULL && strcmp(failing, "rope") == 0
+             ? stg_error_set(reterr, STG_E_CORRUPT, "the oracle does not agree")
+             : STG_OK;
+}
+
+stg_status stg_prove_peers_run(const struct stg_prove_peers *run, struct stg_bench_report *report,
+                               stg_error *reterr) {
+  (void)report;
+  prove_runs++;
+  assert_non_null(run->folder);
+  assert_non_null(run->scripts);
+  assert_non_null(run->failures);
+  return failing != NULL && strcmp(failing, "prove") == 0
              ? stg_error_set(reterr, STG_E_CORRUPT, "the oracle does not agree")
              : STG_OK;
 }

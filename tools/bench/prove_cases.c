@@ -61,16 +61,20 @@ void stg_prove_case_print(enum stg_prove_base base, enum stg_prover_arithmetic a
       [STG_PROVER_F32] = "f32", [STG_PROVER_TF32X3] = "tf32x3", [STG_PROVER_TF32] = "tf32"};
   stg_strbuf_printf(out,
                     "{\"steergraph\": 1, \"family\": \"prover\","
-                    " \"knowledge\": {\"generate\": {\"kind\": \"%s\", \"seed\": 1%s}},"
-                    " \"queries\": {\"first\": 100},"
+                    " \"knowledge\": {\"generate\": {\"kind\": \"%s\", \"seed\": %d",
+                    stg_prove_base_name(base), STG_PROVE_SEED);
+  if (base == STG_PROVE_COUNTRIES) {
+    stg_strbuf_printf(out, ", \"size\": %d", STG_PROVE_COUNTRIES_SIZE);
+  }
+  stg_strbuf_printf(out,
+                    "}}, \"queries\": {\"first\": 100},"
                     " \"policy\": {\"embed\": 250, \"hidden\": 256, \"blocks\": 8,"
-                    " \"epsilon\": 1e-5, \"weights\": {\"random\": {\"seed\": 1}}},"
+                    " \"epsilon\": 1e-5, \"weights\": {\"random\": {\"seed\": %d}}},"
                     " \"limits\": {\"atoms\": 6, \"children\": 120, \"depth\": 20},"
-                    " \"corruptions\": {\"count\": 100, \"seed\": 1,"
+                    " \"corruptions\": {\"count\": 100, \"seed\": %d,"
                     " \"sides\": [\"head\", \"tail\"], \"domain\": \"all\", \"filter\": true},"
                     " \"pick\": \"argmax\", \"arithmetic\": \"%s\", \"capacity\": 16384}",
-                    stg_prove_base_name(base), base == STG_PROVE_COUNTRIES ? ", \"size\": 330" : "",
-                    words[arithmetic]);
+                    STG_PROVE_SEED, STG_PROVE_SEED, words[arithmetic]);
 }
 
 double stg_prove_flop_of_state(const struct stg_prove_sizes *sizes) {

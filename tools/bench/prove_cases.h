@@ -16,6 +16,8 @@
 /* Bases that are made up, as specs/prove_NAME.json has them. */
 enum stg_prove_base { STG_PROVE_COUNTRIES, STG_PROVE_FAMILY };
 #define STG_PROVE_BASES 2
+#define STG_PROVE_SEED 1             /* of bases, policies and corruptions */
+#define STG_PROVE_COUNTRIES_SIZE 330 /* of the family: as many as the public one has */
 /** "countries", "family". */
 const char *stg_prove_base_name(enum stg_prove_base base);
 
