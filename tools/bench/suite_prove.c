@@ -158,7 +158,7 @@ static stg_status measure_published(struct trial *trial, const stg_atom *repeate
   const stg_prover_counts counts = stg_prove_bed_counts(&trial->bed);
   row.wall = (struct stg_times){first_us, first_us, first_us};
   stg_prove_add_counts(&counts, run.n, first_us, &row);
-  stg_bench_row_extra(&row, "recompiles", stg_prove_bed_kernels(&trial->bed) - kernels);
+  stg_bench_row_extra(&row, "compiles", stg_prove_bed_kernels(&trial->bed) - kernels);
   return stg_bench_report_add(report, &row, reterr);
 }
 

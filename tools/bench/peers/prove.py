@@ -16,9 +16,13 @@ REPEATS = 3
 STEPS = ", pool 512"  # of this case the steps are told
 
 
-def attempt_of(side, batch: int, prove, **more):
-    """`prove(queries)` runs a batch."""
+def attempt_of(side, batch: int, make, **more):
+    """`make()` gives prove(queries), which runs a batch. What it takes of memory counts."""
     import torch
+
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    prove = make()
 
     def bind(buffers):
         def call(index):
@@ -27,7 +31,6 @@ def attempt_of(side, batch: int, prove, **more):
 
         return call
 
-    torch.cuda.reset_peak_memory_stats()
     attempt = peer.Attempt(bind, repeats=REPEATS, **more)
     return attempt
 
@@ -36,7 +39,7 @@ def facts_of(side, batch: int) -> dict:
     import torch
 
     return {"pool": len(side.queries), "batch": batch, "wasted": side.wasted(),
-            "peak_mb": torch.cuda.max_memory_allocated() * 1e-6}  # fmt: skip
+            "peak_mb": torch.cuda.max_memory_reserved() * 1e-6}  # fmt: skip
 
 
 def is_pool(side) -> bool:
@@ -51,38 +54,41 @@ def at_once(side) -> bool:
 def eager(side):
     if not at_once(side):
         return None
-    attempt = attempt_of(side, len(side.queries), side.prover.all_steps)
+    attempt = attempt_of(side, len(side.queries), lambda: side.prover.all_steps)
     if side.case.name.endswith(STEPS):
         attempt.more = lambda machine: step_rows(side, machine)
     return attempt
 
 
 def early(side):
-    return attempt_of(side, len(side.queries), side.prover.until_done) if at_once(side) else None
+    return attempt_of(side, len(side.queries), lambda: side.prover.until_done) if at_once(side) else None
 
 
 def in_graph(side):
-    return attempt_of(side, len(side.queries), side.prover.in_graph(len(side.queries))) if at_once(side) else None
+    size = len(side.queries)
+    return attempt_of(side, size, lambda: side.prover.in_graph(size)) if at_once(side) else None
 
 
 def fixed(side):
     """Batches of one size, the last one padded."""
     batch = side.case.batch
     wanted = is_pool(side) and len(side.queries) != batch
-    return attempt_of(side, batch, side.prover.in_graph(batch)) if wanted else None
+    return attempt_of(side, batch, lambda: side.prover.in_graph(batch)) if wanted else None
 
 
 def reduced(side):
-    from torch._dynamo.utils import counters
-
     if is_pool(side):
         return None
+    from attn_side import start_compiler
+    from torch._dynamo.utils import counters
+
+    start_compiler()
     before = counters["stats"]["unique_graphs"]
-    attempt = attempt_of(side, len(side.queries), side.prover.reduced, compiled=True)
+    attempt = attempt_of(side, len(side.queries), lambda: side.prover.reduced, compiled=True)
     bind = attempt.bind
 
     def bind_and_count(buffers):
-        attempt.extras["recompiles"] = counters["stats"]["unique_graphs"] - before
+        attempt.extras["compiles"] = counters["stats"]["unique_graphs"] - before
         return bind(buffers)
 
     attempt.bind = bind_and_count
