@@ -26,7 +26,7 @@ struct prover_bed {
   struct stg_prover_args args;    /* for those, but for `capacity` */
   struct stg_prove_atom *queries; /* [capacity], of the host, as the rest of these */
   struct stg_prove_result *results;
-  struct stg_prover_step *steps; /* [depth] */
+  struct stg_prove_step *steps; /* [depth] */
   struct stg_prover_words *words;
   uint32_t *n;
   volatile uint32_t *done;

@@ -65,6 +65,8 @@ static bool is_ready(const struct work *work) {
 static void run_kernel(const struct host_device_launch *launch) {
   if (host_device_attn_bytes(launch->signature) > 0) {
     host_device_attn_run(launch);
+  } else if (host_device_prover_bytes(launch->signature) > 0) {
+    host_device_prover_run(launch);
   } else {
     host_device_add_chains((const struct stg_steer_args *)(const void *)launch->args);
   }

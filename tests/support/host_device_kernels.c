@@ -78,8 +78,9 @@ void host_device_note_launch(const struct stg_module *module) {
 struct host_device_launch host_device_launch_of(const struct stg_module *module, const void *args) {
   struct host_device_launch launch = {.signature = ""};
   const size_t attn = host_device_attn_bytes(module->signature);
+  const size_t other = attn > 0 ? attn : host_device_prover_bytes(module->signature);
   memcpy(launch.signature, module->signature, sizeof launch.signature);
-  memcpy(launch.args, args, attn > 0 ? attn : sizeof(struct stg_steer_args));
+  memcpy(launch.args, args, other > 0 ? other : sizeof(struct stg_steer_args));
   return launch;
 }
 
