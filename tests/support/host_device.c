@@ -49,6 +49,7 @@ struct stg_device {
 };
 
 #define MAX_STREAMS 8
+#define ALIGNMENT ((size_t)256)
 static struct stream *streams[MAX_STREAMS];
 static size_t n_streams;
 static struct stream legacy_stream;
@@ -217,9 +218,9 @@ stg_status stg_device_hold(dev *device, stg_error *reterr) {
 void stg_device_let_go(dev *device) {
 }
 
-/* What nobody wrote reads as NaN. */
+/* What nobody wrote reads as NaN. Aligned as the driver's. */
 static void *new_memory(size_t bytes) {
-  void *memory = malloc(bytes);
+  void *memory = aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
   assert(memory != NULL);
   memset(memory, 0xff, bytes);
   return memory;

@@ -99,7 +99,7 @@ stg_status stg_module_cache_create(dev *device, struct stg_disk_cache *disk,
 }
 
 void stg_module_cache_destroy(struct stg_module_cache *cache) {
-  assert(modules == NULL);
+  assert(cache == NULL || modules == NULL);
 }
 
 static struct stg_module *find(struct stg_key key) {

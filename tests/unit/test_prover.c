@@ -260,7 +260,7 @@ static void without_memory_calls_fail_and_leave_things_as_they_were(void **state
     stg_alloc_fail_at(0);
   }
   assert_int_equal(status, STG_OK);
-  assert_int_equal(nth, 6); /* the prover, three copies, the tables */
+  assert_true(nth > 6); /* the prover, three copies, the tables, what its plan takes */
   assert_int_equal(stg_prover_destroy(prover, NULL), STG_OK);
   for (nth = 1; nth <= 4; nth++) { /* blocks, the policy, its layers, its weights */
     stg_alloc_fail_at(nth);

@@ -66,7 +66,8 @@ static void what_does_not_read_says_where(void **state) {
     const char *message;
   } cases[] = {
       {"prover v2 | atoms=6", STG_E_FORMAT,
-       "column 1: expected 'prover v1 | atoms=', found 'prover v2 | atoms=6 | batch<=1 seq<=1 r...'"},
+       "column 1: expected 'prover v1 | atoms=', found 'prover v2 | atoms=6 | batch<=1 seq<=1 "
+       "ro...'"},
       {"prover v1 | atoms=9", STG_E_FORMAT, "column 19: 9 is more than 8"},
       {"prover v1 | atoms=0 children=120 | embed=2 width=2 blocks=1 arithmetic=f32", STG_E_INVALID,
        "atoms: 0 is not in 1..8"},
@@ -111,8 +112,7 @@ static void other_signatures_have_other_keys(void **state) {
     stg_strbuf_printf(&text, "%s" SHAPE, signatures[i]);
     assert_int_equal(STG_OK, parse(stg_strbuf_text(&text), &parsed, &arena, &error));
     const struct stg_decl *decl = parsed.parts[0].decl;
-    assert_int_equal(STG_OK,
-                     decl->family->kernel_text(decl, 0, "sm_90", NULL, &kernel, &error));
+    assert_int_equal(STG_OK, decl->family->kernel_text(decl, 0, "sm_90", NULL, &kernel, &error));
     keys[i] = kernel.key;
     stg_strbuf_printf(&text, " | sm_90");
     assert_memory_equal(signatures[i], stg_strbuf_text(&kernel.signature), strlen(signatures[i]));
@@ -127,8 +127,8 @@ static void other_signatures_have_other_keys(void **state) {
 
 /* Pools of any size have one; the shape is what a launch has room for. */
 static void the_shape_is_the_capacity(void **state) {
-  static const int64_t cases[][2] = {
-      {1, 1}, {7, 8}, {100, 112}, {512, 512}, {16384, 16384}, {20000, 32768}, {1 << 20, 1 << 20}};
+  static const int64_t cases[][2] = {{1, 1},         {7, 8},         {100, 112},        {512, 512},
+                                     {16384, 16384}, {20000, 32768}, {1 << 20, 1 << 20}};
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     struct stg_graph_shape shape;
