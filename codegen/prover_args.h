@@ -28,7 +28,7 @@ struct stg_prover_args {
   uint64_t n;                     /* uint32: how many; those past `capacity` are left out */
   uint64_t words;                 /* struct stg_prover_words, by 8 bytes */
   uint64_t scratch;               /* stg_prover_extents.slot_bytes of each slot; by 128 bytes */
-  uint64_t trace; /* struct stg_prover_step [depth] of query `traced`; 0: none is written down */
+  uint64_t trace; /* struct stg_prove_step [depth] of query `traced`; 0: none is written down */
   uint64_t done;  /* uint32 in memory of the host that is mapped: how many have ended, every 64, not
                      always in order, and all at the end; 0: nobody asks */
   uint64_t first; /* number of the first query, which what is drawn for it depends on */
@@ -44,7 +44,7 @@ struct stg_prover_args {
 
 /* A step that was written down: as many children and logits as there are, of states as many atoms;
  * the rest is not written. */
-struct stg_prover_step {
+struct stg_prove_step {
   struct stg_prove_state state;
   struct stg_prove_state children[STG_PROVE_MAX_CHILDREN];
   float logits[STG_PROVE_MAX_CHILDREN]; /* 0 where a child is alone */
@@ -59,6 +59,6 @@ _Static_assert(sizeof(void *) != 8 || sizeof(struct stg_prover_args) == 272,
 _Static_assert(sizeof(struct stg_prove_result) == 80, "prover_args.cuh has the same");
 _Static_assert(sizeof(struct stg_prover_words) == 96, "prover_args.cuh has the same");
 _Static_assert(offsetof(struct stg_prove_counts, seen) == 72, "prover_args.cuh has the same");
-_Static_assert(sizeof(struct stg_prover_step) == 13420, "derive.cuh has the same");
+_Static_assert(sizeof(struct stg_prove_step) == 13420, "derive.cuh has the same");
 
 #endif

@@ -1,26 +1,27 @@
 /*
- * prover.c: a prover and its weights. What it is made of is prover_desc.c's, runs are
- * prover_run.c's.
+ * prover.c: a prover: create, destroy, and what is said of it. What it is described as is
+ * prover_desc.c's, weights are prover_weights.c's, runs prover_run.c's.
  */
 #include "engine/prover.h"
-
-#include <math.h>
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
 
 static void release(stg_prover *prover) {
-  atomic_fetch_sub(&prover->engine->alive[STG_OBJECT_PROVER], 1);
+  struct stg_engine *engine = prover->object.engine;
+  stg_usage_let_go(&engine->usage, &prover->held);
+  stg_prover_device_finish(prover);
+  stg_plan_release(engine->plans, prover->plan);
+  stg_kernels_close(prover->kernels);
   stg_prover_trace_finish(&prover->trace);
   stg_cpu_policy_destroy(prover->policy);
   stg_prove_tables_finish(&prover->tables);
+  stg_attn_object_finish(&prover->object);
   stg_free(prover);
 }
 
-stg_status stg_prover_create(stg_engine *engine, const stg_prover_desc *desc,
+static stg_status check_call(stg_engine *engine, const stg_prover_desc *desc,
                              stg_prover **ret_prover, stg_error *reterr) {
-  struct stg_prove_limits limits;
-  struct stg_prove_net net;
   if (engine == NULL || ret_prover == NULL) {
     return stg_error_set(reterr, STG_E_INVALID, "stg_prover_create: engine or ret_prover is NULL");
   }
@@ -29,14 +30,62 @@ stg_status stg_prover_create(stg_engine *engine, const stg_prover_desc *desc,
                          "stg_prover_create: desc is NULL, or struct_size is not %zu",
                          sizeof *desc);
   }
-  stg_status status = stg_engine_check_process(engine, reterr);
-  if (status == STG_OK && stg_engine_is_cuda(engine)) {
-    status = stg_error_set(reterr, STG_E_UNSUPPORTED,
-                           "stg_prover_create: there is no proof search on CUDA yet; open an "
-                           "engine with the backend cpu");
+  return stg_engine_check_process(engine, reterr);
+}
+
+/* One kernel and one plan, whatever pools there will be. */
+static stg_status open_kernels(stg_prover *prover, const struct stg_prover_form *form,
+                               stg_error *reterr) {
+  struct stg_engine *engine = prover->object.engine;
+  const struct stg_prover_kernel kernel = stg_prover_kernel_of(form);
+  struct stg_prover_decl decl;
+  struct stg_graph_shape shape;
+  stg_status status = stg_prover_decl_init(&kernel, &decl, reterr);
+  if (status == STG_OK) {
+    status = stg_kernels_open(engine, &decl.base, &prover->kernels, reterr);
   }
   if (status == STG_OK) {
-    status = stg_prover_check_desc(desc, &limits, &net, reterr);
+    status = stg_prover_shape(form->capacity, &shape, reterr);
+  }
+  if (status == STG_OK) {
+    const struct stg_plan_parts parts = stg_plan_of_one(prover->kernels);
+    status = stg_plan_acquire(engine->plans, &parts, &shape, 0, &prover->plan, reterr);
+  }
+  return status;
+}
+
+/* On the CPU; a kernel has its layers padded. */
+static uint64_t policy_bytes(const stg_prover *prover) {
+  const struct stg_prove_base *base = &prover->tables.base;
+  const uint64_t embed = prover->net.embed;
+  const uint64_t hidden = prover->net.hidden;
+  const uint64_t rows = (uint64_t)base->predicates + STG_PROVE_ENDF + (uint64_t)base->constants +
+                        (uint64_t)2 * prover->limits.atoms;
+  const uint64_t floats = rows * embed + hidden * (embed + 3) +
+                          prover->net.blocks * hidden * (hidden + 3) + hidden * (hidden + 1) +
+                          embed * (hidden + 1);
+  return floats * sizeof(float);
+}
+
+static stg_status open_memory(stg_prover *prover, stg_error *reterr) {
+  prover->memory = (struct stg_prover_memory){
+      .struct_size = sizeof prover->memory,
+      .base_bytes = prover->tables.bytes,
+      .policy_bytes = policy_bytes(prover),
+  };
+  if (!stg_prover_is_cuda(prover)) {
+    return STG_OK;
+  }
+  stg_status status = stg_prover_device_init(prover, reterr);
+  return status == STG_OK ? stg_pins_refill(&prover->object.pins, reterr) : status;
+}
+
+stg_status stg_prover_create(stg_engine *engine, const stg_prover_desc *desc,
+                             stg_prover **ret_prover, stg_error *reterr) {
+  struct stg_prover_form form;
+  stg_status status = check_call(engine, desc, ret_prover, reterr);
+  if (status == STG_OK) {
+    status = stg_prover_check_desc(desc, &form, reterr);
   }
   if (status != STG_OK) {
     return status;
@@ -45,11 +94,19 @@ stg_status stg_prover_create(stg_engine *engine, const stg_prover_desc *desc,
   if (prover == NULL) {
     return stg_error_memory(reterr, "a prover", sizeof *prover);
   }
-  prover->engine = engine;
-  prover->limits = limits;
-  prover->net = net;
-  atomic_fetch_add(&engine->alive[STG_OBJECT_PROVER], 1);
+  stg_attn_object_init(&prover->object, engine, STG_OBJECT_PROVER, "prover");
+  prover->limits = form.limits;
+  prover->net = form.net;
+  prover->arithmetic = form.arithmetic;
+  prover->capacity = form.capacity;
   status = stg_prover_make_tables(desc, &prover->tables, reterr);
+  if (status == STG_OK) {
+    status = open_kernels(prover, &form, reterr);
+  }
+  if (status == STG_OK) {
+    status = open_memory(prover, reterr);
+  }
+  stg_usage_hold(&engine->usage, &prover->held);
   if (status != STG_OK) {
     release(prover);
     return status;
@@ -59,99 +116,52 @@ stg_status stg_prover_create(stg_engine *engine, const stg_prover_desc *desc,
 }
 
 stg_status stg_prover_destroy(stg_prover *prover, stg_error *reterr) {
-  (void)reterr; /* nothing can use a prover yet */
-  if (prover != NULL) {
+  if (prover == NULL || stg_engine_check_process(prover->object.engine, NULL) != STG_OK) {
+    return STG_OK; /* in a child nothing is touched */
+  }
+  stg_status status = stg_attn_object_check_unused(&prover->object, "stg_prover_destroy", reterr);
+  if (status == STG_OK) {
     release(prover);
-  }
-  return STG_OK;
-}
-
-struct tensor {
-  const char *name;
-  const float *data;
-  size_t count;
-};
-
-static stg_status check_tensor(const struct tensor *tensor, stg_error *reterr) {
-  if (tensor->data == NULL) {
-    return stg_error_set(reterr, STG_E_INVALID, "stg_prover_set_weights: %s is NULL", tensor->name);
-  }
-  for (size_t i = 0; i < tensor->count; i++) {
-    if (!isfinite(tensor->data[i])) {
-      return stg_error_set(reterr, STG_E_NON_FINITE, "stg_prover_set_weights: %s[%zu] is %g",
-                           tensor->name, i, (double)tensor->data[i]);
-    }
-  }
-  return STG_OK;
-}
-
-static stg_status check_weights(const stg_prover *prover, const stg_prover_weights *w,
-                                stg_error *reterr) {
-  const size_t embed = prover->net.embed;
-  const size_t hidden = prover->net.hidden;
-  const size_t blocks = prover->net.blocks;
-  const size_t predicates = (size_t)prover->tables.base.predicates + STG_PROVE_ENDF;
-  const size_t entities = (size_t)prover->tables.base.constants + (size_t)2 * prover->limits.atoms;
-  const struct tensor tensors[] = {
-      {"predicates", w->predicates, predicates * embed},
-      {"entities", w->entities, entities * embed},
-      {"in_weight", w->in_weight, hidden * embed},
-      {"in_bias", w->in_bias, hidden},
-      {"in_gain", w->in_gain, hidden},
-      {"in_shift", w->in_shift, hidden},
-      {"block_weight", w->block_weight, blocks * hidden * hidden},
-      {"block_bias", w->block_bias, blocks * hidden},
-      {"block_gain", w->block_gain, blocks * hidden},
-      {"block_shift", w->block_shift, blocks * hidden},
-      {"head_weight", w->head_weight, hidden * hidden},
-      {"head_bias", w->head_bias, hidden},
-      {"out_weight", w->out_weight, embed * hidden},
-      {"out_bias", w->out_bias, embed},
-  };
-  stg_status status = STG_OK;
-  for (size_t i = 0; i < sizeof tensors / sizeof tensors[0] && status == STG_OK; i++) {
-    status = check_tensor(&tensors[i], reterr);
   }
   return status;
 }
 
-stg_status stg_prover_set_weights(stg_prover *prover, const stg_prover_weights *weights,
-                                  stg_error *reterr) {
-  if (prover == NULL || weights == NULL || weights->struct_size != sizeof *weights) {
+void stg_prover_get_counts(const stg_prover *prover, stg_prover_counts *counts) {
+  const struct stg_prove_counts *from = &prover->counts;
+  if (counts->struct_size != sizeof *counts) {
+    return;
+  }
+  *counts = (stg_prover_counts){.struct_size = sizeof *counts,
+                                .slot_steps = from->slot_steps,
+                                .query_steps = from->query_steps,
+                                .children = from->children,
+                                .states = from->states,
+                                .pairs = from->pairs,
+                                .proofs = from->proofs,
+                                .close = from->close,
+                                .cut = from->cut,
+                                .rejected = from->rejected,
+                                .seen = from->seen};
+}
+
+void stg_prover_get_memory(const stg_prover *prover, stg_prover_memory *memory) {
+  if (memory->struct_size == sizeof *memory) {
+    *memory = prover->memory;
+  }
+}
+
+stg_status stg_prover_plan(const stg_prover *prover, stg_plan_info *ret_info, stg_error *reterr) {
+  if (prover == NULL || ret_info == NULL || ret_info->struct_size != sizeof *ret_info) {
     return stg_error_set(reterr, STG_E_INVALID,
-                         "stg_prover_set_weights: prover or weights is NULL, or struct_size is not "
-                         "%zu",
-                         sizeof *weights);
+                         "stg_prover_plan: prover is NULL, or struct_size is not %zu",
+                         sizeof *ret_info);
   }
-  stg_status status = check_weights(prover, weights, reterr);
-  if (status != STG_OK) {
-    return status;
-  }
-  const size_t hidden = prover->net.hidden;
-  struct stg_prove_layer *blocks = stg_calloc(prover->net.blocks, sizeof *blocks);
-  if (blocks == NULL) {
-    return stg_error_memory(reterr, "blocks of a policy", prover->net.blocks * sizeof *blocks);
-  }
-  for (size_t b = 0; b < prover->net.blocks; b++) {
-    blocks[b] = (struct stg_prove_layer){.weight = weights->block_weight + b * hidden * hidden,
-                                         .bias = weights->block_bias + b * hidden,
-                                         .gain = weights->block_gain + b * hidden,
-                                         .shift = weights->block_shift + b * hidden};
-  }
-  const struct stg_prove_weights own = {
-      .predicates = weights->predicates,
-      .arguments = weights->entities,
-      .in = {weights->in_weight, weights->in_bias, weights->in_gain, weights->in_shift},
-      .blocks = blocks,
-      .head = {.weight = weights->head_weight, .bias = weights->head_bias},
-      .out = {.weight = weights->out_weight, .bias = weights->out_bias}};
-  struct stg_cpu_policy *policy = NULL;
-  status = stg_cpu_policy_create(&prover->net, &own, &prover->tables.base, prover->limits.atoms,
-                                 &policy, reterr);
+  const struct stg_engine *engine = prover->object.engine;
+  stg_status status = stg_engine_check_process(engine, reterr);
   if (status == STG_OK) {
-    stg_cpu_policy_destroy(prover->policy);
-    prover->policy = policy;
+    const struct stg_kernel *kernel = stg_kernels_of_variant(prover->kernels, 0);
+    *ret_info = stg_plan_info_of(engine, prover->plan, kernel);
+    ret_info->shared_bytes = stg_engine_is_cuda(engine) ? kernel->rule.stage_bytes : 0;
   }
-  stg_free(blocks);
   return status;
 }

@@ -19,6 +19,12 @@ _Static_assert((int)STG_OUTCOME_PROVED == (int)STG_PROVE_PROVED &&
                    (int)STG_OUTCOME_GAVE_UP == (int)STG_PROVE_GAVE_UP &&
                    (int)STG_OUTCOME_OUT_OF_STEPS == (int)STG_PROVE_OUT_OF_STEPS,
                "outcomes");
+_Static_assert((int)STG_ARITHMETIC_F32 == (int)STG_PROVER_F32 &&
+                   (int)STG_ARITHMETIC_TF32X3 == (int)STG_PROVER_TF32X3 &&
+                   (int)STG_ARITHMETIC_TF32 == (int)STG_PROVER_TF32,
+               "arithmetics");
+
+#define DEFAULT_CAPACITY 16384
 
 static uint32_t or_default(uint32_t value, uint32_t otherwise) {
   return value != 0 ? value : otherwise;
@@ -63,6 +69,19 @@ static stg_status check_net(const struct stg_prove_net *net, stg_error *reterr) 
   return STG_OK;
 }
 
+static stg_status check_launch(const stg_prover_desc *desc, uint32_t capacity, stg_error *reterr) {
+  if ((unsigned)desc->arithmetic > STG_ARITHMETIC_TF32) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "arithmetic: %d is none of f32 (0), tf32x3 (1), tf32 (2)",
+                         (int)desc->arithmetic);
+  }
+  if (capacity > STG_PROVER_MAX_CAPACITY) {
+    return stg_error_set(reterr, STG_E_INVALID, "capacity: %u is not in 1..%d", capacity,
+                         STG_PROVER_MAX_CAPACITY);
+  }
+  return STG_OK;
+}
+
 static stg_status check_list(const char *name, const void *list, size_t n, size_t most,
                              stg_error *reterr) {
   if (list == NULL && n > 0) {
@@ -74,8 +93,8 @@ static stg_status check_list(const char *name, const void *list, size_t n, size_
   return STG_OK;
 }
 
-stg_status stg_prover_check_desc(const stg_prover_desc *desc, struct stg_prove_limits *ret_limits,
-                                 struct stg_prove_net *ret_net, stg_error *reterr) {
+stg_status stg_prover_check_desc(const stg_prover_desc *desc, struct stg_prover_form *ret_form,
+                                 stg_error *reterr) {
   const struct stg_prove_limits limits = {.atoms = or_default(desc->atoms, 6),
                                           .children = or_default(desc->children, 120),
                                           .depth = or_default(desc->depth, 20)};
@@ -87,6 +106,10 @@ stg_status stg_prover_check_desc(const stg_prover_desc *desc, struct stg_prove_l
   if (status == STG_OK) {
     status = check_net(&net, reterr);
   }
+  const uint32_t capacity = or_default(desc->capacity, DEFAULT_CAPACITY);
+  if (status == STG_OK) {
+    status = check_launch(desc, capacity, reterr);
+  }
   if (status == STG_OK) {
     status = check_list("facts", desc->facts, desc->n_facts, STG_PROVE_MAX_FACTS, reterr);
   }
@@ -94,10 +117,17 @@ stg_status stg_prover_check_desc(const stg_prover_desc *desc, struct stg_prove_l
     status = check_list("rules", desc->rules, desc->n_rules, STG_PROVE_MAX_RULES, reterr);
   }
   if (status == STG_OK) {
-    *ret_limits = limits;
-    *ret_net = net;
+    *ret_form = (struct stg_prover_form){.limits = limits,
+                                         .net = net,
+                                         .arithmetic = (enum stg_prover_arithmetic)desc->arithmetic,
+                                         .capacity = capacity};
   }
   return status;
+}
+
+struct stg_prover_kernel stg_prover_kernel_of(const struct stg_prover_form *form) {
+  return (struct stg_prover_kernel){
+      .limits = form->limits, .net = form->net, .arithmetic = form->arithmetic};
 }
 
 /* The base in the words of the tables; bodies of rules lie one behind the other. */

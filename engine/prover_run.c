@@ -23,11 +23,15 @@ static stg_status check_run(const stg_prover *prover, const stg_prover_run_desc 
                          "stg_prover_run: prover or desc is NULL, or struct_size is not %zu",
                          sizeof *desc);
   }
+  stg_status status = stg_engine_check_process(prover->object.engine, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
   if ((desc->queries == NULL || proofs == NULL) && desc->n > 0) {
     return stg_error_set(reterr, STG_E_INVALID, "stg_prover_run: %s is NULL for %zu queries",
                          desc->queries == NULL ? "queries" : "ret_proofs", desc->n);
   }
-  if (prover->policy == NULL) {
+  if (!stg_prover_has_weights(prover)) {
     return stg_error_set(reterr, STG_E_INVALID,
                          "stg_prover_run: there are no weights; call stg_prover_set_weights");
   }
@@ -88,11 +92,12 @@ static stg_status trace_init(size_t depth, struct stg_prover_trace *ret_trace, s
   return STG_OK;
 }
 
-static void trace_fill(const struct stg_cpu_step *steps, size_t n, struct stg_prover_trace *trace) {
+static void trace_fill(const struct stg_prove_step *steps, size_t n,
+                       struct stg_prover_trace *trace) {
   stg_prover_state *children = trace->children;
   float *logits = trace->logits;
   for (size_t k = 0; k < n; k++) {
-    const struct stg_cpu_step *from = &steps[k];
+    const struct stg_prove_step *from = &steps[k];
     trace->steps[k] = (stg_prover_step){.state = state_of(&from->state),
                                         .n_children = from->n_children,
                                         .action = from->action,
@@ -116,15 +121,8 @@ static void copy_proofs(const struct stg_prove_result *results, size_t n, stg_pr
   }
 }
 
-/* All that a run needs and does not keep. */
-struct room {
-  struct stg_prove_atom *queries;
-  struct stg_prove_result *results;
-  struct stg_cpu_step *steps; /* NULL: nothing is written down */
-};
-
 static stg_status room_init(const stg_prover *prover, const stg_prover_run_desc *desc,
-                            struct room *room, stg_error *reterr) {
+                            struct stg_prover_pool_room *room, stg_error *reterr) {
   const size_t n = desc->n > 0 ? desc->n : 1;
   room->queries = stg_calloc(n, sizeof *room->queries);
   room->results = stg_calloc(n, sizeof *room->results);
@@ -138,10 +136,33 @@ static stg_status room_init(const stg_prover *prover, const stg_prover_run_desc 
   return STG_OK;
 }
 
+static stg_status run_cpu(const stg_prover *prover, const stg_prover_run_desc *desc,
+                          const struct stg_prover_pool_room *room,
+                          struct stg_prove_counts *ret_counts, stg_error *reterr) {
+  const struct stg_cpu_pool pool = {.base = &prover->tables.base,
+                                    .policy = prover->policy,
+                                    .limits = prover->limits,
+                                    .queries = room->queries,
+                                    .n = desc->n,
+                                    .threads = threads_of(desc),
+                                    .sample = desc->sample,
+                                    .seed = desc->seed,
+                                    .traced = desc->traced,
+                                    .steps = room->steps,
+                                    .progress = desc->progress,
+                                    .user = desc->user};
+  stg_status status = stg_cpu_prove(&pool, room->results, ret_counts, reterr);
+  if (status == STG_OK && desc->n > 0) {
+    stg_plan_count_step(prover->object.engine->plans, prover->plan);
+  }
+  return status;
+}
+
 stg_status stg_prover_run(stg_prover *prover, const stg_prover_run_desc *desc,
                           stg_proof *ret_proofs, stg_error *reterr) {
-  struct room room = {0};
+  struct stg_prover_pool_room room = {NULL, NULL, NULL};
   struct stg_prover_trace trace = {0};
+  struct stg_prove_counts counts = {0};
   stg_status status = check_run(prover, desc, ret_proofs, reterr);
   if (status != STG_OK) {
     return status;
@@ -150,20 +171,9 @@ stg_status stg_prover_run(stg_prover *prover, const stg_prover_run_desc *desc,
   if (status == STG_OK && desc->trace) {
     status = trace_init(prover->limits.depth, &trace, reterr);
   }
-  const struct stg_cpu_pool pool = {.base = &prover->tables.base,
-                                    .policy = prover->policy,
-                                    .limits = prover->limits,
-                                    .queries = room.queries,
-                                    .n = desc->n,
-                                    .threads = threads_of(desc),
-                                    .sample = desc->sample,
-                                    .seed = desc->seed,
-                                    .traced = desc->traced,
-                                    .steps = room.steps,
-                                    .progress = desc->progress,
-                                    .user = desc->user};
   if (status == STG_OK) {
-    status = stg_cpu_prove(&pool, room.results, &prover->counts, reterr);
+    status = stg_prover_is_cuda(prover) ? stg_prover_run_cuda(prover, desc, &room, &counts, reterr)
+                                        : run_cpu(prover, desc, &room, &counts, reterr);
   }
   if (status == STG_OK) {
     copy_proofs(room.results, desc->n, ret_proofs);
@@ -172,6 +182,8 @@ stg_status stg_prover_run(stg_prover *prover, const stg_prover_run_desc *desc,
     }
     stg_prover_trace_finish(&prover->trace);
     prover->trace = trace;
+    prover->counts = counts;
+    stg_usage_prove(&prover->object.engine->usage, desc->n, counts.query_steps, counts.states);
   } else {
     stg_prover_trace_finish(&trace);
   }
@@ -185,22 +197,4 @@ void stg_prover_get_trace(const stg_prover *prover, const stg_prover_step **ret_
                           size_t *ret_n) {
   *ret_steps = prover->trace.steps;
   *ret_n = prover->trace.n;
-}
-
-void stg_prover_get_counts(const stg_prover *prover, stg_prover_counts *counts) {
-  const struct stg_prove_counts *from = &prover->counts;
-  if (counts->struct_size != sizeof *counts) {
-    return;
-  }
-  *counts = (stg_prover_counts){.struct_size = sizeof *counts,
-                                .slot_steps = from->slot_steps,
-                                .query_steps = from->query_steps,
-                                .children = from->children,
-                                .states = from->states,
-                                .pairs = from->pairs,
-                                .proofs = from->proofs,
-                                .close = from->close,
-                                .cut = from->cut,
-                                .rejected = from->rejected,
-                                .seen = from->seen};
 }

@@ -58,7 +58,11 @@
   X(host_graphs_live)                                                                              \
   X(kv_bytes)                                                                                      \
   X(attention_applies)                                                                             \
-  X(kv_rows_refused)
+  X(kv_rows_refused)                                                                               \
+  X(prover_bytes)                                                                                  \
+  X(prover_candidates)                                                                             \
+  X(prover_steps)                                                                                  \
+  X(prover_states)
 
 void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
   if (stats->struct_size != sizeof *stats || stg_engine_check_process(engine, NULL) != STG_OK) {
@@ -139,6 +143,10 @@ void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
       .kv_bytes = atomic_load(&usage->kv_bytes),
       .attention_applies = atomic_load(&usage->attention_applies),
       .kv_rows_refused = atomic_load(&usage->kv_rows_refused),
+      .prover_bytes = atomic_load(&usage->prover_bytes),
+      .prover_candidates = atomic_load(&usage->prover_candidates),
+      .prover_steps = atomic_load(&usage->prover_steps),
+      .prover_states = atomic_load(&usage->prover_states),
   };
 }
 

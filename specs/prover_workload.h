@@ -18,7 +18,7 @@
 
 #define STG_PROVER_MAX_WIDTH 256 /* of embeddings and of hidden layers */
 #define STG_PROVER_MAX_BLOCKS 64
-#define STG_PROVER_MAX_CAPACITY (1 << 20)
+#define STG_PROVER_MAX_CAPACITY 1048576
 #define STG_PROVER_MAX_CORRUPTIONS 1000000
 #define STG_PROVER_MAX_POOL (1 << 24)
 #define STG_PROVER_SIDES 2

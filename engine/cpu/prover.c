@@ -78,7 +78,7 @@ static uint32_t pick(struct worker *w) {
   for (uint32_t i = 0; i < w->children.n; i++) {
     float key = w->logits[i];
     if (pool->sample) {
-      key += stg_gumbel_noise(stg_gumbel_word(pool->seed, w->query, w->result.depth, i));
+      key += stg_gumbel_noise(stg_gumbel_word(pool->seed, pool->first + w->query, w->result.depth, i));
     }
     if (i == 0) {
       most = key;
@@ -126,7 +126,7 @@ static void write_down(const struct worker *w, uint32_t action) {
   if (pool->steps == NULL || pool->traced != w->query) {
     return;
   }
-  struct stg_cpu_step *step = &pool->steps[w->result.depth];
+  struct stg_prove_step *step = &pool->steps[w->result.depth];
   const size_t n = w->children.n;
   step->state = w->state;
   step->n_children = w->children.n;

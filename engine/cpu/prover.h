@@ -7,17 +7,9 @@
 #ifndef STG_ENGINE_CPU_PROVER_H
 #define STG_ENGINE_CPU_PROVER_H
 
+#include "codegen/prover_args.h"
 #include "engine/cpu/prover_derive.h"
 #include "engine/cpu/prover_policy.h"
-
-/* One step of a query, as it was. */
-struct stg_cpu_step {
-  struct stg_prove_state state;
-  struct stg_prove_state children[STG_PROVE_MAX_CHILDREN];
-  float logits[STG_PROVE_MAX_CHILDREN]; /* 0 where a child is alone */
-  uint32_t n_children;
-  uint32_t action;
-};
 
 /* One run. All borrowed. */
 struct stg_cpu_pool {
@@ -26,11 +18,12 @@ struct stg_cpu_pool {
   struct stg_prove_limits limits;
   const struct stg_prove_atom *queries; /* ground, of the base's predicates and constants */
   size_t n;
+  uint64_t first; /* the number of queries[0] */
   size_t threads; /* at least 1, the caller's among them */
   bool sample;    /* else the largest logit, of equal ones the first */
   uint64_t seed;
-  size_t traced;                                       /* the query whose steps are written down */
-  struct stg_cpu_step *steps;                          /* [limits.depth]; NULL: none are */
+  size_t traced;                                       /* the index whose steps are written down */
+  struct stg_prove_step *steps;                          /* [limits.depth]; NULL: none are */
   void (*progress)(void *user, size_t done, size_t n); /* in the caller's thread; NULL */
   void *user;
 };

@@ -37,7 +37,7 @@ static const struct stg_prove_net usual = {
 struct bed {
   struct prove_pool pool;
   struct stg_prover_words words;
-  struct stg_prover_step *steps; /* [depth] */
+  struct stg_prove_step *steps; /* [depth] */
   float *layers;
   unsigned char *scratch;
   uint32_t n, done;
@@ -129,7 +129,7 @@ static void assert_state(const struct stg_prove_state *a, const struct stg_prove
 }
 
 /* The steps of query `traced`, those of the CPU backend and the kernel's. */
-static void assert_steps(const struct stg_cpu_step *steps, uint32_t n) {
+static void assert_steps(const struct stg_prove_step *steps, uint32_t n) {
   for (uint32_t k = 0; k < n; k++) {
     assert_state(&bed.steps[k].state, &steps[k].state);
     assert_int_equal(bed.steps[k].n_children, steps[k].n_children);
@@ -153,7 +153,7 @@ static void assert_ways(int base) {
 
 /* Samples go ways that no policy would; counters say what children there were besides. */
 static void random_bases_have_the_ways_and_counts_of_the_cpu(void **state) {
-  static struct stg_cpu_step steps[STG_PROVE_MAX_DEPTH];
+  static struct stg_prove_step steps[STG_PROVE_MAX_DEPTH];
   struct stg_prove_counts sum = {0};
   (void)state;
   for (uint64_t seed = 0; seed < BASES; seed++) {

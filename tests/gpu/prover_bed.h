@@ -10,6 +10,8 @@
 #include "tests/gpu/gpu_test.h"
 #include "tests/support/prove_pool.h"
 
+#define PROVER_BED_MEMORY 16
+
 struct prover_bed_kernel; /* of a net and limits, compiled once for a group of tests */
 
 /* The state of a group of tests. */
@@ -24,11 +26,11 @@ struct prover_bed {
   struct stg_prover_args args;    /* for those, but for `capacity` */
   struct stg_prove_atom *queries; /* [capacity], of the host, as the rest of these */
   struct stg_prove_result *results;
-  struct stg_prover_step *steps; /* [depth] */
+  struct stg_prove_step *steps; /* [depth] */
   struct stg_prover_words *words;
   uint32_t *n;
   volatile uint32_t *done;
-  uint64_t memory[8]; /* of the device */
+  uint64_t memory[PROVER_BED_MEMORY]; /* of the device */
   size_t n_memory;
 };
 

@@ -45,7 +45,7 @@ static void assert_state(const struct stg_prove_state *a, const struct stg_prove
   assert_memory_equal(a->atoms, b->atoms, a->n * sizeof a->atoms[0]);
 }
 
-static void assert_steps(const struct prover_bed *bed, const struct stg_cpu_step *steps,
+static void assert_steps(const struct prover_bed *bed, const struct stg_prove_step *steps,
                          uint32_t n) {
   for (uint32_t k = 0; k < n; k++) {
     assert_state(&bed->steps[k].state, &steps[k].state);
@@ -68,7 +68,7 @@ static void assert_ways(const struct prover_bed *bed, int base) {
 }
 
 static void random_bases_have_the_ways_and_counts_of_the_cpu(void **state) {
-  static struct stg_cpu_step steps[STG_PROVE_MAX_DEPTH];
+  static struct stg_prove_step steps[STG_PROVE_MAX_DEPTH];
   struct prover_bed *bed = *state;
   for (uint64_t seed = 0; seed < (test_is_quick() ? 20 : 200); seed++) {
     prove_pool_open_random(seed, &pool);

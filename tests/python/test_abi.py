@@ -41,6 +41,8 @@ NOT_BRIDGED_STRUCTS = {
     "stg_proof",
     "stg_prover_counts",
     "stg_prover_desc",
+    "stg_prover_launch_desc",
+    "stg_prover_memory",
     "stg_prover_rule",
     "stg_prover_run_desc",
     "stg_prover_state",

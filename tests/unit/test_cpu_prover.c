@@ -234,7 +234,7 @@ static void near_children_are_close(void **state) {
 }
 
 static void steps_of_one_query_are_written_down(void **state) {
-  static struct stg_cpu_step steps[20];
+  static struct stg_prove_step steps[20];
   (void)state;
   prove_pool_open(STG_KB_FAMILY, small, N, &pool);
   keep_results();

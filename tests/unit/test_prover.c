@@ -7,7 +7,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <setjmp.h>
@@ -18,134 +17,20 @@
 #include <cmocka.h>
 
 #include "runtime/base/alloc.h"
-#include "tests/support/prove_pool.h"
+#include "tests/support/prover_objects.h"
 #include "tests/support/quick.h"
 
 #define N 60
 
-static const struct stg_prove_net small = {
-    .embed = 34, .hidden = 40, .blocks = 2, .epsilon = 1e-5f};
-
-/* A prover of the pool's base and weights. */
-struct bed {
-  struct prove_pool pool;
-  stg_engine *engine;
-  stg_prover *prover;
-  stg_atom *facts, *bodies;
-  stg_prover_rule *rules;
-  float *blocks[4]; /* weight, bias, gain, shift of all */
-  stg_atom queries[N];
-  stg_proof proofs[N];
-  stg_prover_desc desc;
-  stg_prover_weights weights;
-  stg_prover_run_desc run;
-};
-
-static struct bed bed;
-
-static stg_atom atom_of(struct stg_kb_atom atom) {
-  return (stg_atom){atom.pred, atom.arg0, atom.arg1};
-}
-
-static stg_engine *open_engine(stg_backend backend) {
-  stg_options options;
-  stg_engine *engine = NULL;
-  stg_error err = STG_ERROR_INIT;
-  stg_options_init(&options);
-  options.backend = backend;
-  options.cache_mode = STG_CACHE_OFF;
-  if (stg_engine_create(&options, &engine, &err) != STG_OK) {
-    fail_msg("%s", err.message);
-  }
-  return engine;
-}
-
-static void describe_base(void) {
-  const struct stg_kb *kb = &bed.pool.kb;
-  bed.facts = calloc(kb->facts.n, sizeof *bed.facts);
-  bed.rules = calloc(kb->n_rules, sizeof *bed.rules);
-  bed.bodies = calloc(kb->n_rules * STG_KB_MAX_BODY, sizeof *bed.bodies);
-  for (size_t i = 0; i < kb->facts.n; i++) {
-    bed.facts[i] = atom_of(kb->facts.list[i]);
-  }
-  for (size_t i = 0; i < kb->n_rules; i++) {
-    stg_atom *body = bed.bodies + i * STG_KB_MAX_BODY;
-    for (uint32_t k = 0; k < kb->rules[i].n_body; k++) {
-      body[k] = atom_of(kb->rules[i].body[k]);
-    }
-    bed.rules[i] = (stg_prover_rule){atom_of(kb->rules[i].head), body, kb->rules[i].n_body,
-                                     kb->rules[i].n_vars};
-  }
-  bed.desc = (stg_prover_desc){.struct_size = sizeof bed.desc,
-                               .predicates = (int32_t)kb->predicates.n,
-                               .constants = (int32_t)kb->constants.n,
-                               .facts = bed.facts,
-                               .n_facts = kb->facts.n,
-                               .rules = bed.rules,
-                               .n_rules = kb->n_rules,
-                               .embed = small.embed,
-                               .hidden = small.hidden,
-                               .blocks = small.blocks};
-}
-
-static void describe_weights(void) {
-  const struct stg_prove_weights *w = &bed.pool.policy.weights;
-  const size_t counts[] = {(size_t)small.hidden * small.hidden, small.hidden, small.hidden,
-                           small.hidden};
-  for (size_t part = 0; part < 4; part++) {
-    bed.blocks[part] = calloc(small.blocks * counts[part], sizeof(float));
-    for (size_t b = 0; b < small.blocks; b++) {
-      const struct stg_prove_layer *block = &w->blocks[b];
-      const float *const parts[] = {block->weight, block->bias, block->gain, block->shift};
-      memcpy(bed.blocks[part] + b * counts[part], parts[part], counts[part] * sizeof(float));
-    }
-  }
-  bed.weights = (stg_prover_weights){.struct_size = sizeof bed.weights,
-                                     .predicates = w->predicates,
-                                     .entities = w->arguments,
-                                     .in_weight = w->in.weight,
-                                     .in_bias = w->in.bias,
-                                     .in_gain = w->in.gain,
-                                     .in_shift = w->in.shift,
-                                     .block_weight = bed.blocks[0],
-                                     .block_bias = bed.blocks[1],
-                                     .block_gain = bed.blocks[2],
-                                     .block_shift = bed.blocks[3],
-                                     .head_weight = w->head.weight,
-                                     .head_bias = w->head.bias,
-                                     .out_weight = w->out.weight,
-                                     .out_bias = w->out.bias};
-}
+static struct prover_objects bed;
 
 static void open_bed(void) {
-  bed = (struct bed){.engine = open_engine(STG_BACKEND_CPU)};
-  prove_pool_open(STG_KB_FAMILY, small, N, &bed.pool);
-  describe_base();
-  describe_weights();
-  for (size_t i = 0; i < N; i++) {
-    bed.queries[i] = atom_of(bed.pool.candidates[i]);
-  }
-  bed.run = (stg_prover_run_desc){.struct_size = sizeof bed.run, .queries = bed.queries, .n = N};
+  prover_objects_open(&bed, STG_BACKEND_CPU, STG_KB_FAMILY, prover_small_net, N);
   assert_int_equal(stg_prover_create(bed.engine, &bed.desc, &bed.prover, NULL), STG_OK);
 }
 
-static void close_bed(void) {
-  assert_int_equal(stg_prover_destroy(bed.prover, NULL), STG_OK);
-  assert_int_equal(stg_engine_destroy(bed.engine, NULL), STG_OK);
-  for (size_t part = 0; part < 4; part++) {
-    free(bed.blocks[part]);
-  }
-  free(bed.facts);
-  free(bed.rules);
-  free(bed.bodies);
-  prove_pool_close(&bed.pool);
-}
-
 static void run(void) {
-  stg_error err = STG_ERROR_INIT;
-  if (stg_prover_run(bed.prover, &bed.run, bed.proofs, &err) != STG_OK) {
-    fail_msg("%s", err.message);
-  }
+  prover_objects_run(&bed);
 }
 
 static void pools_have_the_results_of_the_reference(void **state) {
@@ -153,37 +38,15 @@ static void pools_have_the_results_of_the_reference(void **state) {
   open_bed();
   assert_int_equal(stg_prover_set_weights(bed.prover, &bed.weights, NULL), STG_OK);
   for (int sample = 0; sample < 2; sample++) {
-    bed.run.sample = bed.pool.pool.sample = sample == 1;
-    bed.run.seed = bed.pool.pool.seed = 11;
+    bed.run.sample = sample == 1;
+    bed.run.seed = 11;
     run();
-    for (size_t i = 0; i < N; i++) {
-      struct stg_prove_result *result = &bed.pool.results[i];
-      result->logp = bed.proofs[i].logp;
-      result->depth = bed.proofs[i].depth;
-      result->outcome = (uint32_t)bed.proofs[i].outcome;
-      result->close = bed.proofs[i].close;
-      memcpy(result->actions, bed.proofs[i].actions, sizeof result->actions);
-    }
-    const struct prove_verdict verdict = prove_pool_judge(&bed.pool);
-    assert_int_equal(verdict.wrong + verdict.off, 0);
-    const struct stg_prove_counts wanted = prove_pool_recount(&bed.pool);
-    stg_prover_counts counts = {.struct_size = sizeof counts};
-    stg_prover_get_counts(bed.prover, &counts);
-    assert_int_equal(counts.slot_steps, wanted.slot_steps);
-    assert_int_equal(counts.query_steps, wanted.query_steps);
-    assert_int_equal(counts.children, wanted.children);
-    assert_int_equal(counts.states, wanted.states);
-    assert_int_equal(counts.pairs, wanted.pairs);
-    assert_int_equal(counts.proofs, wanted.proofs);
-    assert_int_equal(counts.close, wanted.close);
-    assert_int_equal(counts.cut, wanted.cut);
-    assert_int_equal(counts.rejected, wanted.rejected);
-    assert_int_equal(counts.seen, wanted.seen);
+    prover_objects_judge(&bed);
   }
   stg_prover_counts other = {.struct_size = 8, .proofs = 77};
   stg_prover_get_counts(bed.prover, &other);
   assert_int_equal(other.proofs, 77);
-  close_bed();
+  prover_objects_close(&bed);
 }
 
 static void a_trace_is_of_its_query_and_goes_with_the_next_run(void **state) {
@@ -224,7 +87,7 @@ static void a_trace_is_of_its_query_and_goes_with_the_next_run(void **state) {
   run();
   stg_prover_get_trace(bed.prover, &steps, &n);
   assert_int_equal(n, 0);
-  close_bed();
+  prover_objects_close(&bed);
 }
 
 static void any_threads_give_the_same_proofs(void **state) {
@@ -242,7 +105,7 @@ static void any_threads_give_the_same_proofs(void **state) {
       assert_memory_equal(first[i].actions, bed.proofs[i].actions, sizeof first[i].actions);
     }
   }
-  close_bed();
+  prover_objects_close(&bed);
 }
 
 static void an_engine_with_a_prover_is_not_destroyed(void **state) {
@@ -252,7 +115,7 @@ static void an_engine_with_a_prover_is_not_destroyed(void **state) {
   assert_int_equal(stg_engine_destroy(bed.engine, &err), STG_E_BUSY);
   assert_string_equal(err.message, "stg_engine_destroy: 1 provers are alive; destroy them first");
   assert_int_equal(stg_prover_destroy(NULL, NULL), STG_OK);
-  close_bed();
+  prover_objects_close(&bed);
 }
 
 static void assert_create(stg_prover_desc desc, stg_status status, const char *message) {
@@ -287,6 +150,9 @@ static void what_no_prover_can_be_is_refused(void **state) {
   REFUSED(desc.embed = 42, STG_E_UNSUPPORTED, "embed: 42 is not even and at most the 40 of hidden");
   REFUSED(desc.embed = 33, STG_E_UNSUPPORTED, "embed: 33 is not even and at most the 40 of hidden");
   REFUSED(desc.blocks = 65, STG_E_UNSUPPORTED, "blocks: 65 are more than 64");
+  REFUSED(desc.arithmetic = (stg_arithmetic)3, STG_E_INVALID,
+          "arithmetic: 3 is none of f32 (0), tf32x3 (1), tf32 (2)");
+  REFUSED(desc.capacity = 1048577, STG_E_INVALID, "capacity: 1048577 is not in 1..1048576");
   REFUSED(desc.epsilon = -1, STG_E_INVALID, "epsilon: -1 is not finite and above 0");
   REFUSED(desc.epsilon = INFINITY, STG_E_INVALID, "epsilon: inf is not finite and above 0");
   REFUSED(desc.facts = NULL; desc.n_facts = 3, STG_E_INVALID, "facts: NULL for 3 of them");
@@ -305,7 +171,7 @@ static void what_no_prover_can_be_is_refused(void **state) {
   stg_error err = STG_ERROR_INIT;
   assert_int_equal(stg_prover_create(NULL, &bed.desc, &bed.prover, &err), STG_E_INVALID);
   assert_string_equal(err.message, "stg_prover_create: engine or ret_prover is NULL");
-  close_bed();
+  prover_objects_close(&bed);
 }
 
 static void weights_that_are_none_are_refused_and_change_nothing(void **state) {
@@ -324,10 +190,10 @@ static void weights_that_are_none_are_refused_and_change_nothing(void **state) {
   weights.head_bias = NULL;
   assert_int_equal(stg_prover_set_weights(bed.prover, &weights, &err), STG_E_INVALID);
   assert_string_equal(err.message, "stg_prover_set_weights: head_bias is NULL");
-  bed.blocks[2][small.hidden + 3] = NAN; /* the last block's */
+  bed.blocks[2][prover_small_net.hidden + 3] = NAN; /* the last block's */
   assert_int_equal(stg_prover_set_weights(bed.prover, &bed.weights, &err), STG_E_NON_FINITE);
   assert_string_equal(err.message, "stg_prover_set_weights: block_gain[43] is nan");
-  bed.blocks[2][small.hidden + 3] = 1;
+  bed.blocks[2][prover_small_net.hidden + 3] = 1;
   weights.struct_size = 8;
   assert_int_equal(stg_prover_set_weights(bed.prover, &weights, &err), STG_E_INVALID);
   snprintf(size, sizeof size,
@@ -336,7 +202,7 @@ static void weights_that_are_none_are_refused_and_change_nothing(void **state) {
   assert_string_equal(err.message, size);
   run();
   assert_true(bed.proofs[0].logp >= logp && bed.proofs[0].logp <= logp);
-  close_bed();
+  prover_objects_close(&bed);
 }
 
 static void assert_run(stg_prover_run_desc desc, const char *message) {
@@ -377,7 +243,7 @@ static void runs_of_what_are_no_queries_are_refused(void **state) {
   bed.run.n = 0;
   bed.run.queries = NULL;
   assert_int_equal(stg_prover_run(bed.prover, &bed.run, NULL, NULL), STG_OK);
-  close_bed();
+  prover_objects_close(&bed);
 }
 
 /* Each allocation of a call fails once; then the call succeeds. */
@@ -394,7 +260,7 @@ static void without_memory_calls_fail_and_leave_things_as_they_were(void **state
     stg_alloc_fail_at(0);
   }
   assert_int_equal(status, STG_OK);
-  assert_int_equal(nth, 6); /* the prover, three copies, the tables */
+  assert_true(nth > 6); /* the prover, three copies, the tables, what its plan takes */
   assert_int_equal(stg_prover_destroy(prover, NULL), STG_OK);
   for (nth = 1; nth <= 4; nth++) { /* blocks, the policy, its layers, its weights */
     stg_alloc_fail_at(nth);
@@ -416,20 +282,7 @@ static void without_memory_calls_fail_and_leave_things_as_they_were(void **state
     assert_int_equal(n, bed.proofs[0].depth);
   }
   run();
-  close_bed();
-}
-
-static void cuda_is_refused_as_long_as_there_is_no_kernel(void **state) {
-  stg_error err = STG_ERROR_INIT;
-  stg_prover *prover = NULL;
-  const stg_prover_desc desc = {.struct_size = sizeof desc, .predicates = 1, .constants = 1};
-  (void)state;
-  stg_engine *engine = open_engine(STG_BACKEND_CUDA);
-  assert_int_equal(stg_prover_create(engine, &desc, &prover, &err), STG_E_UNSUPPORTED);
-  assert_string_equal(err.message, "stg_prover_create: there is no proof search on CUDA yet; open "
-                                   "an engine with the backend cpu");
-  assert_null(prover);
-  assert_int_equal(stg_engine_destroy(engine, NULL), STG_OK);
+  prover_objects_close(&bed);
 }
 
 int main(void) {
@@ -442,7 +295,6 @@ int main(void) {
       cmocka_unit_test(weights_that_are_none_are_refused_and_change_nothing),
       cmocka_unit_test(runs_of_what_are_no_queries_are_refused),
       cmocka_unit_test(without_memory_calls_fail_and_leave_things_as_they_were),
-      cmocka_unit_test(cuda_is_refused_as_long_as_there_is_no_kernel),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

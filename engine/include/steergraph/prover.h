@@ -1,14 +1,15 @@
 /*
  * prover.h: proof search over a knowledge base: queries, and a policy that picks what to derive.
  *
- * Life: create a prover from facts and rules, give it weights, run pools of queries. A query is a
- * ground atom; step by step the policy picks one of the states that can be derived from its own,
+ * Life: create a prover from facts and rules, give it weights, run pools of queries. On CUDA a pool
+ * is one launch of one kernel, which serves pools of any size and bases of any contents. A query is
+ * a ground atom; step by step the policy picks one of the states that can be derived from its own,
  * until nothing is left to be proved, nothing can be derived, it gives up, or it is out of steps.
  * What becomes of a query depends on its number in the pool and on the seed, not on the others.
  *
  * Predicates are 1 to P, constants 1 to n. A state's variables are n + 1 and above, in the order of
  * their first occurrence; P + 1 is the state that is proved, P + 2 the one of which nothing can be
- * derived, P + 3 that of giving up. Only engines of the CPU prove yet.
+ * derived, P + 3 that of giving up.
  *
  * Every call may return STG_E_FORKED and, where it allocates, STG_E_NO_MEMORY.
  */
@@ -20,6 +21,7 @@
 #include <stdint.h>
 
 #include <steergraph/engine.h>
+#include <steergraph/steer.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,6 +30,7 @@ extern "C" {
 #define STG_PROVER_MAX_ATOMS 8
 #define STG_PROVER_MAX_CHILDREN 128
 #define STG_PROVER_MAX_DEPTH 64
+#define STG_PROVER_MAX_CAPACITY 1048576
 
 typedef struct stg_prover stg_prover; /* one thread at a time */
 
@@ -43,6 +46,14 @@ typedef struct stg_prover_rule {
   uint32_t n_body; /* 1 to 8 */
   uint32_t n_vars;
 } stg_prover_rule;
+
+/* How products of the policy are made on CUDA, and what one loses at most. Sums are in float32, as
+ * is all of it on the CPU. */
+typedef enum stg_arithmetic {
+  STG_ARITHMETIC_F32 = 0,
+  STG_ARITHMETIC_TF32X3 = 1, /* as three of TF32: 2^-21 */
+  STG_ARITHMETIC_TF32 = 2    /* 2^-11 */
+} stg_arithmetic;
 
 /* A knowledge base, limits, the sizes of a policy. Zero means default. Arrays are read during the
  * call; facts and rules are tried in their order. */
@@ -60,16 +71,25 @@ typedef struct stg_prover_desc {
   uint32_t hidden;   /* 0: 256; even, at most 256 */
   uint32_t blocks;   /* 0: 8; at most 64 */
   float epsilon;     /* of the norms; 0: 1e-5 */
+  stg_arithmetic arithmetic;
+  uint32_t capacity; /* queries of one launch, at most STG_PROVER_MAX_CAPACITY; 0: 16384. Larger
+                        pools are several launches, one after the other */
 } stg_prover_desc;
 
 /**
- * Sort the knowledge base into tables. Weights are given after that.
+ * Sort the knowledge base into tables, and on CUDA have the kernel ready, which is compiled where
+ * no cache has it. Weights are given after that.
  * @return STG_E_INVALID names the field, or the fact or rule, and the value; STG_E_UNSUPPORTED for
- * sizes of a policy that there are no kernels for, and on an engine of CUDA.
+ * sizes of a policy that there are no kernels for; STG_E_NOT_WARM, STG_E_COMPILE as
+ * stg_steer_create.
  */
 STG_API STG_NODISCARD stg_status stg_prover_create(stg_engine *engine, const stg_prover_desc *desc,
                                                    stg_prover **ret_prover, stg_error *reterr);
-/** Free the prover, and steps that are borrowed from it. NULL is fine. */
+/**
+ * Free the prover, and steps that are borrowed from it. What was launched must have ended. NULL is
+ * fine.
+ * @return STG_E_BUSY while a graph is alive that a host captured with it.
+ */
 STG_API STG_NODISCARD stg_status stg_prover_destroy(stg_prover *prover, stg_error *reterr);
 
 /*
@@ -89,7 +109,9 @@ typedef struct stg_prover_weights {
 } stg_prover_weights;
 
 /**
- * Take the weights of the runs to come. After a failure those before are in force.
+ * Take the weights of the runs to come, and of replays of graphs that were captured; none may be on
+ * its way. Weights that are refused change nothing; where a copy to the device fails there are none
+ * then.
  * @return STG_E_INVALID for a tensor that is NULL, STG_E_NON_FINITE for a value, with the tensor
  * and the element.
  */
@@ -128,13 +150,37 @@ typedef struct stg_prover_run_desc {
 } stg_prover_run_desc;
 
 /**
- * Run a pool of any size to its end.
+ * Run a pool of any size to its end. On CUDA on a stream of the prover's own, which it waits for.
  * @param ret_proofs host array [n].
  * @return STG_E_INVALID names the field or the query and the value, or says that there are no
  * weights.
  */
 STG_API STG_NODISCARD stg_status stg_prover_run(stg_prover *prover, const stg_prover_run_desc *desc,
                                                 stg_proof *ret_proofs, stg_error *reterr);
+
+/* A pool on the device. Addresses are the device's, and are read and written as the launch runs. */
+typedef struct stg_prover_launch_desc {
+  size_t struct_size; /* sizeof(stg_prover_launch_desc) */
+  /* [capacity], of which the first *n are proved: ground, of the base. Any other atom is undefined
+   * behaviour. */
+  const stg_atom *queries;
+  const uint32_t *n;
+  stg_proof *proofs; /* [capacity], of which the first *n are written */
+  uint32_t capacity; /* what is beyond it is left out; 0: the prover's */
+  bool sample;       /* as of a run */
+  uint64_t seed;
+  uint64_t first; /* the number of queries[0] in its pool, which samples depend on */
+} stg_prover_launch_desc;
+
+/**
+ * Prove a pool that is on the device: one launch, one node in a capture, whose replays prove what
+ * is there then. Does not synchronise. Launches, replays and runs of one prover must not overlap.
+ * @return STG_E_INVALID names the field and the value, or says that there are no weights;
+ * STG_E_UNSUPPORTED on the CPU; STG_E_NOT_WARM in a capture, as stg_steer_apply.
+ */
+STG_API STG_NODISCARD stg_status stg_prover_launch(stg_prover *prover,
+                                                   const stg_prover_launch_desc *desc,
+                                                   stg_stream stream, stg_error *reterr);
 
 typedef struct stg_prover_state {
   uint32_t n;
@@ -152,7 +198,7 @@ typedef struct stg_prover_step {
 STG_API void stg_prover_get_trace(const stg_prover *prover, const stg_prover_step **ret_steps,
                                   size_t *ret_n);
 
-/* What the last run did. */
+/* What the last run did; launches are not among it. */
 typedef struct stg_prover_counts {
   size_t struct_size;  /* in: sizeof(stg_prover_counts) */
   uint64_t slot_steps; /* steps that were executed; those of queries over these are useful ones */
@@ -168,6 +214,25 @@ typedef struct stg_prover_counts {
 } stg_prover_counts;
 /** Fills nothing when struct_size is not that of this version. */
 STG_API void stg_prover_get_counts(const stg_prover *prover, stg_prover_counts *counts);
+
+/* What a prover holds: on the device, or on the CPU of the host. */
+typedef struct stg_prover_memory {
+  size_t struct_size;    /* in: sizeof(stg_prover_memory) */
+  uint64_t base_bytes;   /* facts, rules, and where to find them */
+  uint64_t policy_bytes; /* weights */
+  uint64_t states_bytes; /* what is derived of the queries that are at work; 0 on the CPU, where
+                            each thread of a run has its own */
+  uint64_t pool_bytes;   /* queries and proofs of a launch; 0 on the CPU */
+} stg_prover_memory;
+/** Fills nothing when struct_size is not that of this version. */
+STG_API void stg_prover_get_memory(const stg_prover *prover, stg_prover_memory *memory);
+
+/**
+ * The one plan of a prover, whatever pools it runs: "prover v1 | ... | sm_90 | batch<=1 seq<=1
+ * rows<=16384", the rows being its capacity. Text is borrowed from the prover.
+ */
+STG_API STG_NODISCARD stg_status stg_prover_plan(const stg_prover *prover, stg_plan_info *ret_info,
+                                                 stg_error *reterr);
 
 #ifdef __cplusplus
 }
