@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 
+#include "engine/hostmem.h"
 #include "runtime/base/alloc.h"
 #include "runtime/clock.h"
 #include "runtime/device.h"
@@ -70,6 +71,9 @@ stg_status stg_prove_bed_init(const struct stg_bench_options *options, enum stg_
 
 void stg_prove_bed_finish(struct stg_prove_bed *bed) {
   if (bed->job.engine != NULL) {
+    stg_mem_free(bed->job.engine, bed->device.queries);
+    stg_mem_free(bed->job.engine, bed->device.n);
+    stg_mem_free(bed->job.engine, bed->device.proofs);
     stg_prove_objects_finish(&bed->objects);
     stg_prove_job_close(&bed->job);
   }
@@ -82,8 +86,8 @@ struct stg_prove_pool_run stg_prove_pool_of(struct stg_prove_bed *bed, size_t fi
   return (struct stg_prove_pool_run){.bed = bed, .queries = bed->queries + first, .n = n};
 }
 
-stg_status stg_prove_bed_launch(void *user, const struct stg_bench_buffers *buffers, size_t index,
-                                stg_stream stream, stg_error *reterr) {
+stg_status stg_prove_bed_run(void *user, const struct stg_bench_buffers *buffers, size_t index,
+                             stg_stream stream, stg_error *reterr) {
   const struct stg_prove_pool_run *run = user;
   const stg_prover_run_desc desc = {
       .struct_size = sizeof desc, .queries = run->queries, .n = run->n};
@@ -93,17 +97,74 @@ stg_status stg_prove_bed_launch(void *user, const struct stg_bench_buffers *buff
   return stg_prover_run(run->bed->objects.prover, &desc, run->bed->proofs, reterr);
 }
 
-stg_status stg_prove_bed_run(struct stg_prove_pool_run *run, double *ret_us, stg_error *reterr) {
+stg_status stg_prove_bed_time(struct stg_prove_pool_run *run, double *ret_us, stg_error *reterr) {
   const uint64_t from = stg_clock_ns();
-  stg_status status = stg_prove_bed_launch(run, NULL, 0, NULL, reterr);
+  stg_status status = stg_prove_bed_run(run, NULL, 0, NULL, reterr);
   *ret_us = (double)(stg_clock_ns() - from) * 1e-3;
   return status;
 }
+
+/* ---- on the device ---- */
+
+static stg_status make_room(struct stg_prove_bed *bed, stg_error *reterr) {
+  struct stg_prove_on_device *device = &bed->device;
+  stg_engine *engine = bed->job.engine;
+  stg_status status = device->queries != NULL ? STG_OK
+                                              : stg_mem_alloc(engine, bed->n * sizeof *bed->queries,
+                                                              &device->queries, reterr);
+  if (status == STG_OK && device->n == NULL) {
+    status = stg_mem_alloc(engine, sizeof(uint32_t), &device->n, reterr);
+  }
+  return status == STG_OK && device->proofs == NULL
+             ? stg_mem_alloc(engine, bed->n * sizeof *bed->proofs, &device->proofs, reterr)
+             : status;
+}
+
+stg_status stg_prove_bed_upload(struct stg_prove_pool_run *run, stg_error *reterr) {
+  const uint32_t n = (uint32_t)run->n;
+  struct stg_prove_bed *bed = run->bed;
+  stg_status status = make_room(bed, reterr);
+  if (status == STG_OK) {
+    status = stg_mem_upload(bed->job.engine, bed->device.queries, run->queries,
+                            run->n * sizeof *run->queries, reterr);
+  }
+  return status == STG_OK ? stg_mem_upload(bed->job.engine, bed->device.n, &n, sizeof n, reterr)
+                          : status;
+}
+
+stg_status stg_prove_bed_launch(void *user, const struct stg_bench_buffers *buffers, size_t index,
+                                stg_stream stream, stg_error *reterr) {
+  const struct stg_prove_pool_run *run = user;
+  const struct stg_prove_on_device *device = &run->bed->device;
+  const stg_prover_launch_desc desc = {.struct_size = sizeof desc,
+                                       .queries = device->queries,
+                                       .n = device->n,
+                                       .proofs = device->proofs};
+  (void)buffers;
+  (void)index;
+  return stg_prover_launch(run->bed->objects.prover, &desc, stream, reterr);
+}
+
+stg_status stg_prove_bed_download(struct stg_prove_pool_run *run, stg_error *reterr) {
+  struct stg_prove_bed *bed = run->bed;
+  return stg_mem_download(bed->job.engine, bed->proofs, bed->device.proofs,
+                          run->n * sizeof *bed->proofs, reterr);
+}
+
+/* ---- what it did ---- */
 
 stg_prover_counts stg_prove_bed_counts(const struct stg_prove_bed *bed) {
   stg_prover_counts counts = {.struct_size = sizeof counts};
   stg_prover_get_counts(bed->objects.prover, &counts);
   return counts;
+}
+
+double stg_prove_bed_bytes(const struct stg_prove_bed *bed, double *ret_states) {
+  stg_prover_memory memory = {.struct_size = sizeof memory};
+  stg_prover_get_memory(bed->objects.prover, &memory);
+  *ret_states = (double)memory.states_bytes;
+  return (double)(memory.base_bytes + memory.policy_bytes + memory.states_bytes +
+                  memory.pool_bytes);
 }
 
 double stg_prove_bed_kernels(const struct stg_prove_bed *bed) {

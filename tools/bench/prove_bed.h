@@ -9,6 +9,11 @@
 #include "tools/bench/suite.h"
 #include "tools/prove/objects.h"
 
+/* A pool in the engine's memory. */
+struct stg_prove_on_device {
+  void *queries, *n, *proofs;
+};
+
 /* {0} is none. */
 struct stg_prove_bed {
   struct stg_prove_job job; /* its engine is NULL where there is none */
@@ -17,6 +22,7 @@ struct stg_prove_bed {
   size_t n;          /* candidates */
   stg_atom *queries; /* [n] far apart in the workload's pool */
   stg_proof *proofs; /* [n] of the last run, at the places of its queries */
+  struct stg_prove_on_device device;
 };
 
 /**
@@ -42,15 +48,25 @@ struct stg_prove_pool_run stg_prove_pool_of(struct stg_prove_bed *bed, size_t fi
 /** Whether a bed would be on a GPU. */
 bool stg_prove_bed_has_gpu(void);
 
-/** Run it to its end (timing.h); `user` is a struct stg_prove_pool_run. */
+/** Run it to its end, from host to host (timing.h); `user` is a struct stg_prove_pool_run. */
+STG_NODISCARD stg_status stg_prove_bed_run(void *user, const struct stg_bench_buffers *buffers,
+                                           size_t index, stg_stream stream, stg_error *reterr);
+/** The same once, by the host's clock. */
+STG_NODISCARD stg_status stg_prove_bed_time(struct stg_prove_pool_run *run, double *ret_us,
+                                            stg_error *reterr);
+
+/** On CUDA: put the pool on the device. */
+STG_NODISCARD stg_status stg_prove_bed_upload(struct stg_prove_pool_run *run, stg_error *reterr);
+/** Launch the pool that is there (timing.h); counts are not among what it leaves. */
 STG_NODISCARD stg_status stg_prove_bed_launch(void *user, const struct stg_bench_buffers *buffers,
                                               size_t index, stg_stream stream, stg_error *reterr);
-/** The same on the host's clock. */
-STG_NODISCARD stg_status stg_prove_bed_run(struct stg_prove_pool_run *run, double *ret_us,
-                                           stg_error *reterr);
+/** Its proofs, in the place of a run's. */
+STG_NODISCARD stg_status stg_prove_bed_download(struct stg_prove_pool_run *run, stg_error *reterr);
 
 /** What the last run counted. */
 stg_prover_counts stg_prove_bed_counts(const struct stg_prove_bed *bed);
+/** What the prover holds, and of that what is of derived states, in bytes. */
+double stg_prove_bed_bytes(const struct stg_prove_bed *bed, double *ret_states);
 /** Kernels that the engine got so far, from wherever. */
 double stg_prove_bed_kernels(const struct stg_prove_bed *bed);
 

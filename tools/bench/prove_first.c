@@ -47,9 +47,9 @@ static stg_status measure(struct stg_prove_bed *bed, size_t pool, struct facts *
   struct stg_prove_pool_run run = stg_prove_pool_of(bed, 0, pool);
   const struct spent before = spent_by(bed);
   double us = 0;
-  stg_status status = stg_prove_bed_run(&run, &us, reterr);
+  stg_status status = stg_prove_bed_time(&run, &us, reterr);
   if (status == STG_OK) {
-    status = stg_prove_bed_run(&run, &facts->later_us, reterr);
+    status = stg_prove_bed_time(&run, &facts->later_us, reterr);
   }
   const struct spent after = spent_by(bed);
   facts->compile_ms = after.compile_ms;

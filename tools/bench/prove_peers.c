@@ -63,7 +63,7 @@ static stg_status write_base(const struct stg_prove_peers *run, enum stg_prove_b
   stg_status status = stg_prove_bed_init(run->options, base, STG_PROVER_F32, n, &bed, reterr);
   struct stg_prove_pool_run pool = stg_prove_pool_of(&bed, 0, n);
   if (status == STG_OK) {
-    status = stg_prove_bed_run(&pool, &us, reterr);
+    status = stg_prove_bed_time(&pool, &us, reterr);
   }
   if (status == STG_OK) {
     status = stg_prove_bed_check(&bed, n, extent.checked, reterr);

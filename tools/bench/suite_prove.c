@@ -4,12 +4,11 @@
  * what a first pool costs a process.
  *
  * Runs on CUDA where there is a device, else on the CPU, where it measures less. Times of the
- * device are between an event before and one after a run, candidates sent and proofs fetched among
- * them.
+ * device are of a pool that is there, between an event before and one after its launch; by the wall
+ * a pool goes from host to host.
  */
 #include <string.h>
 
-#include "engine/hostmem.h"
 #include "runtime/base/alloc.h"
 #include "tools/bench/prove_bed.h"
 #include "tools/bench/prove_first.h"
@@ -53,7 +52,7 @@ static stg_status prove_largest(struct trial *trial, stg_error *reterr) {
   const size_t n = trial->extent.largest;
   struct stg_prove_pool_run run = stg_prove_pool_of(&trial->bed, 0, n);
   double us;
-  stg_status status = stg_prove_bed_run(&run, &us, reterr);
+  stg_status status = stg_prove_bed_time(&run, &us, reterr);
   if (status == STG_OK && trial->arithmetic != STG_PROVER_TF32) {
     status = stg_prove_bed_check(&trial->bed, n, trial->extent.checked, reterr);
   }
@@ -76,6 +75,17 @@ static double same_outcomes(const struct trial *trial, size_t n) {
 
 /* ---- pools ---- */
 
+/* As launches, whose proofs are fetched. */
+static stg_status time_launches(const struct stg_bench_timer *timer, struct stg_prove_pool_run *run,
+                                struct stg_times *ret_time, stg_error *reterr) {
+  const struct stg_bench_buffers once = {.count = 1};
+  stg_status status = stg_prove_bed_upload(run, reterr);
+  if (status == STG_OK) {
+    status = stg_bench_time_eager(timer, &once, stg_prove_bed_launch, run, ret_time, reterr);
+  }
+  return status == STG_OK ? stg_prove_bed_download(run, reterr) : status;
+}
+
 static stg_status time_pool(const struct trial *trial, struct stg_prove_pool_run *run,
                             struct stg_bench_row *row, stg_error *reterr) {
   const struct stg_bench_buffers once = {.count = 1};
@@ -83,11 +93,15 @@ static stg_status time_pool(const struct trial *trial, struct stg_prove_pool_run
                                         .warmup = trial->extent.warmup,
                                         .repeats = trial->extent.repeats};
   stg_status status =
-      stg_bench_time_wall(&timer, &once, stg_prove_bed_launch, run, &row->wall, reterr);
+      stg_bench_time_wall(&timer, &once, stg_prove_bed_run, run, &row->wall, reterr);
   row->has_wall = true;
+  if (status == STG_OK) {
+    status = check_same(trial, run->n, reterr);
+  }
   if (status == STG_OK && trial->bed.cuda) {
-    status = stg_bench_time_eager(&timer, &once, stg_prove_bed_launch, run, &row->device, reterr);
+    status = time_launches(&timer, run, &row->device, reterr);
     row->has_device = true;
+    status = status == STG_OK ? check_same(trial, run->n, reterr) : status;
   }
   return status;
 }
@@ -105,6 +119,9 @@ static void add_facts(const struct trial *trial, size_t n, struct stg_bench_row 
     stg_bench_row_extra(row, "peak_tflop_per_s", flop / row->floor_us * 1e-6);
   }
   stg_bench_row_extra(row, "kernels", stg_prove_bed_kernels(&trial->bed));
+  double states_bytes;
+  stg_bench_row_extra(row, "memory_mb", stg_prove_bed_bytes(&trial->bed, &states_bytes) * 1e-6);
+  stg_bench_row_extra(row, "states_mb", states_bytes * 1e-6);
   stg_bench_row_extra(row, "dense_mb", stg_prove_dense_bytes(n, w->children) * 1e-6);
   if (trial->arithmetic != STG_PROVER_F32) {
     stg_bench_row_extra(row, "same_outcomes", same_outcomes(trial, n));
@@ -119,9 +136,6 @@ static stg_status measure_pool(struct trial *trial, size_t n, struct stg_bench_r
       .suite = STG_PROVE_SUITE, .name = name, .series = stg_prove_series(trial->arithmetic)};
   stg_prove_pool_name(trial->base, n, name);
   stg_status status = time_pool(trial, &run, &row, reterr);
-  if (status == STG_OK) {
-    status = check_same(trial, n, reterr);
-  }
   if (status == STG_OK) {
     add_facts(trial, n, &row);
     status = stg_bench_report_add(report, &row, reterr);
@@ -151,7 +165,7 @@ static stg_status measure_published(struct trial *trial, const stg_atom *repeate
       .suite = STG_PROVE_SUITE, .name = name, .series = STG_BENCH_OURS, .has_wall = true};
   double first_us = 0;
   stg_prove_published_name(trial->base, which, name);
-  stg_status status = stg_prove_bed_run(&run, &first_us, reterr);
+  stg_status status = stg_prove_bed_time(&run, &first_us, reterr);
   if (status != STG_OK) {
     return status;
   }
@@ -170,7 +184,7 @@ static stg_status measure_all_published(struct trial *trial, struct stg_bench_re
   }
   struct stg_prove_pool_run warmup = published_run(trial, repeated, STG_PROVE_REPEATED);
   double us;
-  stg_status status = stg_prove_bed_run(&warmup, &us, reterr);
+  stg_status status = stg_prove_bed_time(&warmup, &us, reterr);
   for (int which = 0; status == STG_OK && which < STG_PROVE_PUBLISHED; which++) {
     status = measure_published(trial, repeated, (enum stg_prove_published)which, report, reterr);
   }
