@@ -15,7 +15,7 @@ class Peers(Case):
 
     def test_a_suite_without_peers_is_said(self):
         said = self.refuse(FAILED, "bench", "numerics", "--peers", "--peers-from", SCRIPTS)
-        self.assertIn("no peer does what this suite does; steer, decode, rope, attend and warmup", said)
+        self.assertIn("no peer does what this suite does; steer, decode, rope, attend, prove and warmup", said)
 
     def test_attention_has_peers_that_are_looked_for_first(self):
         (self.folder / "empty").mkdir()

@@ -83,6 +83,13 @@ double stg_prove_flop_of_state(const struct stg_prove_sizes *sizes) {
   return 2 * hidden * (2 * embed + hidden * (sizes->blocks + 1));
 }
 
+double stg_prove_floor_us(const struct stg_prove_peaks *peaks,
+                          enum stg_prover_arithmetic arithmetic, double flop) {
+  const double peak = arithmetic == STG_PROVER_F32 ? peaks->fma : peaks->tf32;
+  const double products = arithmetic == STG_PROVER_TF32X3 ? 3 : 1;
+  return peak > 0 ? products * flop / peak : 0;
+}
+
 double stg_prove_dense_bytes(size_t batch, uint32_t children) {
   return (double)batch * children * DENSE_ATOMS * ATOM_NUMBERS * sizeof(int64_t);
 }

@@ -61,6 +61,16 @@ void stg_prove_case_print(enum stg_prove_base base, enum stg_prover_arithmetic a
 /** Products and sums of one evaluation of a policy: of its linear maps alone, a product and a sum
  * each. */
 double stg_prove_flop_of_state(const struct stg_prove_sizes *sizes);
+/* Operations a microsecond, 2 a multiply-add; {0}: not measured. */
+struct stg_prove_peaks {
+  double fma, tf32;
+};
+
+/** The least that `flop` operations of a policy can take, at the rate that a kernel of nothing else
+ * reaches on the same card in the same run; three products of TF32 may make one. What a search does
+ * besides, and memory, are not in it. 0 where no peak was measured. */
+double stg_prove_floor_us(const struct stg_prove_peaks *peaks,
+                          enum stg_prover_arithmetic arithmetic, double flop);
 /** Bytes of the derived states of a padded batch: int64 [batch, children, 26, 3], as published. */
 double stg_prove_dense_bytes(size_t batch, uint32_t children);
 

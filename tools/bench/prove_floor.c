@@ -86,10 +86,3 @@ stg_status stg_prove_peaks_measure(stg_engine *engine, bool quick, struct stg_pr
   stg_bench_kernels_unload(engine, modules, STG_PROVE_PEAKS);
   return status;
 }
-
-double stg_prove_floor_us(const struct stg_prove_peaks *peaks,
-                          enum stg_prover_arithmetic arithmetic, double flop) {
-  const double peak = arithmetic == STG_PROVER_F32 ? peaks->fma : peaks->tf32;
-  const double products = arithmetic == STG_PROVER_TF32X3 ? 3 : 1;
-  return peak > 0 ? products * flop / peak : 0;
-}

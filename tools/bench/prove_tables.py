@@ -76,18 +76,23 @@ def base_lines(at: dict, base: str) -> list[str]:
     return lines_of(head, table, ()) if table else []
 
 
+def compiled_cells(row: dict) -> list[str]:
+    """The first call, later ones, how much was compiled; blanks where there is no row."""
+    first, later = row.get("first_call_ms"), row.get("wall_us")
+    return [time_text(first * 1e3) if is_number(first) else "", time_text(later) if later else "",
+            number_text(row, "compiles", ".0f")]  # fmt: skip
+
+
 def published_lines(at: dict) -> list[str]:
     """A batch that a warm process meets: ours, and a step that is compiled for its size."""
+    compiled = any(series == COMPILED for _, series in at)
     table = []
     for (name, series), ours in at.items():
         if series == OURS and PUBLISHED.fullmatch(name) and ours["wall_us"]:
-            theirs = at.get((name, COMPILED), {})
-            first = theirs.get("first_call_ms")
             line = [name, time_text(ours["wall_us"]), number_text(ours, "compiles", ".0f")]
-            line += [time_text(first * 1e3) if is_number(first) else ""]
-            line += [time_text(theirs["wall_us"]) if theirs.get("wall_us") else ""]
-            table.append([*line, number_text(theirs, "compiles", ".0f")])
-    head = ["a batch of candidates, by wall", "steergraph, first", "compiles", "torch.compile, first", "later", "compiles"]
+            table.append(line + (compiled_cells(at.get((name, COMPILED), {})) if compiled else []))
+    head = ["a batch of candidates, by wall", "steergraph, first", "compiles"]
+    head += ["torch.compile, first", "later", "compiles"] if compiled else []
     return lines_of(head, table, (0,)) if table else []
 
 
