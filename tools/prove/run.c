@@ -110,7 +110,10 @@ static stg_status work(const struct stg_prove_job *job, struct run *run,
                        const struct stg_prove_options *options, struct stg_prove_done *done,
                        stg_error *reterr) {
   const struct stg_prover_pool *pool = &run->objects.pool;
-  stg_status status = prove_often(job, run, options, done, reterr);
+  stg_status status = stg_prover_plan(run->objects.prover, &done->plan, reterr);
+  if (status == STG_OK) {
+    status = prove_often(job, run, options, done, reterr);
+  }
   if (status == STG_OK) {
     stg_prover_get_counts(run->objects.prover, &done->counts);
     status = stg_prove_sides_count(pool, run->proofs, run->ranks, &done->sides, reterr);
@@ -134,6 +137,7 @@ stg_status stg_prove_all(struct stg_prove_job *job, const struct stg_prove_optio
                                 .objects = &run.objects,
                                 .proofs = run.proofs,
                                 .ranks = run.ranks,
+                                .plan = {.struct_size = sizeof done.plan},
                                 .counts = {.struct_size = sizeof done.counts}};
   if (status == STG_OK) {
     status = work(job, &run, options, &done, reterr);
