@@ -94,6 +94,10 @@ stg_status stg_prove_objects_init(struct stg_prove_job *job, size_t limit,
       .sample = w->sample,
       .seed = w->sample_seed,
   };
+  if (w->arithmetic == STG_PROVER_TF32 && stg_prove_job_is_cuda(job)) {
+    objects->search.slack = STG_ORACLE_CLOSE_TF32;
+    objects->logp_bound = STG_ORACLE_LOGP_TF32;
+  }
   return STG_OK;
 }
 

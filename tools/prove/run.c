@@ -99,6 +99,7 @@ stg_status stg_prove_judge(const struct stg_prove_objects *objects,
                                           .first = span->first,
                                           .sample = options->check,
                                           .threads = options->threads,
+                                          .logp_bound = objects->logp_bound,
                                           .progress = stg_prove_progress_say,
                                           .user = &progress};
   stg_status status = stg_prove_check(&judged, ret_check, reterr);
