@@ -5,7 +5,6 @@
 
 #include <inttypes.h>
 
-#include "engine/offline.h"
 #include "tools/report.h"
 #include "tools/run_output.h"
 
@@ -61,12 +60,6 @@ stg_prover_desc stg_prove_job_describe(const struct stg_prove_job *job) {
                            .epsilon = w->epsilon,
                            .arithmetic = (stg_arithmetic)w->arithmetic,
                            .capacity = w->capacity};
-}
-
-stg_status stg_prove_job_declare(const struct stg_prove_job *job, struct stg_arena *arena,
-                                 const struct stg_declared **ret_declared, stg_error *reterr) {
-  const stg_prover_desc desc = stg_prove_job_describe(job);
-  return stg_declare_prover(&desc, arena, ret_declared, reterr);
 }
 
 bool stg_prove_job_is_cuda(const struct stg_prove_job *job) {

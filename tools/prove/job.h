@@ -22,12 +22,6 @@ void stg_prove_job_close(struct stg_prove_job *job);
 
 /** The prover that serves it, without its facts and rules. */
 stg_prover_desc stg_prove_job_describe(const struct stg_prove_job *job);
-/** The kernel of that. Lives in the arena. */
-struct stg_declared;
-STG_NODISCARD stg_status stg_prove_job_declare(const struct stg_prove_job *job,
-                                               struct stg_arena *arena,
-                                               const struct stg_declared **ret_declared,
-                                               stg_error *reterr);
 bool stg_prove_job_is_cuda(const struct stg_prove_job *job);
 
 /** STG_E_INVALID when `path`, which `option` names, is a file that the workload reads. */

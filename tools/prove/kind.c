@@ -39,7 +39,8 @@ static const char *file_of(const void *job) {
 
 static stg_status declare(const void *job, struct stg_arena *arena,
                           const struct stg_declared **ret_declared, stg_error *reterr) {
-  return stg_prove_job_declare(job, arena, ret_declared, reterr);
+  const stg_prover_desc desc = stg_prove_job_describe(job);
+  return stg_declare_prover(&desc, arena, ret_declared, reterr);
 }
 
 /* Rows are the queries that a launch has room for: all pools have the same. */
