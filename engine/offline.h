@@ -76,7 +76,8 @@ STG_NODISCARD stg_status stg_declare_block(stg_engine *engine,
 
 /** How many kernels follow from it; of a steer table those of both tiles. */
 size_t stg_declared_kernels(const struct stg_declared *declared);
-/** The family of kernel `index`: "steer", "rope", "decode", "prover". NULL: there is no such kernel. */
+/** The family of kernel `index`: "steer", "rope", "decode", "prover". NULL: there is no such
+ * kernel. */
 const char *stg_declared_family(const struct stg_declared *declared, size_t index);
 
 /* How a kernel of an engine came to be there. */

@@ -135,9 +135,9 @@ stg_status stg_prover_device_init(stg_prover *prover, stg_error *reterr) {
   if (status == STG_OK) {
     status = make_memory(prover, stg_prover_scratch_bytes(&extents, on->blocks), reterr);
   }
-  if (status == STG_OK) {
-    status = stg_fill_u32(device, on->args.words, 0, sizeof(struct stg_prover_words) / 4,
-                          on->stream, reterr);
+  if (status == STG_OK) { /* results, and words behind them */
+    const size_t bytes = on->args.words - on->args.results + sizeof(struct stg_prover_words);
+    status = stg_fill_u32(device, on->args.results, 0, bytes / 4, on->stream, reterr);
   }
   return status == STG_OK
              ? upload(prover, on->base, prover->tables.block, prover->tables.bytes, reterr)

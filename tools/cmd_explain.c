@@ -144,11 +144,8 @@ static stg_status explain(const struct stg_any_job *job, const struct explain_op
   stg_cache *cache = NULL; /* has the text of misses */
   struct stg_explain_program *programs = NULL;
   struct stg_job *steering = job->kind->steering(job->of);
-  stg_status status = STG_OK;
   result.graph = &graph;
-  if (!job->kind->without_kernels) {
-    status = find_kernels(job, &arena, &graph, &result, reterr);
-  }
+  stg_status status = find_kernels(job, &arena, &graph, &result, reterr);
   if (status == STG_OK && options->why_miss) {
     status = find_misses(options, &cache, &result, reterr);
   }

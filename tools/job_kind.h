@@ -37,9 +37,6 @@ struct stg_job_kind {
   stg_engine *(*engine)(const void *job);
   /** As the workload calls it. */
   const char *(*file)(const void *job);
-  /** Nothing is compiled for it: `declare` refuses, `sizes` is NULL, and `explain` has no kernel.
-   */
-  bool without_kernels;
   /** The kernels that serving it asks for. Lives in the arena. */
   stg_status (*declare)(const void *job, struct stg_arena *arena,
                         const struct stg_declared **ret_declared, stg_error *reterr);

@@ -78,7 +78,8 @@ static uint32_t pick(struct worker *w) {
   for (uint32_t i = 0; i < w->children.n; i++) {
     float key = w->logits[i];
     if (pool->sample) {
-      key += stg_gumbel_noise(stg_gumbel_word(pool->seed, pool->first + w->query, w->result.depth, i));
+      key +=
+          stg_gumbel_noise(stg_gumbel_word(pool->seed, pool->first + w->query, w->result.depth, i));
     }
     if (i == 0) {
       most = key;

@@ -23,7 +23,7 @@ struct stg_cpu_pool {
   bool sample;    /* else the largest logit, of equal ones the first */
   uint64_t seed;
   size_t traced;                                       /* the index whose steps are written down */
-  struct stg_prove_step *steps;                          /* [limits.depth]; NULL: none are */
+  struct stg_prove_step *steps;                        /* [limits.depth]; NULL: none are */
   void (*progress)(void *user, size_t done, size_t n); /* in the caller's thread; NULL */
   void *user;
 };

@@ -80,9 +80,11 @@ static enum stg_prove_outcome outcome_of(const struct stg_oracle_search *search,
 }
 
 /* Whether somebody's pick may stand beside the best. */
-static bool is_right(const struct step *step, uint32_t pick) {
+static bool is_right(const struct stg_oracle_search *search, const struct step *step,
+                     uint32_t pick) {
+  const double slack = search->slack > 0 ? search->slack : STG_ORACLE_CLOSE;
   return pick < step->children.n &&
-         (pick == step->best || step->keys[step->best] - step->keys[pick] <= STG_ORACLE_CLOSE);
+         (pick == step->best || step->keys[step->best] - step->keys[pick] <= slack);
 }
 
 void stg_oracle_prove(const struct stg_oracle_search *search, struct stg_kb_atom query,
@@ -104,7 +106,7 @@ void stg_oracle_prove(const struct stg_oracle_search *search, struct stg_kb_atom
     if (follow != NULL) {
       pick = proof.depth < n_follow ? follow[proof.depth] : STG_PROVE_MAX_CHILDREN;
     }
-    if (!is_right(&step, pick)) {
+    if (!is_right(search, &step, pick)) {
       proof.wrong = proof.depth + 1;
       break;
     }

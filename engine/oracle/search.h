@@ -14,6 +14,10 @@
 
 /* Two children may be taken for one another where they are so near. */
 #define STG_ORACLE_CLOSE 1e-4
+/* The same where products are made in TF32, of logits that differ by about 1; and how far the
+ * logarithms of all picks may be off then. */
+#define STG_ORACLE_CLOSE_TF32 2e-2
+#define STG_ORACLE_LOGP_TF32 5e-2
 
 struct stg_oracle_search {
   const struct stg_kb *kb;
@@ -22,6 +26,8 @@ struct stg_oracle_search {
   struct stg_prove_limits limits;
   bool sample;
   uint64_t seed;
+  double slack; /* by how much a pick that is followed may be worse than the best; 0:
+                   STG_ORACLE_CLOSE */
 };
 
 /* A query's way. */
@@ -37,7 +43,7 @@ struct stg_oracle_proof {
 
 /**
  * Search. `query` has the number `index` in its pool. With `follow`, the picks that somebody else
- * made, those are taken as far as they are no worse than the best by STG_ORACLE_CLOSE; `wrong` says
+ * made, those are taken as far as they are no worse than the best by the slack; `wrong` says
  * which one is not, and the search ends there. Of `n_follow` picks none may be missing.
  */
 void stg_oracle_prove(const struct stg_oracle_search *search, struct stg_kb_atom query,

@@ -14,7 +14,8 @@ from terminal import said_on_terminal
 
 EXAMPLES = sorted(SPECS.glob("prove_*.json"))
 MEMBERS = [
-    "spec", "family", "backend", "reason", "device", "threads", "knowledge", "queries", "candidates", "sides", "counts",
+    "spec", "family", "backend", "reason", "device", "signature", "kernel_key", "graph_key", "source", "compile_ms",
+    "threads", "knowledge", "queries", "candidates", "sides", "counts",
     "useful", "time_us", "repeats", "per_candidate_us", "memory", "checked", "violations", "first", "max_logp_err",
     "checked_close", "ok", "output", "notes",
 ]  # fmt: skip
@@ -28,6 +29,9 @@ RULES = """r0:0.9:parent(a,h), parent(h,b) -> grandparent(a,b)
 r1:0.8:sister(b,a) -> sister(a,b)
 """
 QUERIES = "grandparent(ann,cid).\ngrandparent(bob,eve).\nsister(dan,eve).\n"
+SIGNATURE = (
+    "prover v1 | atoms=6 children=120 | embed=4 width=8 blocks=2 arithmetic=f32 | cpu | batch<=1 seq<=1 rows<=16384"
+)
 PROGRESS = r"prove: \d+ of \d+ candidates, \d+\.\d+ (us|ms|s) each, \d+\.\d s left"
 
 
@@ -60,6 +64,7 @@ def weights(predicates, constants, embed=8, hidden=16, blocks=2, atoms=6, last=(
 class ProveCase(Case):
     def setUp(self):
         super().setUp()
+        self.environment["CUDA_VISIBLE_DEVICES"] = ""  # of a device: tests/gpu/test_prove_device.py
         self.write("facts.txt", FACTS)
         self.write("rules.txt", RULES)
         self.write("queries.txt", QUERIES)
@@ -119,6 +124,14 @@ class Pools(ProveCase):
         self.assertEqual(report["memory"]["states_bytes"], 2 * 120 * 100)
         self.assertEqual(report["memory"]["padded_bytes"], 512 * 120 * 26 * 3 * 4)
         self.assertGreater(report["memory"]["peak_bytes"], 1000000)
+        self.assertGreater(report["memory"]["base_bytes"], 5 * 16)
+        floats = (6 + 17) * 4 + 8 * (4 + 3) + 2 * 8 * (8 + 3) + 8 * (8 + 1) + 4 * (8 + 1)
+        self.assertEqual((report["memory"]["policy_bytes"], report["memory"]["pool_bytes"]), (4 * floats, 0))
+        self.assertEqual(report["signature"], SIGNATURE)
+        self.assertEqual((report["source"], report["compile_ms"]), ("cpu", 0))
+        explained = self.succeed("explain", "--json", "--arch", "cpu", spec).json()
+        self.assertEqual([explained[key] for key in ("signature", "graph_key")], [report["signature"], report["graph_key"]])
+        self.assertEqual(explained["kernels"][0]["kernel_key"], report["kernel_key"])
         self.assertEqual(report["repeats"], 3)
         time = report["time_us"]
         self.assertTrue(0 < time["min"] <= time["median"] <= time["max"], time)
@@ -164,6 +177,8 @@ class Pools(ProveCase):
         report = self.prove("--no-timing", "--threads", "1", "w.json")
         lines = outcome.out.splitlines()
         self.assertTrue(lines[0].endswith("w.json: prover, 3 queries; 5 facts, 2 rules, 3 predicates, 5 constants"), lines)
+        self.assertIn(f"  signature   {SIGNATURE.replace('f32', 'tf32')}", lines)
+        self.assertIn("  kernel      none: the CPU does this work itself", lines)
         self.assertIn("  weights     4 and 8 wide, 2 blocks, made up from seed 1", lines)
         self.assertIn("  limits      6 atoms, 120 children, 20 steps; the largest logit is picked", lines)
         self.assertIn(f"  candidates  {report['candidates']}: 3 queries on 2 sides, and corruptions", lines)
@@ -318,10 +333,20 @@ class Words(ProveCase):
         line = self.refuse(FAILED, "prove", steer)
         self.assertEqual(line, f"steergraph: {steer}: family: 'prove' serves workloads of 'prover', found 'steer'; use 'steergraph run'")
         spec = self.spec()
-        line = self.refuse(FAILED, "prove", "--backend", "cuda", spec)
-        self.assertEqual(line, f"steergraph: {spec}: there is no proof search on CUDA yet; use '--backend cpu'")
+        self.assertIn("no CUDA", self.refuse(FAILED, "prove", "--backend", "cuda", spec))
         for backend in ("auto", "cpu"):
             self.assertEqual(self.prove("--backend", backend, spec)["backend"], "cpu")
+
+    def test_the_arithmetic_is_the_words_or_the_specs(self):
+        spec = self.spec(arithmetic="tf32")
+        note = ["arithmetic: the CPU computes in float32"]
+        for words, name, notes in (((), "tf32", note), (("--arithmetic", "tf32x3"), "tf32x3", note),
+                                   (("--arithmetic", "f32"), "f32", [])):  # fmt: skip
+            report = self.prove("--no-timing", *words, spec)
+            self.assertIn(f" arithmetic={name} | ", report["signature"])
+            self.assertEqual(report["notes"], notes)
+        line = self.refuse(WRONG, "prove", "--arithmetic", "bf16", spec)
+        self.assertIn("--arithmetic 'bf16'", line)
 
     def test_a_bad_workload_is_refused_as_the_reader_does(self):
         spec = self.spec(limits={"depth": 0})

@@ -164,6 +164,14 @@ static void the_picks_of_others_are_followed_where_they_are_as_good(void **state
   stg_oracle_prove(&bed.search, query, 0, give_up, 1, &proof);
   assert_int_equal(proof.wrong, 1);
   assert_int_equal(proof.outcome, STG_PROVE_RUNNING);
+  struct stg_oracle_search lax = bed.search;
+  lax.slack = 1e6;
+  stg_oracle_prove(&lax, query, 0, give_up, 1, &proof);
+  assert_int_equal(proof.wrong, 0);
+  assert_int_equal(proof.outcome, STG_PROVE_GAVE_UP);
+  assert_true(proof.logp < -1e-4); /* it is a pick that hardly any sample would be */
+  stg_oracle_prove(&lax, query, 0, beyond, 1, &proof);
+  assert_int_equal(proof.wrong, 1); /* it is no child */
   stg_oracle_prove(&bed.search, query, 0, (const uint8_t[]){0}, 1, &proof);
   assert_int_equal(proof.wrong, 2); /* a pick is missing */
   stg_oracle_prove(&bed.search, query, 0, (const uint8_t[]){0, 0}, 2, &proof);

@@ -155,6 +155,9 @@ static void finds_each_fault_and_where_it_is(void **state) {
   proof->outcome = proof->outcome == STG_OUTCOME_PROVED ? STG_OUTCOME_FAILED : STG_OUTCOME_PROVED;
   expect(&bed, at, STG_PROVE_FAULT_OUTCOME, "outcome");
   proof->logp += 2e-4F;
+  bed.judged.logp_bound = 3e-4;
+  assert_true(check(&bed).ok);
+  bed.judged.logp_bound = 0;
   expect(&bed, at, STG_PROVE_FAULT_LOGP, "logp");
   proof->logp = (float)NAN;
   assert_true(isinf(check(&bed).max_logp_err));

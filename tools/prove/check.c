@@ -85,6 +85,7 @@ static struct verdict judge(const struct stg_prove_judged *judged, size_t i) {
   const stg_proof *proof = &judged->proofs[i];
   struct stg_oracle_proof wanted;
   struct verdict verdict = {.fault = STG_PROVE_NO_FAULT};
+  const double bound = judged->logp_bound > 0 ? judged->logp_bound : STG_PROVE_LOGP_BOUND;
   stg_oracle_prove(judged->search, judged->candidates[i], judged->first + i, proof->actions,
                    proof->depth, &wanted);
   verdict.close = wanted.close;
@@ -97,7 +98,7 @@ static struct verdict judge(const struct stg_prove_judged *judged, size_t i) {
     verdict.fault = STG_PROVE_FAULT_DEPTH;
   } else if ((int)wanted.outcome != (int)proof->outcome) {
     verdict.fault = STG_PROVE_FAULT_OUTCOME;
-  } else if (!(verdict.logp_err <= STG_PROVE_LOGP_BOUND)) {
+  } else if (!(verdict.logp_err <= bound)) {
     verdict.fault = STG_PROVE_FAULT_LOGP;
   }
   return verdict;

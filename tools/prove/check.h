@@ -9,15 +9,15 @@
 
 #include "engine/oracle/search.h"
 
-#define STG_PROVE_LOGP_BOUND 1e-4
+#define STG_PROVE_LOGP_BOUND 1e-4 /* unless told otherwise */
 
 /* What is wrong with a proof. */
 enum stg_prove_fault {
   STG_PROVE_NO_FAULT,
-  STG_PROVE_FAULT_PICK,  /* worse than the best by more than STG_ORACLE_CLOSE */
+  STG_PROVE_FAULT_PICK,  /* worse than the best by more than the search allows */
   STG_PROVE_FAULT_DEPTH, /* another number of steps */
   STG_PROVE_FAULT_OUTCOME,
-  STG_PROVE_FAULT_LOGP /* off by more than STG_PROVE_LOGP_BOUND, or no number */
+  STG_PROVE_FAULT_LOGP /* off by more than its bound, or no number */
 };
 /** "pick", "depth", "outcome", "logp". */
 const char *stg_prove_fault_name(enum stg_prove_fault fault);
@@ -29,9 +29,10 @@ struct stg_prove_judged {
   const stg_proof *proofs;              /* [n] */
   const size_t *originals;              /* [n_originals] ascending: queries among them */
   size_t n, n_originals;
-  size_t first;   /* the number of candidates[0] */
-  size_t sample;  /* how many: half of them queries, all spread over the pool; SIZE_MAX: all */
-  size_t threads; /* at least 1 */
+  size_t first;      /* the number of candidates[0] */
+  size_t sample;     /* how many: half of them queries, all spread over the pool; SIZE_MAX: all */
+  size_t threads;    /* at least 1 */
+  double logp_bound; /* 0: STG_PROVE_LOGP_BOUND */
   void (*progress)(void *user, size_t done, size_t n); /* in the caller's thread, or NULL */
   void *user;
 };

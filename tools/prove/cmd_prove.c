@@ -32,10 +32,19 @@ static stg_status check_output(const struct stg_prove_job *job,
     return STG_OK;
   }
   stg_status status = stg_prove_job_check_output(job, "--output", options->output, reterr);
-  if (status == STG_OK && stg_cache_folder_find(NULL, &list, NULL) == STG_OK) {
+  if (status == STG_OK && stg_cache_folder_find(options->job.cache_path, &list, NULL) == STG_OK) {
     status = stg_run_output_check_cache(list, "--output", options->output, reterr);
   }
   return status;
+}
+
+/* A word that the grammar has checked; NULL leaves it as it is. */
+static void set_arithmetic(const char *word, struct stg_prover_workload *workload) {
+  if (word != NULL) {
+    workload->arithmetic = strcmp(word, "f32") == 0      ? STG_PROVER_F32
+                           : strcmp(word, "tf32x3") == 0 ? STG_PROVER_TF32X3
+                                                         : STG_PROVER_TF32;
+  }
 }
 
 static stg_status open_job(const struct stg_prove_options *options, struct stg_prove_job *ret_job,
@@ -47,6 +56,7 @@ static stg_status open_job(const struct stg_prove_options *options, struct stg_p
     return status;
   }
   if (spec.kind == STG_SPEC_PROVER) {
+    set_arithmetic(options->arithmetic, &spec.of.prover);
     return stg_prove_job_open(&spec.of.prover, &options->job, ret_job, reterr);
   }
   status = stg_error_set(reterr, STG_E_UNSUPPORTED,
@@ -129,16 +139,18 @@ static int read_counts(const char *limit, const char *check, const char *threads
 int stg_cmd_prove(int argc, char **argv) {
   struct stg_prove_options options = {0};
   const char *backend = NULL;
+  const char *arithmetic = NULL;
   const char *limit = NULL;
   const char *check = NULL;
   const char *threads = NULL;
   const struct stg_option table[] = {
-      {"--backend", "auto|cpu|cuda", "where to search (default auto: the CPU, so far)", &backend,
-       NULL},
+      {"--backend", "auto|cpu|cuda", "where to search (default auto)", &backend, NULL},
+      {"--arithmetic", "f32|tf32x3|tf32", "how CUDA makes products (default: as the spec has it)",
+       &arithmetic, NULL},
+      {"--cache", "FOLDERS", "cache folders, RO:RO:RW", &options.job.cache_path, NULL},
       {"--limit", "N", "the first N queries alone, and their corruptions", &limit, NULL},
       {"--check", "N", "candidates that the oracle judges, or 'all' (default 100)", &check, NULL},
-      {"--threads", "N", "threads of the CPU (default: a thread for each processor)", &threads,
-       NULL},
+      {"--threads", "N", "threads of the CPU (default: one for each processor)", &threads, NULL},
       {"--trace", "QUERY", "show the way of one query, as 'aunt(ann, bob)', instead of all",
        &options.trace, NULL},
       {"--output", "FILE", "write logp, depths, outcomes and ranks as safetensors", &options.output,
@@ -173,5 +185,6 @@ int stg_cmd_prove(int argc, char **argv) {
   }
   options.spec = argv[1];
   options.job.backend = stg_job_backend(backend);
+  options.arithmetic = arithmetic;
   return prove_workload(&options);
 }

@@ -1,10 +1,11 @@
 /*
- * prove/explain_report.c: the report of `explain` as JSON and as text. There is no kernel to show
- * yet: what is said is how the search is bounded, and what it is asked.
+ * prove/explain_report.c: the report of `explain` as JSON and as text: the kernel that serves pools
+ * of any size, how the search is bounded, and what it is asked.
  */
 #include "tools/prove/explain_report.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "tools/prove/sides.h"
 #include "tools/report.h"
@@ -34,6 +35,10 @@ static void add_corruptions(struct stg_json_out *json, const struct stg_prover_w
   stg_json_out_close(json, '}');
 }
 
+static bool on_cpu(const struct stg_explain_result *result) {
+  return strcmp(result->arch, "cpu") == 0;
+}
+
 void stg_prove_explain_json(const struct stg_prove_job *job,
                             const struct stg_explain_result *result, struct stg_strbuf *out) {
   const struct stg_prover_workload *w = &job->workload;
@@ -43,9 +48,9 @@ void stg_prove_explain_json(const struct stg_prove_job *job,
   stg_json_out_text(&json, "spec", result->spec);
   stg_json_out_text(&json, "family", "prover");
   stg_json_out_text(&json, "arch", result->arch);
-  stg_json_out_null(&json, "signature");
-  stg_json_out_open(&json, "kernels", '[');
-  stg_json_out_close(&json, ']');
+  stg_json_out_text(&json, "signature", result->graph->signature);
+  stg_json_out_text(&json, "graph_key", result->graph->graph_key);
+  stg_explain_kernels_json(&json, result);
   stg_json_out_count(&json, "facts", w->kb.facts.n);
   stg_json_out_count(&json, "rules", w->kb.n_rules);
   stg_json_out_count(&json, "predicates", w->kb.predicates.n);
@@ -57,10 +62,11 @@ void stg_prove_explain_json(const struct stg_prove_job *job,
   stg_json_out_count(&json, "children", w->children);
   stg_json_out_count(&json, "depth", w->depth);
   stg_json_out_close(&json, '}');
+  stg_json_out_count(&json, "capacity", w->capacity);
   add_corruptions(&json, w);
   stg_json_out_text(&json, "pick", w->sample ? "sample" : "argmax");
   stg_json_out_open(&json, "notes", '[');
-  for (size_t i = 0; (note = stg_prove_job_note(job, i)) != NULL; i++) {
+  for (size_t i = 0; (note = stg_prove_job_note(job, on_cpu(result), i)) != NULL; i++) {
     stg_json_out_text(&json, NULL, note);
   }
   stg_json_out_close(&json, ']');
@@ -84,6 +90,7 @@ void stg_prove_explain_text(const struct stg_prove_job *job,
   struct stg_table table = {.columns = "ll", .indent = "  "};
   struct stg_strbuf text = {0};
   const char *note;
+  stg_explain_graph_rows(&table, result);
   stg_prove_job_print_policy(job, &text);
   stg_table_cell(&table, "weights");
   stg_table_cell(&table, stg_strbuf_text(&text));
@@ -93,9 +100,10 @@ void stg_prove_explain_text(const struct stg_prove_job *job,
   stg_table_cell(&table, stg_strbuf_text(&text));
   stg_strbuf_finish(&text);
   add_corruptions_row(&table, &job->workload.corruptions);
-  stg_table_cell(&table, "kernels");
-  stg_table_cell(&table, "none: the CPU does this work itself");
-  for (size_t i = 0; (note = stg_prove_job_note(job, i)) != NULL; i++) {
+  stg_table_cell(&table, "capacity");
+  stg_table_printf(&table, "%" PRIu32 " queries a launch; larger pools are several",
+                   job->workload.capacity);
+  for (size_t i = 0; (note = stg_prove_job_note(job, on_cpu(result), i)) != NULL; i++) {
     stg_table_cell(&table, "note");
     stg_table_cell(&table, note);
   }
@@ -104,4 +112,5 @@ void stg_prove_explain_text(const struct stg_prove_job *job,
   stg_prove_job_print(job, out);
   stg_strbuf_char(out, '\n');
   stg_table_print(&table, out);
+  stg_explain_kernels_text(result, out);
 }

@@ -8,21 +8,17 @@
 #include "tools/report.h"
 #include "tools/run_output.h"
 
+/* The words of a workload are the library's. */
+_Static_assert((int)STG_PROVER_F32 == (int)STG_ARITHMETIC_F32 &&
+                   (int)STG_PROVER_TF32X3 == (int)STG_ARITHMETIC_TF32X3 &&
+                   (int)STG_PROVER_TF32 == (int)STG_ARITHMETIC_TF32,
+               "arithmetics");
+
 stg_status stg_prove_job_open(struct stg_prover_workload *workload,
                               const struct stg_job_options *options, struct stg_prove_job *ret_job,
                               stg_error *reterr) {
   struct stg_prove_job job = {.workload = *workload};
-  struct stg_job_options own = *options;
-  stg_status status = STG_OK;
-  if (options->backend == STG_BACKEND_CUDA) {
-    status = stg_error_set(reterr, STG_E_UNSUPPORTED,
-                           "%s: there is no proof search on CUDA yet; use '--backend cpu'",
-                           workload->file);
-  }
-  own.backend = STG_BACKEND_CPU;
-  if (status == STG_OK) {
-    status = stg_job_open_engine(&own, &job.engine, reterr);
-  }
+  stg_status status = stg_job_open_engine(options, &job.engine, reterr);
   if (status != STG_OK) {
     stg_prove_job_close(&job);
     return status;
@@ -50,8 +46,30 @@ stg_status stg_prove_job_check_output(const struct stg_prove_job *job, const cha
   return status;
 }
 
-const char *stg_prove_job_note(const struct stg_prove_job *job, size_t index) {
-  return index == 0 && job->workload.arithmetic != STG_PROVER_F32
+stg_prover_desc stg_prove_job_describe(const struct stg_prove_job *job) {
+  const struct stg_prover_workload *w = &job->workload;
+  return (stg_prover_desc){.struct_size = sizeof(stg_prover_desc),
+                           .predicates = (int32_t)w->kb.predicates.n,
+                           .constants = (int32_t)w->kb.constants.n,
+                           .atoms = w->sizes.atoms,
+                           .children = w->children,
+                           .depth = w->depth,
+                           .embed = w->sizes.embed,
+                           .hidden = w->sizes.hidden,
+                           .blocks = w->sizes.blocks,
+                           .epsilon = w->epsilon,
+                           .arithmetic = (stg_arithmetic)w->arithmetic,
+                           .capacity = w->capacity};
+}
+
+bool stg_prove_job_is_cuda(const struct stg_prove_job *job) {
+  stg_engine_info info = {.struct_size = sizeof info};
+  stg_engine_get_info(job->engine, &info);
+  return info.backend == STG_BACKEND_CUDA;
+}
+
+const char *stg_prove_job_note(const struct stg_prove_job *job, bool on_cpu, size_t index) {
+  return index == 0 && job->workload.arithmetic != STG_PROVER_F32 && on_cpu
              ? "arithmetic: the CPU computes in float32"
              : NULL;
 }

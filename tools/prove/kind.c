@@ -39,13 +39,14 @@ static const char *file_of(const void *job) {
 
 static stg_status declare(const void *job, struct stg_arena *arena,
                           const struct stg_declared **ret_declared, stg_error *reterr) {
-  (void)job;
-  (void)arena;
-  (void)ret_declared;
-  return stg_error_set(
-      reterr, STG_E_UNSUPPORTED,
-      "no kernels are made for workloads of 'prover' yet; the CPU serves them: use "
-      "'steergraph prove'");
+  const stg_prover_desc desc = stg_prove_job_describe(job);
+  return stg_declare_prover(&desc, arena, ret_declared, reterr);
+}
+
+/* Rows are the queries that a launch has room for: all pools have the same. */
+static struct stg_batch_sizes sizes_of(const void *job) {
+  const struct stg_prover_workload *w = &((const struct stg_prove_job *)job)->workload;
+  return (struct stg_batch_sizes){w->capacity, 1, 1};
 }
 
 static struct stg_job *steering_of(void *job) {
@@ -83,8 +84,8 @@ const struct stg_job_kind stg_job_kind_prover = {
     .close = close_job,
     .engine = engine_of,
     .file = file_of,
-    .without_kernels = true,
     .declare = declare,
+    .sizes = sizes_of,
     .steering = steering_of,
     .check_output = check_output,
     .run = run,

@@ -11,9 +11,9 @@ static stg_atom atom_of(struct stg_kb_atom atom) {
 }
 
 /* A base as the library takes it, in an arena that is gone when it has been read. */
-static stg_status describe(const struct stg_prover_workload *w, struct stg_arena *arena,
+static stg_status describe(const struct stg_prove_job *job, struct stg_arena *arena,
                            stg_prover_desc *ret_desc, stg_error *reterr) {
-  const struct stg_kb *kb = &w->kb;
+  const struct stg_kb *kb = &job->workload.kb;
   stg_atom *facts = stg_arena_alloc(arena, kb->facts.n, sizeof *facts);
   stg_prover_rule *rules = stg_arena_alloc(arena, kb->n_rules, sizeof *rules);
   for (size_t i = 0; i < kb->facts.n && facts != NULL; i++) {
@@ -28,20 +28,11 @@ static stg_status describe(const struct stg_prover_workload *w, struct stg_arena
     rules[i] = (stg_prover_rule){
         .head = atom_of(rule->head), .body = body, .n_body = rule->n_body, .n_vars = rule->n_vars};
   }
-  *ret_desc = (stg_prover_desc){.struct_size = sizeof *ret_desc,
-                                .predicates = (int32_t)kb->predicates.n,
-                                .constants = (int32_t)kb->constants.n,
-                                .facts = facts,
-                                .n_facts = kb->facts.n,
-                                .rules = rules,
-                                .n_rules = kb->n_rules,
-                                .atoms = w->sizes.atoms,
-                                .children = w->children,
-                                .depth = w->depth,
-                                .embed = w->sizes.embed,
-                                .hidden = w->sizes.hidden,
-                                .blocks = w->sizes.blocks,
-                                .epsilon = w->epsilon};
+  *ret_desc = stg_prove_job_describe(job);
+  ret_desc->facts = facts;
+  ret_desc->n_facts = kb->facts.n;
+  ret_desc->rules = rules;
+  ret_desc->n_rules = kb->n_rules;
   return stg_arena_status(arena, reterr);
 }
 
@@ -49,7 +40,7 @@ static stg_status make_prover(const struct stg_prove_job *job, struct stg_prove_
                               stg_error *reterr) {
   struct stg_arena arena = {0};
   stg_prover_desc desc;
-  stg_status status = describe(&job->workload, &arena, &desc, reterr);
+  stg_status status = describe(job, &arena, &desc, reterr);
   if (status == STG_OK) {
     status = stg_prover_create(job->engine, &desc, &objects->prover, reterr);
   }
@@ -103,6 +94,10 @@ stg_status stg_prove_objects_init(struct stg_prove_job *job, size_t limit,
       .sample = w->sample,
       .seed = w->sample_seed,
   };
+  if (w->arithmetic == STG_PROVER_TF32 && stg_prove_job_is_cuda(job)) {
+    objects->search.slack = STG_ORACLE_CLOSE_TF32;
+    objects->logp_bound = STG_ORACLE_LOGP_TF32;
+  }
   return STG_OK;
 }
 

@@ -18,6 +18,7 @@ struct stg_prove_objects {
   struct stg_prove_job_net net;
   stg_prover *prover;
   struct stg_oracle_search search; /* reads `net` and the job's base */
+  double logp_bound;               /* of the check; 0: the usual one */
 };
 
 /** Make all of them, of the first `limit` queries alone. Finish also after a failure. Messages

@@ -18,7 +18,12 @@
 #define PADDED_BATCH 512
 #define PADDED_ATOMS 26
 
+static bool is_cuda(const struct stg_prove_done *done) {
+  return stg_prove_job_is_cuda(done->job);
+}
+
 struct memory {
+  stg_prover_memory held;
   uint64_t states_bytes; /* what is derived of the queries that are at work */
   uint64_t padded_bytes; /* the same of a padded batch */
   uint64_t peak_bytes;   /* of the process */
@@ -27,9 +32,13 @@ struct memory {
 static struct memory memory_of(const struct stg_prove_done *done) {
   const uint64_t children = done->job->workload.children;
   struct rusage usage = {0};
+  stg_prover_memory held = {.struct_size = sizeof held};
   getrusage(RUSAGE_SELF, &usage);
+  stg_prover_get_memory(done->objects->prover, &held);
   return (struct memory){
-      .states_bytes = done->options->threads * children * sizeof(stg_prover_state),
+      .states_bytes = is_cuda(done) ? held.states_bytes
+                                    : done->options->threads * children * sizeof(stg_prover_state),
+      .held = held,
       .padded_bytes = PADDED_BATCH * children * PADDED_ATOMS * sizeof(stg_atom),
       .peak_bytes = (uint64_t)usage.ru_maxrss * 1024,
   };
@@ -63,6 +72,15 @@ static void add_knowledge(struct stg_json_out *json, const struct stg_kb *kb) {
   stg_json_out_count(json, "predicates", kb->predicates.n);
   stg_json_out_count(json, "constants", kb->constants.n);
   stg_json_out_close(json, '}');
+}
+
+static void add_plan(struct stg_json_out *json, const struct stg_prove_done *done) {
+  const stg_plan_info *plan = &done->plan;
+  stg_json_out_text(json, "signature", plan->signature);
+  stg_json_out_text(json, "kernel_key", plan->kernel_key);
+  stg_json_out_text(json, "graph_key", plan->graph_key);
+  stg_json_out_text(json, "source", plan->source);
+  stg_json_out_number(json, "compile_ms", plan->compile_ms);
 }
 
 static void add_sides(struct stg_json_out *json, const struct stg_prove_sides *sides) {
@@ -127,6 +145,9 @@ static void add_memory(struct stg_json_out *json, const struct stg_prove_done *d
   stg_json_out_count(json, "states_bytes", memory.states_bytes);
   stg_json_out_count(json, "padded_bytes", memory.padded_bytes);
   stg_json_out_count(json, "peak_bytes", memory.peak_bytes);
+  stg_json_out_count(json, "base_bytes", memory.held.base_bytes);
+  stg_json_out_count(json, "policy_bytes", memory.held.policy_bytes);
+  stg_json_out_count(json, "pool_bytes", memory.held.pool_bytes);
   stg_json_out_close(json, '}');
 }
 
@@ -162,7 +183,8 @@ void stg_prove_report_json(const struct stg_prove_done *done, struct stg_strbuf 
   stg_json_out_text(&json, "backend", info.backend == STG_BACKEND_CUDA ? "cuda" : "cpu");
   stg_json_out_text(&json, "reason", info.reason);
   stg_json_out_text(&json, "device", info.device);
-  stg_json_out_count(&json, "threads", done->options->threads);
+  add_plan(&json, done);
+  stg_json_out_count_if(&json, "threads", done->options->threads, !is_cuda(done));
   add_knowledge(&json, &done->job->workload.kb);
   stg_json_out_count(&json, "queries", done->job->workload.n_queries);
   stg_json_out_count(&json, "candidates", candidates_of(done));
@@ -173,7 +195,7 @@ void stg_prove_report_json(const struct stg_prove_done *done, struct stg_strbuf 
   stg_prove_check_json(&done->check, stg_strbuf_text(&first), &json);
   stg_json_out_text(&json, "output", done->check.ok ? done->options->output : NULL);
   stg_json_out_open(&json, "notes", '[');
-  for (size_t i = 0; (note = stg_prove_job_note(done->job, i)) != NULL; i++) {
+  for (size_t i = 0; (note = stg_prove_job_note(done->job, !is_cuda(done), i)) != NULL; i++) {
     stg_json_out_text(&json, NULL, note);
   }
   stg_json_out_close(&json, ']');
@@ -224,8 +246,11 @@ static void add_time_rows(struct stg_table *table, const struct stg_prove_done *
   stg_times_print(&done->times, done->repeats, done->repeats == 1 ? "run" : "runs", &text);
   add_row(table, "time", &text);
   stg_times_print_one(per_candidate_us(done), &text);
-  stg_strbuf_printf(&text, " a candidate, on %" PRIu32 " %s", done->options->threads,
-                    done->options->threads == 1 ? "thread" : "threads");
+  stg_strbuf_str(&text, " a candidate");
+  if (!is_cuda(done)) {
+    stg_strbuf_printf(&text, ", on %" PRIu32 " %s", done->options->threads,
+                      done->options->threads == 1 ? "thread" : "threads");
+  }
   add_row(table, "", &text);
 }
 
@@ -236,6 +261,15 @@ static void add_memory_rows(struct stg_table *table, const struct stg_prove_done
   stg_strbuf_str(&text, " of derived states; a batch of 512, padded, has ");
   stg_strbuf_bytes(&text, memory.padded_bytes);
   add_row(table, "memory", &text);
+  if (is_cuda(done)) {
+    stg_strbuf_bytes(&text, memory.held.base_bytes);
+    stg_strbuf_str(&text, " of the base, ");
+    stg_strbuf_bytes(&text, memory.held.policy_bytes);
+    stg_strbuf_str(&text, " of the policy, ");
+    stg_strbuf_bytes(&text, memory.held.pool_bytes);
+    stg_strbuf_str(&text, " of the pool");
+    add_row(table, "", &text);
+  }
   stg_strbuf_bytes(&text, memory.peak_bytes);
   stg_strbuf_str(&text, " of the process, at most");
   add_row(table, "", &text);
@@ -285,6 +319,18 @@ static void add_head_rows(struct stg_table *table, const struct stg_prove_done *
   stg_table_cell(table, info.reason);
   stg_table_cell(table, "device");
   stg_table_cell(table, info.device);
+  stg_table_cell(table, "signature");
+  stg_table_cell(table, done->plan.signature);
+  stg_table_cell(table, "kernel");
+  if (is_cuda(done)) {
+    stg_table_printf(table, "%s, from %s", done->plan.kernel_key, done->plan.source);
+    if (done->plan.compile_ms > 0) {
+      stg_table_cell(table, "");
+      stg_table_printf(table, "compiled in %.0f ms", done->plan.compile_ms);
+    }
+  } else {
+    stg_table_cell(table, "none: the CPU does this work itself");
+  }
   stg_prove_job_print_policy(done->job, &text);
   add_row(table, "weights", &text);
   stg_prove_job_print_limits(done->job, &text);
@@ -308,7 +354,7 @@ void stg_prove_report_text(const struct stg_prove_done *done, struct stg_strbuf 
     stg_table_cell(&table, "output");
     stg_table_cell(&table, done->options->output);
   }
-  for (size_t i = 0; (note = stg_prove_job_note(done->job, i)) != NULL; i++) {
+  for (size_t i = 0; (note = stg_prove_job_note(done->job, !is_cuda(done), i)) != NULL; i++) {
     stg_table_cell(&table, "note");
     stg_table_cell(&table, note);
   }

@@ -99,6 +99,7 @@ stg_status stg_prove_judge(const struct stg_prove_objects *objects,
                                           .first = span->first,
                                           .sample = options->check,
                                           .threads = options->threads,
+                                          .logp_bound = objects->logp_bound,
                                           .progress = stg_prove_progress_say,
                                           .user = &progress};
   stg_status status = stg_prove_check(&judged, ret_check, reterr);
@@ -110,7 +111,10 @@ static stg_status work(const struct stg_prove_job *job, struct run *run,
                        const struct stg_prove_options *options, struct stg_prove_done *done,
                        stg_error *reterr) {
   const struct stg_prover_pool *pool = &run->objects.pool;
-  stg_status status = prove_often(job, run, options, done, reterr);
+  stg_status status = stg_prover_plan(run->objects.prover, &done->plan, reterr);
+  if (status == STG_OK) {
+    status = prove_often(job, run, options, done, reterr);
+  }
   if (status == STG_OK) {
     stg_prover_get_counts(run->objects.prover, &done->counts);
     status = stg_prove_sides_count(pool, run->proofs, run->ranks, &done->sides, reterr);
@@ -134,6 +138,7 @@ stg_status stg_prove_all(struct stg_prove_job *job, const struct stg_prove_optio
                                 .objects = &run.objects,
                                 .proofs = run.proofs,
                                 .ranks = run.ranks,
+                                .plan = {.struct_size = sizeof done.plan},
                                 .counts = {.struct_size = sizeof done.counts}};
   if (status == STG_OK) {
     status = work(job, &run, options, &done, reterr);

@@ -12,8 +12,9 @@
 /* What the command was asked for. */
 struct stg_prove_options {
   const char *spec;
-  const char *output; /* file for the results, or NULL */
-  const char *trace;  /* a query whose way is shown instead of all, or NULL */
+  const char *arithmetic; /* instead of the workload's, or NULL */
+  const char *output;     /* file for the results, or NULL */
+  const char *trace;      /* a query whose way is shown instead of all, or NULL */
   bool json;
   bool no_timing;   /* one run; what depends on the machine's speed is left out */
   size_t limit;     /* queries; SIZE_MAX: all */
@@ -30,6 +31,7 @@ struct stg_prove_done {
   const stg_proof *proofs; /* of the pool's candidates */
   const float *ranks;      /* [pool.n_groups] */
   struct stg_prove_sides sides;
+  stg_plan_info plan;
   stg_prover_counts counts;
   bool timed;
   struct stg_times times; /* of the whole pool */
