@@ -96,7 +96,7 @@ def test_order() -> None:
     attempt = attempt_of(side)(side)
     attempt.more = lambda machine: side.notes.append(("more", machine["card"])) or ["another row"]
     found = peer.run_one(FakeTorchSide(side.notes), side, "way", lambda _: attempt, 5)
-    report(found[1:] == ["another row"] and side.notes[-2:] == [("call", "buffer 36"), ("more", "Card 1")],
+    report(found[1:] == ["another row"] and side.notes[-2][0] == "call" and side.notes[-1] == ("more", "Card 1"),
            "has further rows of an attempt, taken behind its times", (found, side.notes[-2:]))  # fmt: skip
     report(peer.run_one(FakeTorchSide([]), side, "way", lambda _: None, 5) == [],
            "has no row where a series has no form for the case")

@@ -12,6 +12,7 @@
 #include "specs/spec.h"
 
 #define PLACE "bench prove"
+#define CHECK_THREADS 4
 
 bool stg_prove_bed_has_gpu(void) {
   int count = 0;
@@ -199,7 +200,8 @@ stg_status stg_prove_bed_check(const struct stg_prove_bed *bed, size_t n, size_t
                                           .proofs = bed->proofs,
                                           .n = n,
                                           .sample = sample,
-                                          .threads = 2};
+                                          .threads = CHECK_THREADS,
+                                          .logp_bound = bed->objects.logp_bound};
   stg_status status = stg_prove_check(&judged, &check, reterr);
   if (status == STG_OK && !check.ok) {
     status = say_wrong(bed, &check, reterr);

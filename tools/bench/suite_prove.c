@@ -47,13 +47,13 @@ static stg_status check_same(const struct trial *trial, size_t n, stg_error *ret
   return STG_OK;
 }
 
-/* The largest pool, which the smaller ones are held against. TF32 alone may pick otherwise. */
+/* The largest pool, which the smaller ones are held against. */
 static stg_status prove_largest(struct trial *trial, stg_error *reterr) {
   const size_t n = trial->extent.largest;
   struct stg_prove_pool_run run = stg_prove_pool_of(&trial->bed, 0, n);
   double us;
   stg_status status = stg_prove_bed_time(&run, &us, reterr);
-  if (status == STG_OK && trial->arithmetic != STG_PROVER_TF32) {
+  if (status == STG_OK) {
     status = stg_prove_bed_check(&trial->bed, n, trial->extent.checked, reterr);
   }
   if (status == STG_OK) {
