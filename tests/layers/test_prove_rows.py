@@ -42,7 +42,7 @@ RUN = [
     *pool_rows("family", "steergraph, tf32", 2.0),
     row("family, pool 512", "torch eager step", 512000.0, 600000.0, **PEER),
     row("family, pool 512", "torch step in a CUDA graph", 256000.0, 300000.0, **{**PEER, "peak_mb": 2000.0}),
-    *(row("family, pool 512", f"torch step {n:02d}", 25600.0, 26000.0, done=min(512, 200 + 20 * n), pool=512, step=n)
+    *(row("family, pool 512", f"torch, step {n:02d}", 25600.0, 26000.0, done=min(512, 200 + 20 * n), pool=512, step=n)
       for n in range(1, 21)),
     row("family, 512 repeated", wall=1000.0, compiles=0, useful=1),
     row("family, 512 repeated", "torch.compile step (reduce-overhead)", 9e4, 1e5, first_call_ms=25000.0, compiles=1),
@@ -145,7 +145,7 @@ def test_names() -> None:
     peer = (ROOT / "tools" / "bench" / "peers" / "prove.py").read_text()
     series = re.findall(r'^    \("(torch[^"]*)", \w+\),$', peer, re.MULTILINE)
     report(series == [*prove_tables.PEERS, prove_tables.COMPILED], "and the series of its peer", series)
-    report('f"torch step {number:02d}"' in peer and prove_tables.STEP.fullmatch("torch step 07"), "and its steps", peer)
+    report('f"torch, step {number:02d}"' in peer and prove_tables.STEP.fullmatch("torch, step 07"), "and its steps", peer)
 
 
 def main() -> int:

@@ -19,7 +19,7 @@ PEERS = {
     "torch step in a CUDA graph, in batches of 512": "in batches of 512",
 }
 COMPILED = "torch.compile step (reduce-overhead)"
-STEP = re.compile(r"torch step (\d+)")
+STEP = re.compile(r"torch, step (\d+)")
 POOL = re.compile(r"(\w+), pool (\d+)")
 PUBLISHED = re.compile(r"(\w+), (\d+) (repeated|varied|unpadded)")
 FIRST = "first result, "

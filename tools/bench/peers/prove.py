@@ -112,7 +112,7 @@ def step_rows(side, machine: dict) -> list:
         wall = rows.Times([(time.perf_counter() - start) * 1e6])
         device = rows.Times([begin.elapsed_time(end) * 1e3])
         extras = {"step": number, "done": int((state[4] > 0).sum()), "pool": len(side.queries)}
-        found.append(rows.make(side.case, f"torch step {number:02d}", machine, device, wall, extras))
+        found.append(rows.make(side.case, f"torch, step {number:02d}", machine, device, wall, extras))
     return found
 
 
