@@ -12,8 +12,9 @@ from result_file import is_number
 SUITE = "prove"
 OURS = "steergraph"
 ARITHMETICS = {OURS: "float32", "steergraph, tf32x3": "three TF32", "steergraph, tf32": "TF32"}
+EAGER = "torch eager step"
 PEERS = {
-    "torch eager step": "eager",
+    EAGER: "eager",
     "torch eager step, exit when all are done": "exit when all are done",
     "torch step in a CUDA graph": "in a graph",
     "torch step in a CUDA graph, in batches of 512": "in batches of 512",
@@ -129,17 +130,14 @@ def step_lines(at: dict) -> list[str]:
 
 
 def memory_lines(at: dict) -> list[str]:
-    """What a pool takes of memory."""
+    """What a pool takes of memory, beside an eager batch of its size."""
     table = []
-    for _, pool, name in pools_of(at):
-        peaks = {PEERS[series]: row["peak_mb"] for (own, series), row in at.items()
-                 if own == name and series in PEERS and is_number(row.get("peak_mb"))}  # fmt: skip
-        ours = at[name, OURS]
-        if peaks and is_number(ours.get("memory_mb")):
-            line = [name, f"{ours['memory_mb']:.0f}", number_text(ours, "states_mb", ".1f")]
-            line += [number_text(ours, "dense_mb", ".0f")]
-            table.append([*line, f"{min(peaks.values()):.0f} to {max(peaks.values()):.0f}"])
-    head = ["memory, MB", "steergraph", "of it derived states", "one padded tensor of them", "PyTorch, at most"]
+    for _, _, name in pools_of(at):
+        ours, theirs = at[name, OURS], at.get((name, EAGER), {})
+        if is_number(ours.get("memory_mb")) and is_number(theirs.get("allocated_mb")):
+            line = [name, number_text(ours, "memory_mb", ".0f"), number_text(ours, "states_mb", ".1f")]
+            table.append([*line, number_text(ours, "dense_mb", ".0f"), number_text(theirs, "allocated_mb", ".0f")])
+    head = ["memory, MB", "steergraph", "of it derived states", "one padded tensor of them", "PyTorch, eager, at most"]
     return lines_of(head, table, (0,)) if table else []
 
 
