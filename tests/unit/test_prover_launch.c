@@ -119,7 +119,7 @@ static void a_replay_proves_what_is_there_then(void **state) {
     assert_first(pool.proofs, n);
     assert_true(is_untouched(&pool.proofs[n]));
   }
-  memset(bed.blocks[0], 0, 40 * 40 * sizeof(float));
+  memset(bed.blocks[0], 0, (size_t)40 * 40 * sizeof(float));
   must(stg_prover_set_weights(bed.prover, &bed.weights, &error), &error);
   prover_objects_run(&bed);
   memcpy(first, bed.proofs, sizeof first);
