@@ -177,7 +177,7 @@ stg_status stg_prover_run(stg_prover *prover, const stg_prover_run_desc *desc,
   }
   if (status == STG_OK) {
     copy_proofs(room.results, desc->n, ret_proofs);
-    if (desc->trace) {
+    if (trace.steps != NULL) {
       trace_fill(room.steps, room.results[desc->traced].depth, &trace);
     }
     stg_prover_trace_finish(&prover->trace);

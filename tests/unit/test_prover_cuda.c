@@ -82,13 +82,14 @@ static void what_is_done_and_held_is_counted(void **state) {
   stg_prover_get_memory(bed.prover, &memory);
   assert_int_equal(bed.pool.tables.bytes, memory.base_bytes);
   /* two blocks of eight slots on each of four multiprocessors, children and two rows each */
-  assert_int_equal(2 * 4 * 8 * (120 * (4 + 8 * 12) + 2 * 256 * 4 + 32), memory.states_bytes);
+  const size_t slot = (size_t)120 * (4 + 8 * 12) + (size_t)2 * 256 * sizeof(float) + 32;
+  assert_int_equal(slot * 2 * 4 * 8, memory.states_bytes);
   assert_in_range(memory.pool_bytes, CAPACITY * (12 + 80), CAPACITY * (12 + 80) + 5 * 256);
-  assert_true(memory.policy_bytes > (34 + 40 * 3) * 256 * sizeof(float));
+  assert_true(memory.policy_bytes > (34 + (size_t)40 * 3) * 256 * sizeof(float));
   assert_int_equal(memory.base_bytes + memory.policy_bytes + memory.states_bytes +
                        memory.pool_bytes,
                    stats_now().prover_bytes);
-  assert_true(stats_now().pinned_bytes > CAPACITY * (12 + 80));
+  assert_true(stats_now().pinned_bytes > (uint64_t)CAPACITY * (12 + 80));
   const uint64_t before = stats_now().prover_bytes;
   bed.run.trace = true;
   prover_objects_run(&bed);
@@ -312,7 +313,7 @@ static void what_was_run_warms(void **state) {
   must(stg_file_read(path, 1 << 20, &json, &size, &error), &error);
   assert_non_null(strstr(json, "prover v1 | atoms=6 children=120 | embed=34 width=40 blocks=2 "
                                "arithmetic=f32 | batch<=1 seq<=1 rows<=16"));
-  assert_non_null(strstr(json, "4"));
+  assert_non_null(strstr(json, "\"count\": 4"));
   stg_engine *engine = prover_engine(STG_BACKEND_CUDA);
   must(stg_warm(engine, path, json, size, NULL, &report, &error), &error);
   assert_int_equal(1, report.total);

@@ -47,7 +47,8 @@ static void open_pool(struct on_device *pool) {
                                         .queries = pool->queries,
                                         .n = pool->n,
                                         .proofs = pool->proofs,
-                                        .sample = true};
+                                        .sample = true,
+                                        .seed = 9};
 }
 
 static void close_pool(struct on_device *pool) {
@@ -64,6 +65,7 @@ static void synchronize(void) {
 static void open_with_first(struct on_device *pool) {
   open_bed();
   bed.run.sample = true;
+  bed.run.seed = 9;
   prover_objects_run(&bed);
   memcpy(first, bed.proofs, sizeof first);
   open_pool(pool);
@@ -109,9 +111,11 @@ static void a_replay_proves_what_is_there_then(void **state) {
   stg_error error = STG_ERROR_INIT;
   (void)state;
   open_with_first(&pool);
+  const stg_stats before = stats_now();
   const uint64_t capture = host_device_begin_capture();
   must(stg_prover_launch(bed.prover, &pool.desc, NULL, &error), &error);
   host_device_end_capture();
+  assert_int_equal(before.tier0_launches, stats_now().tier0_launches);
   for (uint32_t n = 3; n <= CAPACITY; n += 6) {
     put_pool(&pool, 0, n);
     assert_int_equal(1, host_device_replay(capture, NULL));
@@ -119,7 +123,7 @@ static void a_replay_proves_what_is_there_then(void **state) {
     assert_first(pool.proofs, n);
     assert_true(is_untouched(&pool.proofs[n]));
   }
-  memset(bed.blocks[0], 0, 40 * 40 * sizeof(float));
+  memset(bed.blocks[0], 0, (size_t)40 * 40 * sizeof(float));
   must(stg_prover_set_weights(bed.prover, &bed.weights, &error), &error);
   prover_objects_run(&bed);
   memcpy(first, bed.proofs, sizeof first);
