@@ -30,9 +30,15 @@ struct trial {
 
 /* ---- results ---- */
 
+static uint32_t bits_of(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
 static bool is_equal(const stg_proof *a, const stg_proof *b) {
-  return memcmp(&a->logp, &b->logp, sizeof a->logp) == 0 && a->depth == b->depth &&
-         a->outcome == b->outcome && memcmp(a->actions, b->actions, a->depth) == 0;
+  return bits_of(a->logp) == bits_of(b->logp) && a->depth == b->depth && a->outcome == b->outcome &&
+         memcmp(a->actions, b->actions, a->depth) == 0;
 }
 
 /* What becomes of a candidate does not depend on its pool. */

@@ -17,8 +17,8 @@ STEPS = ", pool 512"  # of this case the steps are told
 
 
 def attempt_of(side, batch: int, make, **more):
-    """`make()` gives prove(queries), which runs a batch. What it takes of memory counts, as allocated or, for
-    graphs keep theirs apart, as reserved."""
+    """`make()` gives prove(queries), which runs a batch. Its memory counts as it is allocated, and as it is
+    reserved, where graphs keep theirs apart."""
     import torch
 
     torch.cuda.empty_cache()
