@@ -147,6 +147,30 @@ static void tells_what_a_run_counted(void **state) {
   assert_true(extra(&empty, "useful") == 0);
 }
 
+static void a_proof_that_depends_on_its_pool_is_named(void **state) {
+  (void)state;
+  stg_proof wanted[4] = {0}, found[3];
+  const struct stg_prove_proofs all = {wanted, 4};
+  stg_error error = STG_ERROR_INIT;
+  for (size_t i = 0; i < 4; i++) {
+    wanted[i] = (stg_proof){
+        .logp = -1.5F, .depth = 2, .outcome = STG_OUTCOME_FAILED, .actions = {1, 7, (uint8_t)i}};
+  }
+  for (int member = 0; member < 6; member++) {
+    memcpy(found, wanted, sizeof found);
+    stg_proof *other = &found[2];
+    other->logp = member == 1 ? -1.5000001F : other->logp;
+    other->depth = member == 2 ? 1 : other->depth;
+    other->outcome = member == 3 ? STG_OUTCOME_PROVED : other->outcome;
+    other->actions[1] = member == 4 ? 8 : 7;
+    other->actions[2] = member == 5 ? 99 : 2; /* behind its depth: no step */
+    const bool same = member == 0 || member == 5;
+    assert_int_equal(same ? STG_OK : STG_E_CORRUPT, stg_prove_check_same(found, 3, &all, &error));
+  }
+  assert_string_equal("candidate 2 has another proof in a pool of 3 than in one of 4",
+                      error.message);
+}
+
 /* ---- files of the peer ---- */
 
 static void rows_of_the_peer_are_side_by_side_and_compile_last(void **state) {
@@ -283,6 +307,7 @@ int main(void) {
       cmocka_unit_test(counts_operations_and_bytes),
       cmocka_unit_test(floors_are_operations_over_their_peak),
       cmocka_unit_test(tells_what_a_run_counted),
+      cmocka_unit_test(a_proof_that_depends_on_its_pool_is_named),
       cmocka_unit_test(rows_of_the_peer_are_side_by_side_and_compile_last),
       cmocka_unit_test_setup_teardown(a_base_is_written_with_its_proofs, temp_folder_setup,
                                       temp_folder_teardown),

@@ -4,6 +4,7 @@
 #include "tools/bench/prove_cases.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* Atoms of a derived state in the published form, before it is cut, and numbers of an atom. */
 #define DENSE_ATOMS 26
@@ -109,4 +110,29 @@ void stg_prove_add_counts(const stg_prover_counts *counts, size_t pool, double u
   stg_bench_row_extra(row, "states", (double)counts->states);
   stg_bench_row_extra(row, "proved", (double)counts->proofs);
   stg_bench_row_extra(row, "close", (double)counts->close);
+}
+
+/* ---- the same proofs ---- */
+
+static uint32_t bits_of(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+static bool is_equal(const stg_proof *a, const stg_proof *b) {
+  return bits_of(a->logp) == bits_of(b->logp) && a->depth == b->depth && a->outcome == b->outcome &&
+         memcmp(a->actions, b->actions, a->depth) == 0;
+}
+
+stg_status stg_prove_check_same(const stg_proof *proofs, size_t n,
+                                const struct stg_prove_proofs *wanted, stg_error *reterr) {
+  for (size_t i = 0; i < n; i++) {
+    if (!is_equal(&proofs[i], &wanted->list[i])) {
+      return stg_error_set(reterr, STG_E_CORRUPT,
+                           "candidate %zu has another proof in a pool of %zu than in one of %zu", i,
+                           n, wanted->pool);
+    }
+  }
+  return STG_OK;
 }

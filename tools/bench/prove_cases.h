@@ -78,4 +78,18 @@ double stg_prove_dense_bytes(size_t batch, uint32_t children);
 void stg_prove_add_counts(const stg_prover_counts *counts, size_t pool, double us,
                           struct stg_bench_row *row);
 
+/* What a pool gave, which another one is held against. Borrowed. */
+struct stg_prove_proofs {
+  const stg_proof *list;
+  size_t pool;
+};
+/**
+ * What becomes of a candidate does not depend on its pool: the first n, at most as many as there
+ * are in the other one, have the same bits.
+ * @return STG_E_CORRUPT names the first that has not, and both pools.
+ */
+STG_NODISCARD stg_status stg_prove_check_same(const stg_proof *proofs, size_t n,
+                                              const struct stg_prove_proofs *wanted,
+                                              stg_error *reterr);
+
 #endif

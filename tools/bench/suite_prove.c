@@ -30,27 +30,9 @@ struct trial {
 
 /* ---- results ---- */
 
-static uint32_t bits_of(float x) {
-  uint32_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  return bits;
-}
-
-static bool is_equal(const stg_proof *a, const stg_proof *b) {
-  return bits_of(a->logp) == bits_of(b->logp) && a->depth == b->depth && a->outcome == b->outcome &&
-         memcmp(a->actions, b->actions, a->depth) == 0;
-}
-
-/* What becomes of a candidate does not depend on its pool. */
 static stg_status check_same(const struct trial *trial, size_t n, stg_error *reterr) {
-  for (size_t i = 0; i < n; i++) {
-    if (!is_equal(&trial->bed.proofs[i], &trial->largest[i])) {
-      return stg_error_set(reterr, STG_E_CORRUPT,
-                           "candidate %zu has another proof in a pool of %zu than in one of %zu", i,
-                           n, trial->extent.largest);
-    }
-  }
-  return STG_OK;
+  const struct stg_prove_proofs wanted = {trial->largest, trial->extent.largest};
+  return stg_prove_check_same(trial->bed.proofs, n, &wanted, reterr);
 }
 
 /* The largest pool, which the smaller ones are held against. */
