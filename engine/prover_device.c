@@ -179,9 +179,8 @@ stg_status stg_prover_device_set_weights(stg_prover *prover,
   memcpy(host + at.predicates, weights->predicates, at.predicate_bytes);
   memcpy(host + at.arguments, weights->arguments, at.argument_bytes);
   stg_prover_pack(&prover->net, weights, (float *)(void *)(host + at.layers));
-  on->has_weights = false; /* until all are there */
   stg_status status = upload(prover, on->weights, host, at.bytes, reterr);
-  on->has_weights = status == STG_OK;
+  on->has_weights = status == STG_OK; /* else there is half of them */
   stg_free(host);
   return status;
 }
