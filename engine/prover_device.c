@@ -133,6 +133,7 @@ stg_status stg_prover_device_init(stg_prover *prover, stg_error *reterr) {
     status = stg_event_create(device, false, &on->event, reterr);
   }
   if (status == STG_OK) {
+    prover->memory.slots = (uint64_t)on->blocks * extents.slots;
     status = make_memory(prover, stg_prover_scratch_bytes(&extents, on->blocks), reterr);
   }
   if (status == STG_OK) { /* results, and words behind them */
