@@ -10,7 +10,7 @@
 #define MAX_WIDTH 256
 #define MAX_BLOCKS 64
 
-/* The public words are those of the search. */
+/* The public words are those of the search. What is no arithmetic, the kernel's text refuses. */
 _Static_assert(STG_PROVER_MAX_ATOMS == STG_PROVE_MAX_ATOMS, "atoms");
 _Static_assert(STG_PROVER_MAX_CHILDREN == STG_PROVE_MAX_CHILDREN, "children");
 _Static_assert(STG_PROVER_MAX_DEPTH == STG_PROVE_MAX_DEPTH, "depth");
@@ -69,12 +69,7 @@ static stg_status check_net(const struct stg_prove_net *net, stg_error *reterr) 
   return STG_OK;
 }
 
-static stg_status check_launch(const stg_prover_desc *desc, uint32_t capacity, stg_error *reterr) {
-  if ((unsigned)desc->arithmetic > STG_ARITHMETIC_TF32) {
-    return stg_error_set(reterr, STG_E_INVALID,
-                         "arithmetic: %d is none of f32 (0), tf32x3 (1), tf32 (2)",
-                         (int)desc->arithmetic);
-  }
+static stg_status check_capacity(uint32_t capacity, stg_error *reterr) {
   if (capacity > STG_PROVER_MAX_CAPACITY) {
     return stg_error_set(reterr, STG_E_INVALID, "capacity: %u is not in 1..%d", capacity,
                          STG_PROVER_MAX_CAPACITY);
@@ -108,7 +103,7 @@ stg_status stg_prover_check_desc(const stg_prover_desc *desc, struct stg_prover_
   }
   const uint32_t capacity = or_default(desc->capacity, DEFAULT_CAPACITY);
   if (status == STG_OK) {
-    status = check_launch(desc, capacity, reterr);
+    status = check_capacity(capacity, reterr);
   }
   if (status == STG_OK) {
     status = check_list("facts", desc->facts, desc->n_facts, STG_PROVE_MAX_FACTS, reterr);

@@ -133,6 +133,7 @@ stg_status stg_prover_device_init(stg_prover *prover, stg_error *reterr) {
     status = stg_event_create(device, false, &on->event, reterr);
   }
   if (status == STG_OK) {
+    prover->memory.slots = (uint64_t)on->blocks * extents.slots;
     status = make_memory(prover, stg_prover_scratch_bytes(&extents, on->blocks), reterr);
   }
   if (status == STG_OK) { /* results, and words behind them */
@@ -179,9 +180,8 @@ stg_status stg_prover_device_set_weights(stg_prover *prover,
   memcpy(host + at.predicates, weights->predicates, at.predicate_bytes);
   memcpy(host + at.arguments, weights->arguments, at.argument_bytes);
   stg_prover_pack(&prover->net, weights, (float *)(void *)(host + at.layers));
-  on->has_weights = false; /* until all are there */
   stg_status status = upload(prover, on->weights, host, at.bytes, reterr);
-  on->has_weights = status == STG_OK;
+  on->has_weights = status == STG_OK; /* else there is half of them */
   stg_free(host);
   return status;
 }

@@ -121,7 +121,7 @@ class Pools(ProveCase):
         self.assertEqual([side["side"] for side in report["sides"]], ["head", "tail", "both"])
         self.assertEqual(report["candidates"], sum(side["queries"] + side["corruptions"] for side in report["sides"][:2]))
         self.assertEqual(report["candidates"], report["checked"])  # fewer than the sample
-        self.assertEqual(report["memory"]["states_bytes"], 2 * 120 * 100)
+        self.assertEqual((report["memory"]["states_bytes"], report["memory"]["slots"]), (2 * 120 * 100, 2))
         self.assertEqual(report["memory"]["padded_bytes"], 512 * 120 * 26 * 3 * 4)
         self.assertGreater(report["memory"]["peak_bytes"], 1000000)
         self.assertGreater(report["memory"]["base_bytes"], 5 * 16)
@@ -185,7 +185,7 @@ class Pools(ProveCase):
         self.assertIn("  output      out.st", lines)
         both = report["sides"][-1]
         self.assertIn(f"  ties        {both['tied']} of {both['queries']} ranks are with a corruption that is equal", lines)
-        self.assertIn("  memory      11.7 KiB of derived states; a batch of 512, padded, has 18.3 MiB", lines)
+        self.assertIn("  memory      11.7 KiB of derived states a query, of 1 at once; padded, one has 36.6 KiB", lines)
         self.assertIn("  note        arithmetic: the CPU computes in float32", lines)
         self.assertRegex(outcome.out, rf"(?m)^  check +{report['checked']} candidates, 0 violations, logp within ")
         self.assertNotIn("  time ", outcome.out)

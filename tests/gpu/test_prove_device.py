@@ -36,7 +36,7 @@ class Proves(Case):
                 self.assertLess(report["max_logp_err"], 1e-4)
                 self.assertTrue(0 < report["time_us"]["min"] <= report["time_us"]["median"])
                 self.assertIn(" | batch<=1 seq<=1 rows<=16384", report["signature"])
-                for part in ("base_bytes", "policy_bytes", "states_bytes", "pool_bytes"):
+                for part in ("base_bytes", "policy_bytes", "states_bytes", "pool_bytes", "slots"):
                     self.assertGreater(report["memory"][part], 0)
                 sources.append(report["source"])
         self.assertEqual(sources, ["compiled", "disk"])

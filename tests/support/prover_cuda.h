@@ -12,6 +12,7 @@
 
 #include "tests/support/host_device.h"
 #include "tests/support/prover_objects.h"
+#include "tests/support/quick.h"
 
 #define N 60
 #define CAPACITY 16
@@ -34,7 +35,8 @@ static inline void must_say(stg_status wanted, const char *message, stg_status s
 }
 
 static inline void open_bed(void) {
-  prover_objects_open(&bed, STG_BACKEND_CUDA, STG_KB_FAMILY, prover_small_net, N);
+  prover_objects_open(&bed, STG_BACKEND_CUDA, test_is_quick() ? STG_KB_COUNTRIES : STG_KB_FAMILY,
+                      prover_small_net, N);
   bed.desc.capacity = CAPACITY;
   prover_objects_create(&bed);
 }

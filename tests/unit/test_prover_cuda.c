@@ -83,7 +83,8 @@ static void what_is_done_and_held_is_counted(void **state) {
   assert_int_equal(bed.pool.tables.bytes, memory.base_bytes);
   /* two blocks of eight slots on each of four multiprocessors, children and two rows each */
   const size_t slot = (size_t)120 * (4 + 8 * 12) + (size_t)2 * 256 * sizeof(float) + 32;
-  assert_int_equal(slot * 2 * 4 * 8, memory.states_bytes);
+  assert_int_equal(2 * 4 * 8, memory.slots);
+  assert_int_equal(slot * memory.slots, memory.states_bytes);
   assert_in_range(memory.pool_bytes, CAPACITY * (12 + 80), CAPACITY * (12 + 80) + 5 * 256);
   assert_true(memory.policy_bytes > (34 + (size_t)40 * 3) * 256 * sizeof(float));
   assert_int_equal(memory.base_bytes + memory.policy_bytes + memory.states_bytes +

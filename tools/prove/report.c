@@ -44,6 +44,11 @@ static struct memory memory_of(const struct stg_prove_done *done) {
   };
 }
 
+/* Queries that are at work at once, at most. */
+static uint64_t slots_of(const struct stg_prove_done *done, const struct memory *memory) {
+  return is_cuda(done) ? memory->held.slots : done->options->threads;
+}
+
 static double share(uint64_t part, uint64_t of) {
   return of > 0 ? (double)part / (double)of : 0;
 }
@@ -148,6 +153,7 @@ static void add_memory(struct stg_json_out *json, const struct stg_prove_done *d
   stg_json_out_count(json, "base_bytes", memory.held.base_bytes);
   stg_json_out_count(json, "policy_bytes", memory.held.policy_bytes);
   stg_json_out_count(json, "pool_bytes", memory.held.pool_bytes);
+  stg_json_out_count(json, "slots", slots_of(done, &memory));
   stg_json_out_close(json, '}');
 }
 
@@ -257,9 +263,11 @@ static void add_time_rows(struct stg_table *table, const struct stg_prove_done *
 static void add_memory_rows(struct stg_table *table, const struct stg_prove_done *done) {
   struct stg_strbuf text = {0};
   const struct memory memory = memory_of(done);
-  stg_strbuf_bytes(&text, memory.states_bytes);
-  stg_strbuf_str(&text, " of derived states; a batch of 512, padded, has ");
-  stg_strbuf_bytes(&text, memory.padded_bytes);
+  const uint64_t slots = slots_of(done, &memory);
+  stg_strbuf_bytes(&text, memory.states_bytes / slots);
+  stg_strbuf_printf(&text, " of derived states a query, of %" PRIu64 " at once; padded, one has ",
+                    slots);
+  stg_strbuf_bytes(&text, memory.padded_bytes / PADDED_BATCH);
   add_row(table, "memory", &text);
   if (is_cuda(done)) {
     stg_strbuf_bytes(&text, memory.held.base_bytes);

@@ -222,6 +222,7 @@ typedef struct stg_prover_memory {
   uint64_t policy_bytes; /* weights */
   uint64_t states_bytes; /* what is derived of the queries that are at work; 0 on the CPU, where
                             each thread of a run has its own */
+  uint64_t slots;        /* how many these can be; 0 on the CPU */
   uint64_t pool_bytes;   /* queries and proofs of a launch; 0 on the CPU */
 } stg_prover_memory;
 /** Fills nothing when struct_size is not that of this version. */
