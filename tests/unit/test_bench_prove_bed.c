@@ -29,7 +29,7 @@ static int open_bed(void **state) {
   const struct stg_bench_options options = {.cache = ""};
   stg_error error = STG_ERROR_INIT;
   (void)state;
-  must(stg_prove_bed_init(&options, STG_PROVE_COUNTRIES, STG_PROVER_F32, 16384, &bed, &error),
+  must(stg_prove_bed_init(&options, STG_PROVE_COUNTRIES, STG_PROVER_F32, 1000, &bed, &error),
        &error);
   return 0;
 }
