@@ -153,6 +153,9 @@ def test_series() -> None:
     report(made == [None] * 4, "runs published batches compiled alone", made)
     made = [prove.eager(large), prove.early(large), prove.in_graph(large), prove.reduced(large)]
     report(made == [None] * 4, "and large pools in batches alone", made)
+    evaluated = side_of("family, 10100 evaluated", 10100)
+    made = [prove.eager(evaluated), prove.early(evaluated), prove.in_graph(evaluated)]
+    report(made == [None] * 3, "and evaluations", made)
     report(prove.fixed(side_of("family, pool 512", 512)) is None, "of which one is no more than a batch")
 
 

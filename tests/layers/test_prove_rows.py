@@ -46,6 +46,8 @@ RUN = [
       for n in range(1, 21)),
     row("family, 512 repeated", wall=1000.0, compiles=0, useful=1),
     row("family, 512 repeated", "torch.compile step (reduce-overhead)", 9e4, 1e5, first_call_ms=25000.0, compiles=1),
+    row("family, 10100 evaluated", wall=50500.0, compiles=0, useful=1),
+    row("family, 10100 evaluated", "torch.compile step (reduce-overhead)", 2e6, 2.02e6, first_call_ms=2100.0, compiles=0),
     row("family, 110 unpadded", wall=500.0, compiles=0, useful=1),
     row("first result, empty cache", wall=4e6, compile_ms=3900.0, load_ms=10.0, first_call_ms=90.0),
 ]  # fmt: skip
@@ -67,9 +69,11 @@ LINES = [
     "| step 20 | 512 of 512 | 25.6 ms |",
     "| all 20 steps |  | 512 ms |",
     "| steergraph, the whole pool |  | 2.56 ms, 200 × less |",
-    "| a batch of candidates, by wall | steergraph, first | compiles | torch.compile, first | later | compiles |",
-    "| family, 512 repeated | 1 ms | 0 | 25 s | 100 ms | 1 |",
-    "| family, 110 unpadded | 500 µs | 0 |  |  |  |",
+    "| a batch of candidates, by wall | steergraph, first | a candidate | compiles | torch.compile, first | later |"
+    " compiles | a candidate |",
+    "| family, 512 repeated | 1 ms | 1.95 µs | 0 | 25 s | 100 ms | 1 | 195 µs |",
+    "| family, 10100 evaluated | 50.5 ms | 5 µs | 0 | 2.1 s | 2.02 s | 0 | 200 µs |",
+    "| family, 110 unpadded | 500 µs | 4.55 µs | 0 |  |  |  |  |",
     "| first result, empty cache | 4 s | 3.9 s | 10 ms | 90 ms |",
     "| family, pool 512 | 20 | 2.0 | 38 | 4000 |",
 ]
@@ -126,7 +130,7 @@ def test_tables() -> None:
     alone = prove_tables.prove_lines([one for one in RUN if not one["series"].startswith("torch")])
     text = [line for part in alone for line in part]
     report("| 512 | 5 µs | 3 µs | 2 µs | 2.00 | 1.000 |" in text and not any("torch" in line for line in text)
-           and "| family, 110 unpadded | 500 µs | 0 |" in text, "which need no peer", text)  # fmt: skip
+           and "| family, 110 unpadded | 500 µs | 4.55 µs | 0 |" in text, "which need no peer", text)  # fmt: skip
     report([bool(part) for part in alone] == [True, True, False, True, True, False], "but those of steps and memory", alone)
     walls = prove_tables.prove_lines([one | {"median_us": None, "ratio": None} for one in RUN])
     report("| 64 | 40.8 µs | 24.8 µs | 16.8 µs |  | 1.000 |  |  |" in walls[1], "takes the wall where there is no device", walls[1])
@@ -141,7 +145,7 @@ def test_names() -> None:
     report(tuple(pools) == targets.PROVE_POOLS, "knows the pools of the bench", pools)
     series = re.findall(r'STG_BENCH_OURS(?: "(, tf32\w*)")?,', text)
     report({f"steergraph{name}" for name in series} == set(prove_tables.ARITHMETICS), "and its arithmetics", series)
-    report('"%s, pool %zu"' in text and '"repeated", "varied", "unpadded"' in text, "and its names", text)
+    report('"%s, pool %zu"' in text and '"repeated", "varied", "evaluated",' in text, "and its names", text)
     peer = (ROOT / "tools" / "bench" / "peers" / "prove.py").read_text()
     series = re.findall(r'^    \("(torch[^"]*)", \w+\),$', peer, re.MULTILINE)
     report(series == [*prove_tables.PEERS, prove_tables.COMPILED], "and the series of its peer", series)

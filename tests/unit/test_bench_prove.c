@@ -28,6 +28,8 @@ static void rows_have_names_of_their_own(void **state) {
   assert_string_equal("countries, 110 unpadded", name);
   stg_prove_published_name(STG_PROVE_FAMILY, STG_PROVE_REPEATED, name);
   assert_string_equal("family, 512 repeated", name);
+  stg_prove_published_name(STG_PROVE_FAMILY, STG_PROVE_EVALUATED, name);
+  assert_string_equal("family, 10100 evaluated", name);
   assert_string_equal(STG_BENCH_OURS, stg_prove_series(STG_PROVER_F32));
   assert_string_equal("steergraph, tf32x3", stg_prove_series(STG_PROVER_TF32X3));
   assert_string_equal("steergraph, tf32", stg_prove_series(STG_PROVER_TF32));

@@ -138,7 +138,7 @@ static void measures_pools_in_every_arithmetic(void **state) {
   if (run(&report, &error) != STG_OK) {
     fail_msg("%s", error.message);
   }
-  assert_int_equal(3 + 3, report.n_rows); /* published in float32, a pool in each */
+  assert_int_equal(4 + 3, report.n_rows); /* published in float32, a pool in each */
   assert_int_equal(1, peaks_measured);
   assert_int_equal(1, first_reports);
   assert_int_equal(0, children);
@@ -164,7 +164,7 @@ static void refuses_a_launch_that_proves_something_else(void **state) {
   assert_string_equal("bench prove, countries, steergraph: candidate 60 has another proof in a "
                       "pool of 64 than in one of 64",
                       error.message);
-  assert_int_equal(3, report.n_rows);
+  assert_int_equal(4, report.n_rows);
   stg_bench_report_finish(&report);
 }
 

@@ -32,13 +32,18 @@ void stg_prove_pool_name(enum stg_prove_base base, size_t pool, char *name) {
 
 void stg_prove_published_name(enum stg_prove_base base, enum stg_prove_published which,
                               char *name) {
-  static const char *const words[STG_PROVE_PUBLISHED] = {"repeated", "varied", "unpadded"};
+  static const char *const words[STG_PROVE_PUBLISHED] = {"repeated", "varied", "evaluated",
+                                                         "unpadded"};
   snprintf(name, STG_PROVE_NAME_BYTES, "%s, %zu %s", stg_prove_base_name(base),
            stg_prove_published_count(which), words[which]);
 }
 
 size_t stg_prove_published_count(enum stg_prove_published which) {
-  return which == STG_PROVE_UNPADDED ? 110 : STG_PROVE_BATCH;
+  static const size_t counts[STG_PROVE_PUBLISHED] = {[STG_PROVE_REPEATED] = STG_PROVE_BATCH,
+                                                     [STG_PROVE_VARIED] = STG_PROVE_BATCH,
+                                                     [STG_PROVE_EVALUATED] = STG_PROVE_EVALUATION,
+                                                     [STG_PROVE_UNPADDED] = 110};
+  return counts[which];
 }
 
 struct stg_prove_extent stg_prove_extent_of(bool cuda, bool quick) {

@@ -32,11 +32,18 @@ extern const size_t stg_prove_pools[STG_PROVE_POOLS]; /* ascending */
 void stg_prove_pool_name(enum stg_prove_base base, size_t pool, char *name);
 
 /* The published rows of one compiled step: a batch of one query again and again, the batch that
- * such a process meets next, and one of another size, not padded. */
-enum stg_prove_published { STG_PROVE_REPEATED, STG_PROVE_VARIED, STG_PROVE_UNPADDED };
-#define STG_PROVE_PUBLISHED 3
+ * such a process meets next, all of an evaluation, and a batch of another size, not padded. */
+enum stg_prove_published {
+  STG_PROVE_REPEATED,
+  STG_PROVE_VARIED,
+  STG_PROVE_EVALUATED,
+  STG_PROVE_UNPADDED
+};
+#define STG_PROVE_PUBLISHED 4
 #define STG_PROVE_BATCH 512
-/** "family, 512 repeated", "family, 512 varied", "family, 110 unpadded". */
+#define STG_PROVE_EVALUATION 10100 /* 100 queries, each with 100 corruptions */
+/** "family, 512 repeated", "family, 512 varied", "family, 10100 evaluated", "family, 110 unpadded".
+ */
 void stg_prove_published_name(enum stg_prove_base base, enum stg_prove_published which, char *name);
 /** How many candidates it has. */
 size_t stg_prove_published_count(enum stg_prove_published which);

@@ -14,7 +14,7 @@ struct stg_prove_peer_row {
 };
 /* In the order in which a peer runs them: those of a base side by side, and what is compiled last.
  */
-#define STG_PROVE_PEER_ROWS 11
+#define STG_PROVE_PEER_ROWS 12
 extern const struct stg_prove_peer_row stg_prove_peer_rows[STG_PROVE_PEER_ROWS];
 
 /** Its name in the report, of STG_PROVE_NAME_BYTES. */

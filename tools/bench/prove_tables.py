@@ -22,7 +22,7 @@ PEERS = {
 COMPILED = "torch.compile step (reduce-overhead)"
 STEP = re.compile(r"torch, step (\d+)")
 POOL = re.compile(r"(\w+), pool (\d+)")
-PUBLISHED = re.compile(r"(\w+), (\d+) (repeated|varied|unpadded)")
+PUBLISHED = re.compile(r"(\w+), (\d+) (repeated|varied|evaluated|unpadded)")
 FIRST = "first result, "
 SHOWN_STEPS = (1, 2, 3, 5, 8, 12, 16, 20)
 
@@ -89,11 +89,13 @@ def published_lines(at: dict) -> list[str]:
     compiled = any(series == COMPILED for _, series in at)
     table = []
     for (name, series), ours in at.items():
-        if series == OURS and PUBLISHED.fullmatch(name) and ours["wall_us"]:
-            line = [name, time_text(ours["wall_us"]), number_text(ours, "compiles", ".0f")]
-            table.append(line + (compiled_cells(at.get((name, COMPILED), {})) if compiled else []))
-    head = ["a batch of candidates, by wall", "steergraph, first", "compiles"]
-    head += ["torch.compile, first", "later", "compiles"] if compiled else []
+        if series == OURS and (match := PUBLISHED.fullmatch(name)) and ours["wall_us"]:
+            theirs = at.get((name, COMPILED), {})
+            size = int(match.group(2))
+            line = [name, time_text(ours["wall_us"]), each_text(ours["wall_us"], size), number_text(ours, "compiles", ".0f")]
+            table.append(line + ([*compiled_cells(theirs), each_text(theirs.get("wall_us"), size)] if compiled else []))
+    head = ["a batch of candidates, by wall", "steergraph, first", "a candidate", "compiles"]
+    head += ["torch.compile, first", "later", "compiles", "a candidate"] if compiled else []
     return lines_of(head, table, (0,)) if table else []
 
 

@@ -133,6 +133,11 @@ static stg_status measure_pool(struct trial *trial, size_t n, struct stg_bench_r
 
 /* ---- the published batches ---- */
 
+/* How many candidates there are at least: of the largest pool, or of a batch. */
+static size_t least_of(const struct trial *trial) {
+  return trial->extent.largest > STG_PROVE_BATCH ? trial->extent.largest : STG_PROVE_BATCH;
+}
+
 /* Which candidates, of which those of `repeated` are one again and again. */
 static struct stg_prove_pool_run published_run(struct trial *trial, const stg_atom *repeated,
                                                enum stg_prove_published which) {
@@ -173,8 +178,11 @@ static stg_status measure_all_published(struct trial *trial, struct stg_bench_re
   struct stg_prove_pool_run warmup = published_run(trial, repeated, STG_PROVE_REPEATED);
   double us;
   stg_status status = stg_prove_bed_time(&warmup, &us, reterr);
-  for (int which = 0; status == STG_OK && which < STG_PROVE_PUBLISHED; which++) {
-    status = measure_published(trial, repeated, (enum stg_prove_published)which, report, reterr);
+  for (int i = 0; status == STG_OK && i < STG_PROVE_PUBLISHED; i++) {
+    const enum stg_prove_published which = (enum stg_prove_published)i;
+    if (stg_prove_published_count(which) <= least_of(trial)) {
+      status = measure_published(trial, repeated, which, report, reterr);
+    }
   }
   return status;
 }
@@ -207,13 +215,11 @@ static stg_status measure_bed(struct trial *trial, struct stg_bench_report *repo
 
 static stg_status run_trial(struct trial *trial, struct stg_bench_report *report,
                             stg_error *reterr) {
-  const size_t least =
-      trial->extent.largest > STG_PROVE_BATCH ? trial->extent.largest : STG_PROVE_BATCH;
   const char *base = stg_prove_base_name(trial->base);
   const char *series = stg_prove_series(trial->arithmetic);
   stg_report_progress("bench: prove: %s, %s", base, series);
-  stg_status status = stg_prove_bed_init(trial->options, trial->base, trial->arithmetic, least,
-                                         &trial->bed, reterr);
+  stg_status status = stg_prove_bed_init(trial->options, trial->base, trial->arithmetic,
+                                         least_of(trial), &trial->bed, reterr);
   if (status == STG_OK) {
     status = measure_bed(trial, report, reterr);
   }

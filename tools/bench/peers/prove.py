@@ -4,7 +4,7 @@ a CUDA graph, and compiled with reduce-overhead.
 Each takes all steps that a query may have, for every query of the batch, but for the exit. Batches are as
 large as the pool, or "in batches of 512" padded to that size. Of one pool each step's time is told beside how
 many queries were done after it. Compiled, the cases run one behind the other in one process: the first pays
-for its size, and so does each that has another one.
+for its size, and so does each that has another one; an evaluation is in batches of 512, as published.
 """
 import time
 
@@ -32,7 +32,7 @@ def attempt_of(side, batch: int, make, **more):
 
         return call
 
-    attempt = peer.Attempt(bind, repeats=REPEATS, **more)
+    attempt = peer.Attempt(bind, repeats=1 if is_evaluation(side) else REPEATS, **more)
     return attempt
 
 
@@ -46,6 +46,10 @@ def facts_of(side, batch: int) -> dict:
 
 def is_pool(side) -> bool:
     return ", pool " in side.case.name
+
+
+def is_evaluation(side) -> bool:
+    return side.case.name.endswith(" evaluated")
 
 
 def at_once(side) -> bool:
@@ -74,7 +78,7 @@ def in_graph(side):
 def fixed(side):
     """Batches of one size, the last one padded."""
     batch = side.case.batch
-    wanted = is_pool(side) and len(side.queries) != batch
+    wanted = is_evaluation(side) or (is_pool(side) and len(side.queries) != batch)
     return attempt_of(side, batch, lambda: side.prover.in_graph(batch)) if wanted else None
 
 
@@ -86,7 +90,8 @@ def reduced(side):
 
     start_compiler()
     before = counters["stats"]["unique_graphs"]
-    attempt = attempt_of(side, len(side.queries), lambda: side.prover.reduced, compiled=True)
+    batch = side.case.batch if is_evaluation(side) else len(side.queries)
+    attempt = attempt_of(side, batch, lambda: side.prover.reduced, compiled=True)
     bind = attempt.bind
 
     def bind_and_count(buffers):
