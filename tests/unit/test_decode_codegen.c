@@ -298,17 +298,18 @@ static void a_workspace_has_room_for_all_chunks_of_some_rows(void **state) {
   assert_int_equal(space.partial_bytes, 0);
 }
 
-/* Where a thread needs more registers than 4 blocks leave it. */
-static void blocks_are_fewer_of_many_heads_and_of_pages(void **state) {
+/* Where heads are long, and where a thread needs more registers than 4 blocks leave it. */
+static void blocks_are_fewer_of_long_heads_and_of_masks(void **state) {
   (void)state;
   static const struct {
     uint32_t heads, dim;
     bool paged, masked;
     uint32_t resident;
   } cases[] = {
-      {32, 128, false, false, 4}, {40, 128, false, false, 3}, {64, 128, false, false, 3},
-      {32, 128, true, false, 3},  {32, 128, false, true, 3},  {64, 64, false, false, 4},
-      {32, 64, true, false, 4},   {32, 64, true, true, 3},    {32, 256, false, false, 2},
+      {32, 128, false, false, 3}, {8, 72, false, false, 3},  {64, 128, false, false, 3},
+      {32, 128, true, false, 3},  {32, 128, false, true, 3}, {64, 64, false, false, 4},
+      {32, 64, true, false, 4},   {32, 64, true, true, 3},   {32, 256, false, false, 2},
+      {32, 60, false, false, 3},
   };
   for (size_t i = 0; i < COUNT(cases); i++) {
     struct stg_decode_geometry geometry = usual;
@@ -339,7 +340,7 @@ static void a_launch_splits_rows_while_there_is_room(void **state) {
   const struct stg_decode_space space = stg_decode_space_of(&usual, 32, 4096, 0);
   struct stg_decode_launch launch = stg_decode_launch_of(&usual, &space, 32, 132);
   assert_false(launch.owner);
-  assert_int_equal(launch.blocks, 4 * 132);
+  assert_int_equal(launch.blocks, 3 * 132);
   launch = stg_decode_launch_of(&usual, &space, 1, 132);
   assert_false(launch.owner);
   assert_int_equal(launch.blocks, 8 * 32);
@@ -348,7 +349,7 @@ static void a_launch_splits_rows_while_there_is_room(void **state) {
   assert_int_equal(launch.blocks, 33 * 8);
   launch = stg_decode_launch_of(&usual, &space, UINT32_MAX, 132);
   assert_true(launch.owner);
-  assert_int_equal(launch.blocks, 4 * 132);
+  assert_int_equal(launch.blocks, 3 * 132);
   launch = stg_decode_launch_of(&usual, &space, 0, 132);
   assert_int_equal(launch.blocks, 1);
 }
@@ -470,7 +471,7 @@ int main(void) {
       cmocka_unit_test(another_choice_is_another_text),
       cmocka_unit_test(a_chunk_follows_from_dim_type_and_capacity),
       cmocka_unit_test(a_workspace_has_room_for_all_chunks_of_some_rows),
-      cmocka_unit_test(blocks_are_fewer_of_many_heads_and_of_pages),
+      cmocka_unit_test(blocks_are_fewer_of_long_heads_and_of_masks),
       cmocka_unit_test(a_window_reaches_into_as_many_chunks_as_are_said),
       cmocka_unit_test(a_launch_splits_rows_while_there_is_room),
       cmocka_unit_test(refuses_what_no_kernel_can_be_of),
