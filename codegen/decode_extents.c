@@ -14,9 +14,10 @@
  * The warps of 3 or 4 blocks have a slice of K and one of V each under way, or one of them while
  * they work: 70 to 140 KB a multiprocessor at dim 64 and 128; and a slice of K at the ends of
  * chunks. A warp could have whole chunks to itself and meet nobody: but a machine has 1584 warps,
- * and those rows have 2400 chunks of 256 positions. 3 blocks at dim 128 have coarser shares than 4
- * but fewer of them to merge, and leave a thread the registers that many heads and pages take: 81.3
- * against 83.5 us. 2 of 8 warps, and 7 of 2 warps, take a tenth longer.
+ * and those rows have 2400 chunks of 256 positions. 3 blocks leave a thread the registers that many
+ * heads and pages take, and have fewer shares to merge: 81.3 us for those rows, 83.5 with 4. But
+ * one row of 32768 positions, in chunks of 512, takes 53.1 with 3 and 46.4 with 4, and rows of one
+ * query head to a KV head 49.9 and 46.0. 2 blocks of 8 warps, and 7 of 2, take a tenth longer.
  *
  * Chunks of 256 have half the partial sums and exchanges of 128, but coarser shares: 83.5 against
  * 85.7 us for the rows above. In caches of 1024 positions and fewer shares would be too few.
@@ -43,7 +44,8 @@
 #define SHORT_SLICE 16U
 /* What leaves a thread 128 registers. */
 #define RESIDENT_BLOCKS 4U
-/* 168, where heads are of over 64 elements, K and V come by elements, or a mask is looked at. */
+/* 168, where K and V come by elements, a mask is looked at besides, or heads of over 64 elements
+ * come in groups of 4 and more or by pages. Groups of 4 that come in long chunks can do without. */
 #define FEWER_RESIDENT_BLOCKS 3U
 /* And 255, with 90 KiB of shared memory. */
 #define LONG_HEAD_ELEMS 128U
@@ -115,6 +117,9 @@ uint32_t stg_decode_chunk(const struct stg_decode_geometry *geometry, int64_t ca
 
 struct stg_decode_choice stg_decode_choice_of(const struct stg_decode_geometry *g) {
   const bool by_elements = g->loose || g->dim % LANE_ELEMS != 0;
+  const uint32_t group = g->heads / g->kv_heads;
+  const bool is_wide =
+      group > HEADS_OF_MORE_BLOCKS || (group == HEADS_OF_MORE_BLOCKS && g->chunk < MANY_POSITIONS);
   struct stg_decode_choice choice = {
       .warps = WARPS,
       .slice = g->dim > LONG_SLICE_ELEMS ? SHORT_SLICE : LONG_SLICE,
@@ -122,7 +127,7 @@ struct stg_decode_choice stg_decode_choice_of(const struct stg_decode_geometry *
   };
   if (g->dim > LONG_HEAD_ELEMS) {
     choice.resident_blocks = FEWEST_RESIDENT_BLOCKS;
-  } else if (g->dim > LONG_SLICE_ELEMS || by_elements || g->masked) {
+  } else if (by_elements || g->masked || (g->dim > LONG_SLICE_ELEMS && (g->paged || is_wide))) {
     choice.resident_blocks = FEWER_RESIDENT_BLOCKS;
   }
   if (is_short(g) && g->chunk >= MANY_POSITIONS) {

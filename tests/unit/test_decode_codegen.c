@@ -298,23 +298,27 @@ static void a_workspace_has_room_for_all_chunks_of_some_rows(void **state) {
   assert_int_equal(space.partial_bytes, 0);
 }
 
-/* Where heads are long, and where a thread needs more registers than 4 blocks leave it. */
-static void blocks_are_fewer_of_long_heads_and_of_masks(void **state) {
+/* Where a thread needs more registers than 4 blocks leave it, and where fewer shares are better. */
+static void blocks_are_fewer_of_many_heads_and_of_pages(void **state) {
   (void)state;
   static const struct {
-    uint32_t heads, dim;
+    uint32_t heads, dim, chunk;
     bool paged, masked;
     uint32_t resident;
   } cases[] = {
-      {32, 128, false, false, 3}, {8, 72, false, false, 3},  {64, 128, false, false, 3},
-      {32, 128, true, false, 3},  {32, 128, false, true, 3}, {64, 64, false, false, 4},
-      {32, 64, true, false, 4},   {32, 64, true, true, 3},   {32, 256, false, false, 2},
-      {32, 60, false, false, 3},
+      {32, 128, 128, false, false, 3}, {32, 128, 256, false, false, 3},
+      {32, 128, 512, false, false, 4}, {24, 128, 256, false, false, 4},
+      {8, 128, 128, false, false, 4},  {40, 128, 512, false, false, 3},
+      {64, 128, 128, false, false, 3}, {32, 128, 512, true, false, 3},
+      {32, 128, 512, false, true, 3},  {64, 64, 128, false, false, 4},
+      {32, 64, 128, true, false, 4},   {32, 64, 128, true, true, 3},
+      {32, 256, 128, false, false, 2}, {32, 60, 128, false, false, 3},
   };
   for (size_t i = 0; i < COUNT(cases); i++) {
     struct stg_decode_geometry geometry = usual;
     geometry.heads = cases[i].heads;
     geometry.dim = cases[i].dim;
+    geometry.chunk = cases[i].chunk;
     geometry.paged = cases[i].paged;
     geometry.masked = cases[i].masked;
     assert_int_equal(stg_decode_extents_of(&geometry).resident_blocks, cases[i].resident);
@@ -471,7 +475,7 @@ int main(void) {
       cmocka_unit_test(another_choice_is_another_text),
       cmocka_unit_test(a_chunk_follows_from_dim_type_and_capacity),
       cmocka_unit_test(a_workspace_has_room_for_all_chunks_of_some_rows),
-      cmocka_unit_test(blocks_are_fewer_of_long_heads_and_of_masks),
+      cmocka_unit_test(blocks_are_fewer_of_many_heads_and_of_pages),
       cmocka_unit_test(a_window_reaches_into_as_many_chunks_as_are_said),
       cmocka_unit_test(a_launch_splits_rows_while_there_is_room),
       cmocka_unit_test(refuses_what_no_kernel_can_be_of),
