@@ -89,12 +89,16 @@ struct stg_rope_extents stg_rope_extents_of(const struct stg_rope_geometry *g) {
   };
 }
 
-struct stg_rope_spans stg_rope_spans_of(const struct stg_rope_geometry *g, int64_t rows) {
+struct stg_rope_spans stg_rope_spans_of(const struct stg_rope_geometry *g, int64_t rows,
+                                        bool v_stays) {
   const struct stg_rope_extents e = stg_rope_extents_of(g);
   const uint32_t block_items = e.threads * e.turns;
-  const uint32_t whole = ceil_div(e.items, block_items);
+  /* V stands last, but in groups */
+  const bool ends_early = v_stays && g->layout != STG_ROPE_LAYOUT_GROUPED;
+  const uint32_t items = ends_early ? (g->heads + g->kv_heads) * e.units : e.items;
+  const uint32_t whole = ceil_div(items, block_items);
   if (rows >= ceil_div(FEW_BLOCKS, whole)) {
     return (struct stg_rope_spans){.spans = whole, .span_items = block_items};
   }
-  return (struct stg_rope_spans){.spans = ceil_div(e.items, e.threads), .span_items = e.threads};
+  return (struct stg_rope_spans){.spans = ceil_div(items, e.threads), .span_items = e.threads};
 }

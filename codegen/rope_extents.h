@@ -26,8 +26,10 @@ struct stg_rope_spans {
   uint32_t spans, span_items;
 };
 
-/** How a launch over so many rows is spread: its grid is rows * spans. No bit depends on it. */
-struct stg_rope_spans stg_rope_spans_of(const struct stg_rope_geometry *geometry, int64_t rows);
+/** How a launch over so many rows is spread: its grid is rows * spans. No bit depends on it.
+ * `v_stays`: V is left in the packed rows, and no block has nothing else. */
+struct stg_rope_spans stg_rope_spans_of(const struct stg_rope_geometry *geometry, int64_t rows,
+                                        bool v_stays);
 
 /* Of the two works that have no geometry. */
 #define STG_TRANSPOSE_THREADS 128U

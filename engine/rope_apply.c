@@ -43,8 +43,9 @@ struct stg_node_launch stg_rope_node(const stg_rope *rope, const stg_rows *rows,
                                      const stg_rope_tensors *tensors, uint32_t layer, bool backward,
                                      int64_t count, struct stg_rope_args *args) {
   const struct stg_kernel *kernel = stg_attn_kernel(backward ? rope->backward : rope->forward);
-  const struct stg_rope_spans spans = stg_rope_spans_of(&rope->geometry, count);
   const bool cached = rope->kv != NULL && !backward;
+  const bool v_stays = !cached && tensors->v == NULL;
+  const struct stg_rope_spans spans = stg_rope_spans_of(&rope->geometry, count, v_stays);
   *args = (struct stg_rope_args){
       .rows = rows_of(rows, tensors, count),
       .kv = sink_of(rope, tensors, layer, backward),
