@@ -9,7 +9,7 @@
 
 #include "codegen/kv_args.h"
 
-/* Each address and stride is of 16 bytes in whole, and a head of whole chunks. */
+/* Each address and stride is of 16 bytes in whole, and so is a head. */
 #define STG_ROPE_ALIGNED 1U
 
 /* work=rotate. Strides of q, k and v are from a row to the next, or from a head to the next where

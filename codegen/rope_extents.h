@@ -10,7 +10,7 @@
 /* A head is `units` items of two pieces each, of which the first `turned_units` are turned. */
 struct stg_rope_extents {
   uint32_t row_heads; /* of a packed row: Q, K and V */
-  bool wide;          /* a piece is a chunk of 8 elements, otherwise one element */
+  bool wide;          /* a piece is 16 bytes of elements, otherwise one element */
   uint32_t units, turned_units;
   uint32_t items;   /* of a row */
   uint32_t threads; /* of a block */

@@ -33,7 +33,8 @@ static bool are_aligned(const stg_rope *rope, const stg_rope_tensors *t,
                         const struct stg_kv_args *sink, bool cached) {
   const stg_dtype dtype = rope->geometry.dtype;
   const void *k = (const void *)(uintptr_t)sink->k, *v = (const void *)(uintptr_t)sink->v;
-  return rope->geometry.dim % 8 == 0 && stg_attn_is_aligned(dtype, t->qkv, t->qkv_stride) &&
+  return stg_attn_is_aligned(dtype, NULL, rope->geometry.dim) &&
+         stg_attn_is_aligned(dtype, t->qkv, t->qkv_stride) &&
          stg_attn_is_aligned(dtype, t->q, t->q_stride) &&
          stg_attn_is_aligned(dtype, k, cached ? sink->pos_stride : t->k_stride) &&
          stg_attn_is_aligned(dtype, v, cached ? sink->pos_stride : t->v_stride);

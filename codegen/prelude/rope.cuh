@@ -2,9 +2,9 @@
 // position, and all of it stored where it belongs; or the way back of a gradient.
 //
 // A block has a span of one row. A head is worked on in items of two pieces, whose elements make
-// pairs: piece i and the one half a head further, or neighbours. A piece is a chunk of 8 elements,
-// or a single one where pairs do not come in whole chunks. An element is computed by one thread
-// from its pair and the position alone, so bits depend on nothing else.
+// pairs: piece i and the one half a head further, or neighbours. A piece is 16 bytes of
+// elements, or a single one where pairs do not come in whole pieces. An element is computed by one
+// thread from its pair and the position alone, so bits depend on nothing else.
 //
 // Without a tensor for it V stays where it is: its items, the last ones of a row but in groups, are
 // left out.

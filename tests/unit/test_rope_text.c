@@ -170,7 +170,7 @@ static void each_work_has_its_name_its_argument_and_its_files(void **state) {
 
 static void check_extents(const struct stg_rope_geometry *g) {
   const struct stg_rope_extents e = stg_rope_extents_of(g);
-  const uint32_t piece = e.wide ? 8 : 1;
+  const uint32_t piece = !e.wide ? 1 : g->dtype == STG_F32 ? 4 : 8;
   assert_int_equal(e.row_heads, g->heads + 2 * g->kv_heads);
   assert_int_equal(e.items, e.row_heads * e.units);
   assert_int_equal(e.turned_units * 2 * piece, g->rot);
@@ -181,7 +181,7 @@ static void check_extents(const struct stg_rope_geometry *g) {
   assert_true(2 * e.units == pieces || e.units > e.turned_units);
   assert_true(e.threads % 32 == 0);
   assert_in_range(e.threads, 32, 128);
-  assert_in_range(e.turns, 1, 3);
+  assert_in_range(e.turns, 1, g->dtype == STG_F32 ? 4 : 3);
   assert_in_range(e.resident_blocks, 1, 16);
   assert_true(e.threads * e.resident_blocks <= 1024);
   static const int64_t rows[] = {1, 32, 263, 264, 8192, INT32_MAX};
