@@ -42,12 +42,13 @@ static void every_layout_and_pairing_has_the_cpus_bits(void **state) {
   }
 }
 
-/* Chunks that pass, a chunk without a second, pairs that do not come in chunks. */
+/* Pieces that pass, a piece without a second, pairs that do not come in pieces. */
 static void partial_rotations_and_odd_heads_have_the_cpus_bits(void **state) {
   struct rope_device *device = *state;
   static const uint32_t shapes[][4] = {
-      {3, 1, 128, 64},  {2, 2, 72, 32}, {2, 1, 96, 24},    {5, 5, 10, 6},    {1, 1, 2, 2},
-      {2, 1, 256, 256}, {4, 4, 80, 40}, {32, 8, 128, 128}, {33, 11, 24, 16},
+      {3, 1, 128, 64},  {2, 2, 72, 32},   {2, 1, 96, 24}, {5, 5, 10, 6},
+      {1, 1, 2, 2},     {2, 1, 256, 256}, {4, 4, 80, 40}, {32, 8, 128, 128},
+      {33, 11, 24, 16}, {2, 1, 12, 8}, /* of float32 in whole pieces, of 16 bits not */
   };
   for (size_t i = 0; i < COUNT(shapes); i++) {
     for (int pairs = 0; pairs < 2; pairs++) {

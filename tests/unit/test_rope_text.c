@@ -235,6 +235,21 @@ static void the_usual_row_is_one_block_of_many_rows_and_three_of_few(void **stat
   assert_int_equal(stg_rope_spans_of(&kernel.geometry, 32, false).spans, 3);
 }
 
+static void float32_has_16_bytes_a_piece_as_16_bit_types_have(void **state) {
+  (void)state;
+  struct stg_rope_geometry g = {
+      .heads = 32, .kv_heads = 32, .dim = 128, .rot = 128, .dtype = STG_F32};
+  const struct stg_rope_extents e = stg_rope_extents_of(&g);
+  assert_int_equal(e.units, 16);
+  assert_int_equal(e.turns, 4);
+  assert_int_equal(stg_rope_spans_of(&g, 8192, true).spans, 2);
+  g.dim = 12;
+  g.rot = 8;
+  assert_true(stg_rope_extents_of(&g).wide);
+  g.dtype = STG_BF16;
+  assert_false(stg_rope_extents_of(&g).wide);
+}
+
 static void a_v_that_stays_takes_no_blocks_but_in_groups(void **state) {
   (void)state;
   struct stg_rope_geometry g = {
@@ -320,6 +335,7 @@ int main(void) {
       cmocka_unit_test(each_work_has_its_name_its_argument_and_its_files),
       cmocka_unit_test(extents_cover_every_geometry),
       cmocka_unit_test(the_usual_row_is_one_block_of_many_rows_and_three_of_few),
+      cmocka_unit_test(float32_has_16_bytes_a_piece_as_16_bit_types_have),
       cmocka_unit_test(a_v_that_stays_takes_no_blocks_but_in_groups),
       cmocka_unit_test(refuses_what_is_no_geometry),
       cmocka_unit_test(says_where_memory_ran_out),
