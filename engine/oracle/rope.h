@@ -47,7 +47,7 @@ struct stg_oracle_rope_batch {
   const void *qkv;           /* packed rows */
   int64_t qkv_stride;
   struct stg_oracle_heads q;
-  struct stg_oracle_heads k, v;    /* without a cache */
+  struct stg_oracle_heads k, v;    /* without a cache; v.after NULL: V stays in the packed rows */
   const struct stg_kv_view *kv;    /* the layer as it is now; NULL: K and V went to k and v */
   const void *k_before, *v_before; /* the cache as it was; NULL: what has to stay is not compared */
   const struct stg_kv_words *words; /* as the call left them, from none; NULL: not compared */
@@ -68,8 +68,8 @@ struct stg_oracle_rope_gradient {
   const struct stg_rope_geometry *geometry;
   struct stg_oracle_angles angles;
   struct stg_step_rows rows;
-  struct stg_oracle_heads q, k, v;
-  const void *qkv_before; /* NULL: padding is not compared */
+  struct stg_oracle_heads q, k, v; /* v.after NULL: V of qkv has to stay as it was */
+  const void *qkv_before;          /* NULL: what has to stay is not compared */
   const void *qkv;
   int64_t qkv_stride;
 };
