@@ -8,7 +8,11 @@
 template <class G> struct stg_attend_hints {
   typedef typename G::data::element element;
 
+#if __CUDA_ARCH__ >= 900
   static constexpr bool are = G::products && G::aligned;
+#else
+  static constexpr bool are = false; // no launch begins early there
+#endif
   static constexpr int row_bytes = G::dim * (int)sizeof(element);
   // positions of a prefetch; a power of two, as blocks are
   static constexpr int most = row_bytes >= 256 ? 16 : row_bytes >= 128 ? 32 : 64;
