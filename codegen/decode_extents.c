@@ -47,6 +47,7 @@
 /* 168, where K and V come by elements, a mask is looked at besides, or heads of over 64 elements
  * come in groups of 4 and more or by pages. Groups of 4 that come in long chunks can do without. */
 #define FEWER_RESIDENT_BLOCKS 3U
+#define WIDE_GROUP 4U
 /* And 255, with 90 KiB of shared memory. */
 #define LONG_HEAD_ELEMS 128U
 #define FEWEST_RESIDENT_BLOCKS 2U
@@ -118,8 +119,7 @@ uint32_t stg_decode_chunk(const struct stg_decode_geometry *geometry, int64_t ca
 struct stg_decode_choice stg_decode_choice_of(const struct stg_decode_geometry *g) {
   const bool by_elements = g->loose || g->dim % LANE_ELEMS != 0;
   const uint32_t group = g->heads / g->kv_heads;
-  const bool is_wide =
-      group > HEADS_OF_MORE_BLOCKS || (group == HEADS_OF_MORE_BLOCKS && g->chunk < MANY_POSITIONS);
+  const bool is_wide = group > WIDE_GROUP || (group == WIDE_GROUP && g->chunk < MANY_POSITIONS);
   struct stg_decode_choice choice = {
       .warps = WARPS,
       .slice = g->dim > LONG_SLICE_ELEMS ? SHORT_SLICE : LONG_SLICE,
