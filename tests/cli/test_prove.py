@@ -228,11 +228,31 @@ class Pools(ProveCase):
         self.assertIn(report["first"]["fault"], ("logp", "pick"))
         self.assertEqual(outcome.err, f"steergraph: {spec}: the proofs are not what the oracle allows; see the report\n")
         self.assertFalse((self.folder / "out.st").exists())
+        self.run_command("prove", "--check", "all", "--save-traffic", "m.json", spec)
+        self.assertFalse((self.folder / "m.json").exists())
         text = self.run_command("prove", "--check", "all", spec).out
         self.assertRegex(text, r"\nFAILED: first the (logp|pick of step \d+) of candidate \d+, [a-z]+\([a-z]+, [a-z]+\)\n$")
         query = report["first"]["query"]
         traced = self.run_command("prove", "--json", "--trace", query, spec)
         self.assertEqual((traced.code, traced.json()["ok"], traced.json()["first"]["query"]), (FAILED, False, query))
+
+    def test_a_manifest_is_warmed_and_built(self):
+        spec = self.spec()
+        report = self.prove("--save-traffic", "m.json", spec)
+        entries = json.loads((self.folder / "m.json").read_text())["manifest"]
+        signature = report["signature"].replace(" | cpu", "")
+        self.assertEqual([(entry["signature"], entry["count"]) for entry in entries], [(signature, 4)])  # runs
+        warmed = self.succeed("warm", "--backend", "cpu", "--json", "m.json").json()
+        self.assertEqual((warmed["manifests"][0]["done"], warmed["manifests"][0]["failed"]), (1, 0))
+        self.use_stub_compiler()
+        if self.has_compiler():
+            words = ("build", "--json", "--arch", "sm_90", "--cache", "kernels")
+            self.assertEqual(self.succeed(*words, "m.json").json()["compiled"], 1)
+            self.assertEqual(self.succeed(*words, spec).json()["already_there"], 1)
+        line = self.refuse(FAILED, "prove", "--output", "x", "--save-traffic", "x", spec)
+        self.assertEqual(line, f"steergraph: {spec}: --output and --save-traffic are both 'x'; name two files")
+        line = self.refuse(FAILED, "prove", "--save-traffic", "facts.txt", spec)
+        self.assertIn("--save-traffic 'facts.txt' would replace a file that is read", line)
 
     def test_how_much_is_checked(self):
         spec = self.spec()
@@ -322,7 +342,9 @@ class Words(ProveCase):
             (("--check", "some"), "--check 'some': expected a number from 0 to 999999999, or 'all'"),
             (("--threads", "1025"), "--threads '1025': expected a number from 1 to 1024"),
             (("--threads=-1",), "--threads '-1': expected a number from 1 to 1024"),
-            (("--trace", "a(b,c)", "--output", "x"), "--trace shows one query, and --output writes all; give one"),
+            (("--trace", "a(b,c)", "--output", "x"), "--trace shows one query, and --output writes what all did; give one"),
+            (("--trace", "a(b,c)", "--save-traffic", "x"),
+             "--trace shows one query, and --save-traffic writes what all did; give one"),
         ):
             with self.subTest(words=words):
                 line = self.refuse(WRONG, "prove", *words, spec)

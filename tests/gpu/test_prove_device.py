@@ -70,6 +70,12 @@ class Proves(Case):
         report = self.prove("--no-timing", "--limit", "5", spec, STEERGRAPH_NO_JIT="1")
         self.assertEqual((report["source"], report["ok"]), ("disk", True))
 
+    def test_a_manifest_warms_its_kernel(self):
+        spec = self.small(EXAMPLES[0])
+        self.prove("--no-timing", "--limit", "5", "--save-traffic", "m.json", spec)
+        report = self.succeed("warm", "--json", "m.json").json()
+        self.assertEqual((report["manifests"][0]["done"], report["manifests"][0]["failed"]), (1, 0))
+
     def test_a_trace_is_the_same(self):
         spec = self.small(EXAMPLES[1])
         ways = []

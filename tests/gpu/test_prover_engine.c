@@ -7,11 +7,15 @@
 #include <math.h>
 #include <string.h>
 
+#include <steergraph/warm.h>
+
 #include "engine/hostmem.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/file.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/support/prover_objects.h"
 #include "tests/support/quick.h"
+#include "tests/support/temp_folder.h"
 
 static const struct stg_prove_net usual = {
     .embed = 250, .hidden = 256, .blocks = 8, .epsilon = 1e-5f};
@@ -365,6 +369,36 @@ static void the_plan_says_what_serves(void **state) {
   prover_objects_close(&bed);
 }
 
+/* The warm-up launches the kernel over no queries, in memory that other families share. */
+static void what_was_run_warms(void **state) {
+  char *json = NULL;
+  size_t size = 0;
+  stg_warm_report report = {.struct_size = sizeof report};
+  stg_error error = STG_ERROR_INIT;
+  const char *path = temp_path(state, "traffic.json");
+  open_bed(STG_KB_COUNTRIES, prover_small_net, 40, 16, STG_ARITHMETIC_F32);
+  prover_objects_run(&bed);
+  memcpy(first, bed.proofs, sizeof first);
+  check_ok(stg_traffic_save(bed.engine, path, &error), &error);
+  check_ok(stg_file_read(path, 1 << 20, &json, &size, &error), &error);
+  check_ok(stg_prover_destroy(bed.prover, &error), &error);
+  check_ok(stg_engine_destroy(bed.engine, &error), &error);
+  bed.engine = prover_engine(STG_BACKEND_CUDA);
+  for (int i = 0; i < 3; i++) {
+    check_ok(stg_warm(bed.engine, path, json, size, NULL, &report, &error), &error);
+    assert_int_equal(1, report.done);
+  }
+  assert_int_equal(1, stats_now().kernel_compiles);
+  prover_objects_create(&bed);
+  prover_objects_run(&bed);
+  for (size_t i = 0; i < 40; i++) {
+    assert_true(prover_is_same(&first[i], &bed.proofs[i]));
+  }
+  assert_int_equal(1, stats_now().kernel_compiles);
+  prover_objects_close(&bed);
+  stg_free(json);
+}
+
 int main(void) {
   int skip = skip_without_gpu();
   if (skip != 0) {
@@ -380,6 +414,7 @@ int main(void) {
       cmocka_unit_test(traces_are_those_of_the_cpu),
       cmocka_unit_test(replays_prove_what_is_there_then),
       cmocka_unit_test(the_plan_says_what_serves),
+      cmocka_unit_test_setup_teardown(what_was_run_warms, temp_folder_setup, temp_folder_teardown),
   };
   const char *only = getenv("STG_TEST_CASE"); /* NOLINT(concurrency-mt-unsafe): one thread */
   if (only != NULL) {

@@ -25,15 +25,33 @@ static int refuse_result(const char *spec) {
   return stg_report_fail(&err);
 }
 
+/* Not over a pack or an entry of the cache either, where there is one. */
 static stg_status check_output(const struct stg_prove_job *job,
-                               const struct stg_prove_options *options, stg_error *reterr) {
+                               const struct stg_prove_options *options, const char *option,
+                               const char *path, stg_error *reterr) {
   const char *list = NULL;
-  if (options->output == NULL) {
-    return STG_OK;
-  }
-  stg_status status = stg_prove_job_check_output(job, "--output", options->output, reterr);
+  stg_status status = stg_prove_job_check_output(job, option, path, reterr);
   if (status == STG_OK && stg_cache_folder_find(options->job.cache_path, &list, NULL) == STG_OK) {
-    status = stg_run_output_check_cache(list, "--output", options->output, reterr);
+    status = stg_run_output_check_cache(list, option, path, reterr);
+  }
+  return status;
+}
+
+/* What is written must not replace what is read, nor each other. */
+static stg_status check_files(const struct stg_prove_job *job,
+                              const struct stg_prove_options *options, stg_error *reterr) {
+  stg_status status = STG_OK;
+  if (options->output != NULL) {
+    status = check_output(job, options, "--output", options->output, reterr);
+  }
+  if (status == STG_OK && options->traffic != NULL) {
+    status = check_output(job, options, "--save-traffic", options->traffic, reterr);
+  }
+  if (status == STG_OK && options->output != NULL && options->traffic != NULL &&
+      strcmp(options->output, options->traffic) == 0) {
+    status = stg_error_set(reterr, STG_E_INVALID,
+                           "%s: --output and --save-traffic are both '%s'; name two files",
+                           job->workload.file, options->output);
   }
   return status;
 }
@@ -75,7 +93,7 @@ static int prove_workload(const struct stg_prove_options *options) {
   if (open_job(options, &job, &err) != STG_OK) {
     return stg_report_fail(&err);
   }
-  stg_status status = check_output(&job, options, &err);
+  stg_status status = check_files(&job, options, &err);
   if (status == STG_OK && options->trace != NULL) {
     status = stg_prove_trace(&job, options, &ok, &text, &err);
   } else if (status == STG_OK) {
@@ -155,6 +173,8 @@ int stg_cmd_prove(int argc, char **argv) {
        &options.trace, NULL},
       {"--output", "FILE", "write logp, depths, outcomes and ranks as safetensors", &options.output,
        NULL},
+      {"--save-traffic", "FILE", "write the manifest of this run, for warm and build",
+       &options.traffic, NULL},
       {"--json", NULL, "print one JSON object", NULL, &options.json},
       {"--allow-outside", NULL, "let paths of the spec leave its folder", NULL,
        &options.job.allow_outside},
@@ -176,8 +196,10 @@ int stg_cmd_prove(int argc, char **argv) {
   if (stg_options_parse(&grammar, argc, argv, &n_words, &code) != STG_PARSED_OK) {
     return code;
   }
-  if (options.trace != NULL && options.output != NULL) {
-    return stg_report_wrong("prove", "--trace shows one query, and --output writes all; give one");
+  if (options.trace != NULL && (options.output != NULL || options.traffic != NULL)) {
+    return stg_report_wrong("prove",
+                            "--trace shows one query, and %s writes what all did; give one",
+                            options.output != NULL ? "--output" : "--save-traffic");
   }
   code = read_counts(limit, check, threads, &options);
   if (code != STG_EXIT_DONE) {

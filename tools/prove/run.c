@@ -8,6 +8,7 @@
 #include "tools/prove/progress.h"
 #include "tools/prove/report.h"
 #include "tools/report.h"
+#include "tools/run_files.h"
 
 /* No further run is begun after that. */
 #define TIMING_US 10e6
@@ -125,6 +126,9 @@ static stg_status work(const struct stg_prove_job *job, struct run *run,
   }
   if (status == STG_OK && done->check.ok && options->output != NULL) {
     status = stg_prove_output_write(done, options->output, reterr);
+  }
+  if (status == STG_OK && done->check.ok && options->traffic != NULL) {
+    status = stg_run_save_traffic(job->engine, options->traffic, reterr);
   }
   return status;
 }

@@ -14,6 +14,7 @@ struct stg_prove_options {
   const char *spec;
   const char *arithmetic; /* instead of the workload's, or NULL */
   const char *output;     /* file for the results, or NULL */
+  const char *traffic;    /* file for the manifest, or NULL */
   const char *trace;      /* a query whose way is shown instead of all, or NULL */
   bool json;
   bool no_timing;   /* one run; what depends on the machine's speed is left out */
