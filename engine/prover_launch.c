@@ -148,7 +148,6 @@ stg_status stg_prover_run_cuda(stg_prover *prover, const stg_prover_run_desc *de
   const struct stg_prover_device *on = &prover->device;
   struct run run = {.prover = prover, .desc = desc};
   stg_status status = room->steps != NULL ? stg_prover_device_trace(prover, reterr) : STG_OK;
-  stg_nvtx_push("prove");
   if (status == STG_OK) {
     status = stg_fill_u32(prover->object.engine->device, on->args.words, 0,
                           sizeof *on->staged.words / 4, on->stream, reterr);
@@ -162,7 +161,6 @@ stg_status stg_prover_run_cuda(stg_prover *prover, const stg_prover_run_desc *de
   if (status == STG_OK) {
     status = fetch(&run, room, ret_counts, reterr);
   }
-  stg_nvtx_pop();
   return status;
 }
 

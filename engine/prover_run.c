@@ -8,6 +8,7 @@
 #include "engine/prover.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
+#include "runtime/nvtx.h"
 
 #define MAX_THREADS 1024
 
@@ -172,8 +173,10 @@ stg_status stg_prover_run(stg_prover *prover, const stg_prover_run_desc *desc,
     status = trace_init(prover->limits.depth, &trace, reterr);
   }
   if (status == STG_OK) {
+    stg_nvtx_push("prove");
     status = stg_prover_is_cuda(prover) ? stg_prover_run_cuda(prover, desc, &room, &counts, reterr)
                                         : run_cpu(prover, desc, &room, &counts, reterr);
+    stg_nvtx_pop();
   }
   if (status == STG_OK) {
     copy_proofs(room.results, desc->n, ret_proofs);
