@@ -18,6 +18,12 @@ struct stg_decode_geometry {
   stg_dtype dtype;          /* of q, out and the cache */
   uint32_t chunk;           /* positions, a power of two */
   enum stg_heads_order order; /* of q and out */
+  /* what a kernel is made for; the CPU and the oracle are told by each call */
+  bool paged;    /* the cache has a block table */
+  bool windowed; /* a row reads no more than the positions of a window */
+  bool masked;   /* a mask says which positions may be read */
+  bool loose;    /* K and V may stand at any element; else they and their strides by 16 bytes,
+                    where a head's elements are whole pieces of 16 bytes */
 };
 
 #endif

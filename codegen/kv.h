@@ -55,6 +55,15 @@ static inline uint64_t stg_kv_word(int64_t row, int32_t seq) {
   return (uint64_t)row << 32 | (uint32_t)seq;
 }
 
+/** block_shift of blocks of so many positions, a power of two; 0: dense. */
+static inline uint32_t stg_kv_block_shift(uint32_t block) {
+  uint32_t shift = 0;
+  while ((1U << shift) < block) {
+    shift++;
+  }
+  return shift;
+}
+
 /** Whether a position of a sequence has memory; where its K and V of head 0 are, in elements. */
 static inline bool stg_kv_find(const struct stg_kv_view *kv, int32_t seq, int64_t position,
                                int64_t *ret_offset) {
@@ -76,10 +85,10 @@ static inline bool stg_kv_find(const struct stg_kv_view *kv, int32_t seq, int64_
 
 /* What becomes of a row. */
 enum stg_row_fate {
-  STG_ROW_PADDING, /* nothing of it is read or written */
-  STG_ROW_BAD,     /* no such sequence, or no such position: zeros, nothing appended */
-  STG_ROW_FULL,    /* no room at its position: nothing appended, attention gives zeros */
-  STG_ROW_LIVE,
+  STG_FATE_PADDING, /* nothing of it is read or written */
+  STG_FATE_BAD,     /* no such sequence, or no such position: zeros, nothing appended */
+  STG_FATE_FULL,    /* no room at its position: nothing appended, attention gives zeros */
+  STG_FATE_LIVE,
 };
 
 struct stg_row_place {
@@ -92,12 +101,12 @@ struct stg_row_place {
 /** Row `row` of a step; `kv` NULL: there is no cache, and every position has room. */
 static inline struct stg_row_place stg_row_find(const struct stg_step_rows *rows,
                                                 const struct stg_kv_view *kv, int64_t row) {
-  struct stg_row_place place = {.fate = STG_ROW_PADDING};
+  struct stg_row_place place = {.fate = STG_FATE_PADDING};
   place.seq = rows->seq == NULL ? 0 : rows->seq[row];
   if (place.seq < 0) {
     return place;
   }
-  place.fate = STG_ROW_BAD;
+  place.fate = STG_FATE_BAD;
   if ((uint32_t)place.seq >= rows->batch) {
     return place;
   }
@@ -108,8 +117,8 @@ static inline struct stg_row_place stg_row_find(const struct stg_step_rows *rows
     return place;
   }
   place.fate = kv == NULL || stg_kv_find(kv, place.seq, place.position, &place.offset)
-                   ? STG_ROW_LIVE
-                   : STG_ROW_FULL;
+                   ? STG_FATE_LIVE
+                   : STG_FATE_FULL;
   return place;
 }
 

@@ -8,27 +8,21 @@
 
 #include <assert.h>
 
+#include "codegen/constants.h"
+#include "codegen/prelude.h"
 #include "codegen/steer_extents.h"
-#include "codegen/writer.h"
 #include "runtime/base/dtype.h"
-#include "runtime/base/embedded.h"
 #include "runtime/base/intmath.h"
 
-extern const struct stg_embedded_file stg_embedded_prelude[];
-extern const size_t stg_embedded_prelude_count;
-
 #define WARP_THREADS 32
-/* Layout of the text: where comments begin. */
-#define NOTE_COLUMN 48
 
 void stg_steer_prelude(struct stg_strbuf *out) {
-  for (size_t i = 0; i < stg_embedded_prelude_count; i++) {
-    stg_strbuf_mem(out, stg_embedded_prelude[i].text, stg_embedded_prelude[i].len);
-  }
-}
-
-static const char *device_type(stg_dtype dtype) {
-  return dtype == STG_BF16 ? "stg_bf16" : dtype == STG_F16 ? "stg_f16" : "stg_f32";
+  /* in the order in which they read */
+  static const char *const stems[] = {
+      "math", "args", "chunk", "chain",  "record",   "vectors",
+      "row",  "dots", "tally", "update", "epilogue", "steer",
+  };
+  stg_prelude_append(stems, sizeof stems / sizeof stems[0], out);
 }
 
 /* An operand of NORM2: STG_NO_VALUE stands for `absent`. */
@@ -134,21 +128,6 @@ static void put_note(struct stg_strbuf *out, const struct stg_instr *in,
   }
 }
 
-/* Begin a comment behind a line, in a column of its own where the line leaves room. */
-static void begin_note(struct stg_strbuf *line) {
-  do {
-    stg_strbuf_char(line, ' ');
-  } while (line->len < NOTE_COLUMN && !line->failed);
-  stg_strbuf_str(line, "// ");
-}
-
-/* Write a line that was put together in a buffer, and finish the buffer. */
-static void write_buffer(struct stg_writer *w, struct stg_strbuf *line) {
-  stg_write_line(w, "%s", stg_strbuf_text(line));
-  w->out->failed = w->out->failed || line->failed;
-  stg_strbuf_finish(line);
-}
-
 static void write_instrs(struct stg_writer *w, const struct stg_program *program,
                          const struct stg_op *names) {
   for (uint32_t k = 0; k < program->n_instrs; k++) {
@@ -157,9 +136,9 @@ static void write_instrs(struct stg_writer *w, const struct stg_program *program
     stg_strbuf_printf(&line, "const %s v%u = ", stg_instr_is_bool(in->kind) ? "bool" : "float", k);
     put_instr(&line, program, in);
     stg_strbuf_char(&line, ';');
-    begin_note(&line);
+    stg_begin_note(&line);
     put_note(&line, in, names);
-    write_buffer(w, &line);
+    stg_write_buffer(w, &line);
   }
 }
 
@@ -187,45 +166,30 @@ static void write_op(struct stg_writer *w, const struct stg_op *op) {
   stg_write_close(w, "");
 }
 
-static void write_int(struct stg_writer *w, const char *name, int64_t value, const char *note) {
-  struct stg_strbuf line = {0};
-  stg_strbuf_printf(&line, "static constexpr int %s = %lld;", name, (long long)value);
-  begin_note(&line);
-  stg_strbuf_str(&line, note);
-  write_buffer(w, &line);
-}
-
-static void write_bool(struct stg_writer *w, const char *name, bool value, const char *note) {
-  struct stg_strbuf line = {0};
-  stg_strbuf_printf(&line, "static constexpr bool %s = %s;", name, value ? "true" : "false");
-  begin_note(&line);
-  stg_strbuf_str(&line, note);
-  write_buffer(w, &line);
-}
-
 static void write_constants(struct stg_writer *w, const struct stg_steer_geometry *g) {
   const struct stg_steer_extents e = stg_steer_extents_of(g);
   const int64_t tail = g->hidden_size % STG_CHUNK_ELEMS;
-  stg_write_line(w, "typedef %s data;", device_type(g->dtype));
-  stg_write_line(w, "typedef %s bank;", device_type(g->bank_dtype));
-  write_bool(w, "pair", g->pair, "state = hidden + residual");
-  write_bool(w, "epilogue", g->epilogue, "add_rmsnorm");
-  write_bool(w, "windows", g->windows, "records act on some positions alone");
-  write_bool(w, "probes", g->probes, "ops give scalars out");
-  write_bool(w, "counters", g->counters, "rows are counted by slot");
-  write_int(w, "hidden", g->hidden_size, "elements of a row");
-  write_int(w, "padded", stg_steer_padded(g->hidden_size), "elements of a bank vector");
-  write_int(w, "chunks", e.chunks, "of 8 elements");
-  write_int(w, "tail", tail, "elements of the last chunk, 0: whole");
-  write_int(w, "row_threads", e.row_threads, "whose sums a row's are");
-  write_int(w, "row_warps", e.row_threads / WARP_THREADS, "that they are");
-  write_int(w, "threads", e.threads, "of a block");
-  write_int(w, "warps", e.threads / WARP_THREADS, "that they are");
-  write_int(w, "turns", g->turns, "in which a thread goes through a row");
-  write_int(w, "chunks_per_turn", e.chunks_per_turn, "of one row");
-  write_int(w, "chunks_per_thread", g->turns * e.chunks_per_turn, "of one row");
-  write_bool(w, "held", e.held, "rows stay in registers");
-  write_bool(w, "weight_staged", e.weight_bytes != 0, "an epilogue's weight is in shared memory");
+  stg_write_line(w, "typedef %s data;", stg_device_type(g->dtype));
+  stg_write_line(w, "typedef %s bank;", stg_device_type(g->bank_dtype));
+  stg_write_bool(w, "pair", g->pair, "state = hidden + residual");
+  stg_write_bool(w, "epilogue", g->epilogue, "add_rmsnorm");
+  stg_write_bool(w, "windows", g->windows, "records act on some positions alone");
+  stg_write_bool(w, "probes", g->probes, "ops give scalars out");
+  stg_write_bool(w, "counters", g->counters, "rows are counted by slot");
+  stg_write_int(w, "hidden", g->hidden_size, "elements of a row");
+  stg_write_int(w, "padded", stg_steer_padded(g->hidden_size), "elements of a bank vector");
+  stg_write_int(w, "chunks", e.chunks, "of 8 elements");
+  stg_write_int(w, "tail", tail, "elements of the last chunk, 0: whole");
+  stg_write_int(w, "row_threads", e.row_threads, "whose sums a row's are");
+  stg_write_int(w, "row_warps", e.row_threads / WARP_THREADS, "that they are");
+  stg_write_int(w, "threads", e.threads, "of a block");
+  stg_write_int(w, "warps", e.threads / WARP_THREADS, "that they are");
+  stg_write_int(w, "turns", g->turns, "in which a thread goes through a row");
+  stg_write_int(w, "chunks_per_turn", e.chunks_per_turn, "of one row");
+  stg_write_int(w, "chunks_per_thread", g->turns * e.chunks_per_turn, "of one row");
+  stg_write_bool(w, "held", e.held, "rows stay in registers");
+  stg_write_bool(w, "weight_staged", e.weight_bytes != 0,
+                 "an epilogue's weight is in shared memory");
 }
 
 static void write_kernel(struct stg_writer *w, const struct stg_steer_geometry *g) {
@@ -297,6 +261,19 @@ static stg_status check_geometry(const struct stg_steer_geometry *g, stg_error *
   return STG_OK;
 }
 
+static struct stg_launch_rule rule_of(const struct stg_steer_geometry *g) {
+  const struct stg_steer_extents e = stg_steer_extents_of(g);
+  return (struct stg_launch_rule){
+      .threads = e.threads,
+      .rows_per_block = 1,
+      .resident_blocks = e.resident_blocks,
+      .stage_bytes = (uint32_t)(e.weight_bytes + e.staged_vectors * e.vector_bytes),
+      .wide_stage_bytes = (uint32_t)(e.weight_bytes + e.wide_staged_vectors * e.vector_bytes),
+      .staged = (uint32_t)e.staged_vectors,
+      .wide_staged = (uint32_t)e.wide_staged_vectors,
+  };
+}
+
 stg_status stg_steer_generate(const struct stg_steer_geometry *geometry,
                               struct stg_strbuf *ret_source, struct stg_launch_rule *ret_rule,
                               stg_error *reterr) {
@@ -308,15 +285,7 @@ stg_status stg_steer_generate(const struct stg_steer_geometry *geometry,
   write_kernel(&w, geometry);
   status = stg_strbuf_status(ret_source, reterr);
   if (status == STG_OK) {
-    const struct stg_steer_extents extents = stg_steer_extents_of(geometry);
-    *ret_rule = (struct stg_launch_rule){
-        .threads = extents.threads,
-        .rows_per_block = 1,
-        .weight_bytes = (uint32_t)extents.weight_bytes,
-        .vector_bytes = (uint32_t)extents.vector_bytes,
-        .staged_vectors = (uint32_t)extents.staged_vectors,
-        .wide_staged_vectors = (uint32_t)extents.wide_staged_vectors,
-    };
+    *ret_rule = rule_of(geometry);
   }
   return status;
 }

@@ -8,6 +8,7 @@
 
 #include <steergraph/dtype.h>
 
+#include "codegen/launch_rule.h"
 #include "codegen/op.h"
 
 /* One variant of the kernel. `ops` are sorted by stg_op_compare and without repeats. */
@@ -29,25 +30,9 @@ struct stg_steer_geometry {
 #define STG_STEER_MAX_HIDDEN ((int64_t)1 << 20)
 
 /*
- * How the kernel is launched: block.x = threads; grid.x = rows / rows_per_block, rounded up.
- * Dynamic shared memory: a stage, then a chain of chain_words. In the stage stand an epilogue's
- * weight and the first vectors of a chain, as many as the arguments say.
+ * In the kernel's stage stand an epilogue's weight and the first vectors of a chain, as many as the
+ * arguments say; behind the stage a chain of chain_words.
  */
-struct stg_launch_rule {
-  uint32_t threads;
-  uint32_t rows_per_block;
-  uint32_t weight_bytes;        /* of the weight in the stage, 0: it is not there */
-  uint32_t vector_bytes;        /* of one vector in it */
-  uint32_t staged_vectors;      /* for many blocks: few, so that many fit a multiprocessor */
-  uint32_t wide_staged_vectors; /* for no more blocks than there are multiprocessors */
-};
-
-/** Dynamic shared memory of a launch without a chain; `wide`: of no more blocks than there are
- * multiprocessors. */
-static inline uint32_t stg_launch_stage_bytes(const struct stg_launch_rule *rule, bool wide) {
-  const uint32_t vectors = wide ? rule->wide_staged_vectors : rule->staged_vectors;
-  return rule->weight_bytes + vectors * rule->vector_bytes;
-}
 
 /** Threads that share a row: a function of hidden_size alone, which is what makes bits invariant.
  */

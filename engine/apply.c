@@ -2,10 +2,13 @@
  * apply.c: one layer: fill the arguments, launch. Allocates nothing, hashes nothing. What may be
  * given is apply_check.c's.
  */
+#include "engine/apply.h"
+
 #include "engine/apply_check.h"
 #include "engine/cpu/steer.h"
 #include "engine/exec.h"
 #include "engine/steer.h"
+#include "engine/steer_launch.h"
 #include "runtime/base/dtype.h"
 #include "runtime/nvtx.h"
 
@@ -13,8 +16,8 @@ static bool is_aligned(const void *pointer) {
   return ((uintptr_t)pointer & 15u) == 0;
 }
 
-static void fill_args(const stg_frame *frame, const stg_apply *apply, int64_t stride,
-                      struct stg_steer_args *args) {
+void stg_apply_args(const stg_frame *frame, const stg_apply *apply, int64_t stride,
+                    struct stg_steer_args *args) {
   const stg_steer *steer = frame->steer;
   const struct stg_steer_decl *decl = &steer->decl;
   const void *out = apply->out != NULL ? apply->out : apply->hidden;
@@ -46,10 +49,10 @@ static void fill_args(const stg_frame *frame, const stg_apply *apply, int64_t st
   };
 }
 
-/* In a capture the row bucket alone picks the tile: replays of any mixture use one kernel, which
- * runs all that was declared. No other tile stands in: the graph would keep it. */
-static stg_status capture_kernel(const stg_frame *frame, const struct stg_kernel **ret_kernel,
-                                 stg_error *reterr) {
+/* Replays of any mixture use one kernel, which runs all that was declared. No other tile stands in:
+ * the graph would keep it. */
+stg_status stg_apply_capture_kernel(const stg_frame *frame, const struct stg_kernel **ret_kernel,
+                                    stg_error *reterr) {
   const struct stg_kernel_set *set = frame->steer->kernels;
   const enum stg_tile tile = stg_steer_capture_tile(frame->plan->shape.rows);
   const struct stg_kernel *awaited = stg_kernels_awaited(set, tile);
@@ -63,18 +66,19 @@ static stg_status capture_kernel(const stg_frame *frame, const struct stg_kernel
                          "kernel '%s' could not be made, as %s: without it nothing can be "
                          "captured in a bucket of %lld rows",
                          awaited->signature,
-                         set->user_ops ? "slot_set and the log say" : "the log says",
+                         set->beyond_general ? "slot_set and the log say" : "the log says",
                          (long long)frame->plan->shape.rows);
   }
   return stg_error_set(
       reterr, STG_E_NOT_WARM, "kernel '%s' is not there yet: %s", awaited->signature,
-      set->user_ops ? "capture when no slot_set is pending"
-                    : "capture when stg_engine_stats counts no compile as queued or running, or "
-                      "create the engine with compile=block");
+      set->beyond_general
+          ? "capture when no slot_set is pending"
+          : "capture when stg_engine_stats counts no compile as queued or running, or "
+            "create the engine with compile=block");
 }
 
-/* The host's graph keeps the frame and its table, with one pin for all layers. */
-static stg_status pin_frame(stg_frame *frame, stg_stream stream, stg_error *reterr) {
+/* One pin for all layers. */
+stg_status stg_apply_pin(stg_frame *frame, stg_stream stream, stg_error *reterr) {
   stg_steer *steer = frame->steer;
   struct stg_capture capture;
   stg_status status = stg_capture_info(steer->engine->device, stream, &capture, reterr);
@@ -88,23 +92,38 @@ static stg_status pin_frame(stg_frame *frame, stg_stream stream, stg_error *rete
   return status;
 }
 
-/* Adds one kernel node to the host's graph and nothing else; refused, it adds none. */
-static stg_status apply_captured(stg_frame *frame, struct stg_plan_launch *launch,
-                                 const struct stg_steer_args *args, stg_error *reterr) {
-  stg_status status = capture_kernel(frame, &launch->kernel, reterr);
+struct stg_node_launch stg_apply_node(const stg_frame *frame, const struct stg_kernel *kernel,
+                                      struct stg_steer_args *args) {
+  const stg_steer *steer = frame->steer;
+  return (struct stg_node_launch){
+      .kernel = kernel,
+      .dims = stg_steer_dims(steer->engine, kernel, stg_steer_chain_bytes(steer), args),
+      .args = args,
+  };
+}
+
+/* Adds one kernel node to the host's graph and nothing else; refused, it adds none. The node is for
+ * the whole row bucket: a replay steers as many rows as the frame's map then says. */
+static stg_status apply_captured(stg_frame *frame, const struct stg_plan_launch *launch,
+                                 struct stg_steer_args *args, stg_error *reterr) {
+  const struct stg_kernel *kernel = NULL;
+  stg_status status = stg_apply_capture_kernel(frame, &kernel, reterr);
   if (status == STG_OK) {
-    status = pin_frame(frame, launch->stream, reterr);
+    status = stg_apply_pin(frame, launch->stream, reterr);
   }
-  return status == STG_OK
-             ? stg_plan_capture(frame->steer->engine, launch, frame->plan->shape.rows, args, reterr)
-             : status;
+  if (status != STG_OK) {
+    return status;
+  }
+  args->rows = (int32_t)frame->plan->shape.rows;
+  const struct stg_node_launch node = stg_apply_node(frame, kernel, args);
+  return stg_plan_capture(frame->steer->engine, launch, &node, 1, reterr);
 }
 
 static stg_status apply_cuda(stg_frame *frame, const stg_apply *apply, int64_t stride,
                              stg_stream stream, stg_error *reterr) {
   struct stg_engine *engine = frame->steer->engine;
   struct stg_steer_args args;
-  fill_args(frame, apply, stride, &args);
+  stg_apply_args(frame, apply, stride, &args);
   bool capturing = false;
   stg_status status = stg_stream_is_capturing(engine->device, stream, &capturing, reterr);
   if (status != STG_OK) {
@@ -112,9 +131,7 @@ static stg_status apply_cuda(stg_frame *frame, const stg_apply *apply, int64_t s
   }
   /* what the step put on the stream must have ended before the kernel reads the map: the first
    * launch waits for it, and whatever comes later waits for that */
-  struct stg_plan_launch launch = {
-      .kernel = frame->kernel,
-      .chain_bytes = stg_steer_chain_bytes(frame->steer),
+  const struct stg_plan_launch launch = {
       .exec = frame->exec,
       .early = !frame->fresh,
       .stream = stream,
@@ -125,13 +142,19 @@ static stg_status apply_cuda(stg_frame *frame, const stg_apply *apply, int64_t s
   if (frame->rows == 0) {
     return STG_OK;
   }
-  status = stg_plan_launch(engine, &launch, &args, reterr);
+  const struct stg_node_launch node = stg_apply_node(frame, frame->kernel, &args);
+  status = stg_plan_launch(engine, &launch, &node, 1, reterr);
   if (status == STG_OK) {
-    frame->fresh = false;
-    stg_usage_launch(&engine->usage, stg_kernel_tier(frame->kernel));
-    stg_usage_apply(&engine->usage, &frame->tally, apply->layer);
+    stg_apply_launched(frame, frame->kernel, apply->layer);
   }
   return status;
+}
+
+void stg_apply_launched(stg_frame *frame, const struct stg_kernel *kernel, uint32_t layer) {
+  struct stg_usage *usage = &frame->steer->engine->usage;
+  frame->fresh = false;
+  stg_usage_launch(usage, stg_kernel_tier(kernel));
+  stg_usage_apply(usage, &frame->tally, layer);
 }
 
 /* Whether the slot of row r steers it: it has a chain at the layer, and the row is in its window.
@@ -159,8 +182,8 @@ static void keep_counts(stg_frame *frame, uint32_t layer) {
 }
 
 /* Rows name slots; the CPU backend wants chains. */
-static stg_status apply_cpu(stg_frame *frame, const stg_apply *apply, int64_t stride,
-                            stg_error *reterr) {
+stg_status stg_apply_cpu(stg_frame *frame, const stg_apply *apply, int64_t stride,
+                         stg_error *reterr) {
   const struct stg_steer_decl *decl = &frame->steer->decl;
   for (uint32_t s = 0; s < decl->max_slots; s++) {
     const struct stg_record *record = frame->snapshot[s];
@@ -215,7 +238,7 @@ stg_status stg_steer_apply(stg_frame *frame, const stg_apply *apply, stg_stream 
   atomic_fetch_add_explicit(&engine->counters.applies, 1, memory_order_relaxed);
   stg_nvtx_push_layer("apply", apply->layer);
   status = stg_engine_is_cuda(engine) ? apply_cuda(frame, apply, stride, stream, reterr)
-                                      : apply_cpu(frame, apply, stride, reterr);
+                                      : stg_apply_cpu(frame, apply, stride, reterr);
   stg_nvtx_pop();
   return status;
 }

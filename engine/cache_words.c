@@ -24,12 +24,32 @@ static const struct {
     {"state=", "ops see ", " here, ", " there"},
     {"tile=", "for steps of ", " here, of ", " there"},
     {"epilogue=", "chains are followed by ", " here, by ", " there"},
+    {"work=", "the work is ", " here, ", " there"},
+    {"heads=", "there are ", " query heads here, ", " there"},
+    {"kv_heads=", "there are ", " KV heads here, ", " there"},
+    {"dim=", "heads have ", " elements here, ", " there"},
+    {"layout=", "packed rows are ", " here, ", " there"},
+    {"rot=", "of a head ", " elements are rotated here, ", " there"},
+    {"pairs=", "pairs are ", " here, ", " there"},
+    {"round=", "results are rounded ", " here, ", " there"},
+    {"trig=", "cosines and sines are ", " here, ", " there"},
+    {"angles=", "angles are ", " here, ", " there"},
+    {"xpos=", "xPos scales ", " here, ", " there"},
+    {"sink=", "K and V go to ", " here, to ", " there"},
+    {"order=", "tensors of heads have ", " first here, ", " there"},
+    {"dir=", "the way is ", " here, ", " there"},
+    {"cache=", "K and V are read from ", " here, from ", " there"},
+    {"chunk=", "sums are merged every ", " positions here, every ", " there"},
 };
 
 /* Pieces that are 0 or 1. */
 static const struct {
   const char *piece, *what;
-} switches[] = {{"windows=", "windows"}, {"counters=", "counters"}, {"probes=", "probes"}};
+} switches[] = {
+    {"windows=", "windows"},    {"counters=", "counters"},
+    {"probes=", "probes"},      {"window=", "windows of positions"},
+    {"mask=", "masks of keys"}, {"loose=", "K and V that stand anywhere"},
+};
 
 /* Values that say little by themselves. */
 static const struct {
@@ -41,6 +61,14 @@ static const struct {
     {"add_rmsnorm", "residual add and RMSNorm"},
     {"decode", "short requests (decode)"},
     {"prefill", "long requests (prefill)"},
+    {"final", "once"},
+    {"each_op", "after each operation"},
+    {"dtype", "of the tensors' type"},
+    {"swapped_bf16", "bf16 and exchanged"},
+    {"table", "read from a table"},
+    {"out", "tensors"},
+    {"dense", "a dense cache"},
+    {"paged", "a paged cache"},
 };
 
 static bool begins(struct stg_factor_value value, const char *prefix) {
@@ -156,11 +184,12 @@ size_t stg_first_differing_line(struct stg_factor_value a, struct stg_factor_val
   return line;
 }
 
-/* The prelude is the same for all kernels of a version; a source follows from the signature. */
+/* The prelude is the same for all kernels of a family, work and version; a source follows from the
+ * signature. */
 static void say_text(struct stg_strbuf *out, const struct stg_factor_difference *d,
                      const struct stg_words_about *about) {
   const size_t line = stg_first_differing_line(d->here, d->there);
-  if (about->signatures_differ && strcmp(d->name, STG_FIELD_SOURCE) == 0) {
+  if (about->kinds_differ || (about->signatures_differ && strcmp(d->name, STG_FIELD_SOURCE) == 0)) {
     stg_strbuf_printf(out, "follows from the signature; differs from line %zu on", line);
     return;
   }
@@ -215,7 +244,10 @@ void stg_factor_words(const struct stg_factor_difference *d, const struct stg_wo
                       d->there.text == NULL ? "here" : "there");
   } else if (strcmp(d->name, STG_FIELD_SIGNATURE) == 0) {
     if (!say_piece(out, d->here, d->there)) {
-      say_values(out, "another family or version of kernels: ", d);
+      say_values(out,
+                 about->kinds_differ ? "kernels of two families: "
+                                     : "another family or version of kernels: ",
+                 d);
     }
   } else if (strcmp(d->name, STG_FIELD_PRELUDE) == 0 || strcmp(d->name, STG_FIELD_SOURCE) == 0) {
     say_text(out, d, about);

@@ -279,15 +279,23 @@ stg_status stg_engine_check_process(const struct stg_engine *engine, stg_error *
   return stg_device_check(engine->device, reterr);
 }
 
+static const char *const object_names[STG_OBJECT_COUNT] = {
+#define STG_OBJECT_NAME(kind, name) name,
+    STG_OBJECT_LIST(STG_OBJECT_NAME)
+#undef STG_OBJECT_NAME
+};
+
 stg_status stg_engine_destroy(stg_engine *engine, stg_error *reterr) {
   if (engine == NULL || stg_engine_check_process(engine, NULL) != STG_OK) {
     return STG_OK; /* in a child nothing is touched */
   }
-  unsigned steers = atomic_load(&engine->steers);
-  if (steers > 0) {
-    return stg_error_set(reterr, STG_E_BUSY,
-                         "stg_engine_destroy: %u steer tables are alive; destroy them first",
-                         steers);
+  for (int i = 0; i < STG_OBJECT_COUNT; i++) {
+    const unsigned alive = atomic_load(&engine->alive[i]);
+    if (alive > 0) {
+      return stg_error_set(reterr, STG_E_BUSY,
+                           "stg_engine_destroy: %u %s are alive; destroy them first", alive,
+                           object_names[i]);
+    }
   }
   release_engine(engine);
   return STG_OK;

@@ -31,6 +31,20 @@ struct stg_engine_counters {
   atomic_uint_fast64_t kernel_hits, kernel_swaps;
 };
 
+/* What a host creates of an engine, and destroys before it; and what they are called. */
+#define STG_OBJECT_LIST(X)                                                                         \
+  X(STEER, "steer tables")                                                                         \
+  X(KV, "KV caches")                                                                               \
+  X(ROWS, "rows of steps")                                                                         \
+  X(ROPE, "ropes")                                                                                 \
+  X(ATTEND, "attends")
+enum stg_object {
+#define STG_OBJECT_KIND(kind, name) STG_OBJECT_##kind,
+  STG_OBJECT_LIST(STG_OBJECT_KIND)
+#undef STG_OBJECT_KIND
+      STG_OBJECT_COUNT
+};
+
 /* Immutable after creation but for what has its own lock. */
 struct stg_engine {
   stg_backend backend; /* cuda or cpu */
@@ -58,7 +72,7 @@ struct stg_engine {
   struct stg_warm_sets warmed;
   struct stg_op_table *ops;
   struct stg_vector_table *vectors;
-  atomic_uint steers; /* alive */
+  atomic_uint alive[STG_OBJECT_COUNT]; /* an engine with any is not destroyed */
   struct stg_engine_counters counters;
   struct stg_usage usage;
 };

@@ -4,56 +4,67 @@
  */
 #include "engine/exec.h"
 
+#include <assert.h>
+
 #include "engine/engine.h"
-#include "runtime/base/intmath.h"
 
-/* The launch of a kernel over the rows of `args`, which learn how shared memory is parted. */
-static struct stg_launch_dims dims_of(const struct stg_engine *engine,
-                                      const struct stg_kernel *kernel, uint32_t chain_bytes,
-                                      struct stg_steer_args *args) {
-  const struct stg_launch_rule *rule = &kernel->rule;
-  const size_t blocks = stg_ceil_div((size_t)args->rows, rule->rows_per_block);
-  const bool wide = blocks <= (size_t)stg_device_get_info(engine->device)->multiprocessors;
-  args->staged_vectors = wide ? rule->wide_staged_vectors : rule->staged_vectors;
-  const uint32_t bytes = stg_launch_stage_bytes(rule, wide);
-  args->stage_words = bytes / (uint32_t)sizeof(uint32_t);
-  return (struct stg_launch_dims){
-      .grid_x = (uint32_t)blocks,
-      .block_x = rule->threads,
-      .shared_bytes = bytes + chain_bytes,
-  };
+size_t stg_plan_idle(const struct stg_engine *engine, const struct stg_plan *plan,
+                     const struct stg_kernel *kernel, uint64_t no_rows,
+                     struct stg_node_launch ret_nodes[STG_PLAN_MAX_PARTS],
+                     struct stg_idle_args ret_args[STG_PLAN_MAX_PARTS]) {
+  for (unsigned i = 0; i < plan->parts.count; i++) {
+    const struct stg_kernel *part = stg_plan_kernel(plan, i, kernel);
+    unsigned char *args = ret_args[i].bytes;
+    ret_nodes[i] = (struct stg_node_launch){
+        .kernel = part,
+        .dims = part->set->family->idle(engine, part, no_rows, args),
+        .args = args,
+    };
+  }
+  return plan->parts.count;
 }
 
-uint32_t stg_launch_shared_bytes(const struct stg_engine *engine, const struct stg_kernel *kernel,
-                                 int64_t rows, uint32_t chain_bytes) {
-  struct stg_steer_args args = {.rows = (int32_t)rows};
-  const struct stg_launch_dims dims = dims_of(engine, kernel, chain_bytes, &args);
-  return kernel->loaded.info.shared_bytes + dims.shared_bytes;
+/* Nodes as the driver wants them. */
+struct line {
+  struct stg_graph_kernel kernels[STG_PLAN_MAX_PARTS];
+  void *args[STG_PLAN_MAX_PARTS]; /* the one parameter of each */
+};
+
+static void fill_line(const struct stg_node_launch *nodes, size_t count, struct line *ret) {
+  assert(count >= 1 && count <= STG_PLAN_MAX_PARTS);
+  for (size_t i = 0; i < count; i++) {
+    ret->args[i] = nodes[i].args;
+    ret->kernels[i] = (struct stg_graph_kernel){
+        .module = nodes[i].kernel->loaded.module,
+        .dims = nodes[i].dims,
+        .args = &ret->args[i],
+    };
+  }
 }
 
-stg_status stg_exec_make_graph(struct stg_engine *engine, const struct stg_kernel *kernel,
-                               stg_stream stream, struct stg_graph **ret_graph, stg_error *reterr) {
-  /* a graph needs some arguments to exist */
-  struct stg_steer_args args = {.rows = 1};
-  void *pointers[] = {&args};
-  const struct stg_graph_kernel node = {
-      .module = kernel->loaded.module,
-      .dims = dims_of(engine, kernel, 0, &args),
-      .args = pointers,
-  };
-  return stg_graph_create(engine->device, &node, 1, stream, ret_graph, reterr);
+stg_status stg_exec_make_graph(struct stg_engine *engine, const struct stg_node_launch *nodes,
+                               size_t count, stg_stream stream, struct stg_graph **ret_graph,
+                               stg_error *reterr) {
+  struct line line;
+  fill_line(nodes, count, &line);
+  return stg_graph_create(engine->device, line.kernels, count, stream, ret_graph, reterr);
 }
 
+/* Ahead of all nodes but the first is a kernel. */
 static stg_status launch_plain(struct stg_engine *engine, const struct stg_plan_launch *launch,
-                               const struct stg_steer_args *args, stg_error *reterr) {
-  struct stg_steer_args copy = *args;
-  void *pointers[] = {&copy};
-  const struct stg_launch_dims dims = dims_of(engine, launch->kernel, launch->chain_bytes, &copy);
-  struct stg_module *module = launch->kernel->loaded.module;
-  atomic_fetch_add_explicit(&engine->counters.plain_launches, 1, memory_order_relaxed);
-  return launch->early
-             ? stg_launch_early(engine->device, module, &dims, pointers, launch->stream, reterr)
-             : stg_launch(engine->device, module, &dims, pointers, launch->stream, reterr);
+                               const struct stg_node_launch *nodes, size_t count,
+                               stg_error *reterr) {
+  stg_status status = STG_OK;
+  for (size_t i = 0; i < count && status == STG_OK; i++) {
+    struct stg_module *module = nodes[i].kernel->loaded.module;
+    void *args[] = {nodes[i].args};
+    atomic_fetch_add_explicit(&engine->counters.plain_launches, 1, memory_order_relaxed);
+    status =
+        launch->early || i > 0
+            ? stg_launch_early(engine->device, module, &nodes[i].dims, args, launch->stream, reterr)
+            : stg_launch(engine->device, module, &nodes[i].dims, args, launch->stream, reterr);
+  }
+  return status;
 }
 
 /* The driver refuses the graph, or has no room for it: a plain launch needs none. */
@@ -63,13 +74,16 @@ static bool is_refusal(stg_status status) {
 
 /* Through the graph; `*ret_refused` when the driver will have none of it. */
 static stg_status launch_graph(struct stg_engine *engine, const struct stg_plan_launch *launch,
-                               const struct stg_graph_kernel *node, bool *ret_refused,
+                               const struct line *line, size_t count, bool *ret_refused,
                                stg_error *reterr) {
   struct stg_exec *exec = launch->exec;
+  stg_status status = STG_OK;
   pthread_mutex_lock(&exec->lock);
-  stg_status status = stg_graph_set(engine->device, exec->graph, 0, node, reterr);
+  for (size_t i = 0; i < count && status == STG_OK; i++) {
+    status = stg_graph_set(engine->device, exec->graph, i, &line->kernels[i], reterr);
+  }
   if (is_refusal(status)) {
-    status = stg_graph_remake(engine->device, exec->graph, node, launch->stream, reterr);
+    status = stg_graph_remake(engine->device, exec->graph, line->kernels, launch->stream, reterr);
     atomic_fetch_add(&engine->counters.graphs_created, status == STG_OK ? 1 : 0);
   }
   *ret_refused = is_refusal(status);
@@ -81,28 +95,24 @@ static stg_status launch_graph(struct stg_engine *engine, const struct stg_plan_
 }
 
 stg_status stg_plan_launch(struct stg_engine *engine, const struct stg_plan_launch *launch,
-                           const struct stg_steer_args *args, stg_error *reterr) {
+                           const struct stg_node_launch *nodes, size_t count, stg_error *reterr) {
   if (launch->exec == NULL || launch->exec->stream != launch->stream) {
-    return launch_plain(engine, launch, args, reterr);
+    return launch_plain(engine, launch, nodes, count, reterr);
   }
-  struct stg_steer_args copy = *args;
-  void *pointers[] = {&copy};
-  const struct stg_graph_kernel node = {
-      .module = launch->kernel->loaded.module,
-      .dims = dims_of(engine, launch->kernel, launch->chain_bytes, &copy),
-      .args = pointers,
-  };
+  const struct stg_plan *plan = launch->exec->plan;
+  struct line line;
   stg_error error = STG_ERROR_INIT;
+  assert(plan->parts.count == count);
   bool refused = false;
-  stg_status status = launch_graph(engine, launch, &node, &refused, &error);
+  fill_line(nodes, count, &line);
+  stg_status status = launch_graph(engine, launch, &line, count, &refused, &error);
   if (refused) {
     /* neither an update nor a new graph: the plain launch gives the same result */
     if (atomic_fetch_add(&engine->counters.graph_fallbacks, 1) == 0) {
       stg_log_printf(&engine->log, STG_LOG_WARN, "no graph for '%s' (%s); launching it plainly",
-                     launch->exec->plan->signatures[launch->kernel->tier][launch->kernel->tile],
-                     error.message);
+                     stg_plan_signature(plan, nodes[plan->varying].kernel), error.message);
     }
-    return launch_plain(engine, launch, args, reterr);
+    return launch_plain(engine, launch, nodes, count, reterr);
   }
   if (status != STG_OK) {
     return stg_error_set(reterr, status, "%s", error.message);
@@ -113,11 +123,8 @@ stg_status stg_plan_launch(struct stg_engine *engine, const struct stg_plan_laun
 }
 
 stg_status stg_plan_capture(struct stg_engine *engine, const struct stg_plan_launch *launch,
-                            int64_t row_bucket, const struct stg_steer_args *args,
-                            stg_error *reterr) {
+                            const struct stg_node_launch *nodes, size_t count, stg_error *reterr) {
   struct stg_plan_launch captured = *launch;
-  struct stg_steer_args padded = *args;
-  captured.early = true; /* a replay is ordered after all ahead of it: the frame's map is there */
-  padded.rows = (int32_t)row_bucket;
-  return launch_plain(engine, &captured, &padded, reterr);
+  captured.early = true;
+  return launch_plain(engine, &captured, nodes, count, reterr);
 }

@@ -1,10 +1,9 @@
 /*
  * frame.c: frames: one row map at fixed addresses, and what it names.
  */
-#include <string.h>
-
-#include "engine/exec.h"
+#include "engine/plan_exec.h"
 #include "engine/steer.h"
+#include "engine/steer_launch.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/intmath.h"
 
@@ -204,8 +203,8 @@ void stg_frame_destroy(stg_frame *frame) {
 
 static uint32_t shared_bytes(const stg_frame *frame) {
   const stg_steer *steer = frame->steer;
-  return stg_launch_shared_bytes(steer->engine, frame->kernel, frame->plan->shape.rows,
-                                 stg_steer_chain_bytes(steer));
+  return stg_steer_shared_bytes(steer->engine, frame->kernel, frame->plan->shape.rows,
+                                stg_steer_chain_bytes(steer));
 }
 
 stg_status stg_frame_plan(const stg_frame *frame, stg_plan_info *ret_info, stg_error *reterr) {
@@ -221,30 +220,7 @@ stg_status stg_frame_plan(const stg_frame *frame, stg_plan_info *ret_info, stg_e
   if (frame->plan == NULL) {
     return stg_error_set(reterr, STG_E_NOT_FOUND, "stg_frame_plan: the frame has had no step");
   }
-  const struct stg_plan *plan = frame->plan;
-  const struct stg_kernel *kernel = frame->kernel;
-  const bool cuda = stg_engine_is_cuda(frame->steer->engine);
-  *ret_info = (stg_plan_info){
-      .struct_size = sizeof *ret_info,
-      .signature = plan->signatures[kernel->tier][kernel->tile],
-      .source = kernel->source,
-      .tier = cuda ? stg_kernel_tier(kernel) : -1,
-      .compile_ms = kernel->compile_ms,
-      .tile_rows = cuda ? kernel->rule.rows_per_block : 0,
-      .threads = cuda ? kernel->rule.threads : 0,
-      .registers = kernel->loaded.info.registers,
-      .local_bytes = kernel->loaded.info.local_bytes,
-      .shared_bytes = cuda ? shared_bytes(frame) : 0,
-      .row_bucket = plan->shape.rows,
-      .batch_bucket = plan->shape.batch,
-      .seq_bucket = plan->shape.seq,
-  };
-  stg_key_hex(kernel->key, ret_info->kernel_key);
-  if (cuda) {
-    stg_key_hex(plan->graph_keys[kernel->tier][kernel->tile], ret_info->graph_key);
-  } else {
-    /* no kernel and no graph: both keys hash the text alone */
-    stg_key_hex(stg_key_of(ret_info->signature, strlen(ret_info->signature)), ret_info->graph_key);
-  }
+  *ret_info = stg_plan_info_of(frame->steer->engine, frame->plan, frame->kernel);
+  ret_info->shared_bytes = stg_engine_is_cuda(frame->steer->engine) ? shared_bytes(frame) : 0;
   return STG_OK;
 }

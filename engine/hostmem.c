@@ -81,28 +81,28 @@ static double now_us(void) {
   return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
-static stg_status time_on_cpu(stg_frame *frame, const stg_apply *apply, uint32_t warmup,
-                              uint32_t repeats, double *ret_us, stg_error *reterr) {
-  for (uint32_t i = 0; i < warmup + repeats; i++) {
-    double from = now_us();
-    stg_status status = stg_steer_apply(frame, apply, NULL, reterr);
-    if (status != STG_OK) {
-      return status;
-    }
-    if (i >= warmup) {
-      ret_us[i - warmup] = now_us() - from;
-    }
-  }
-  return STG_OK;
+/* What is timed. */
+struct timing {
+  stg_engine *engine;
+  stg_mem_work work;
+  void *user;
+};
+
+/* On the CPU a call has done its work when it returns. */
+static stg_status time_one_on_cpu(const struct timing *timing, double *ret_us, stg_error *reterr) {
+  const double from = now_us();
+  stg_status status = timing->work(timing->user, NULL, reterr);
+  *ret_us = now_us() - from;
+  return status;
 }
 
-/* One apply between two events. */
-static stg_status time_one(stg_frame *frame, const stg_apply *apply,
-                           struct stg_event *const events[2], double *ret_us, stg_error *reterr) {
-  struct stg_engine *engine = frame->steer->engine;
+/* Between two events. */
+static stg_status time_one(const struct timing *timing, struct stg_event *const events[2],
+                           double *ret_us, stg_error *reterr) {
+  struct stg_engine *engine = timing->engine;
   stg_status status = stg_event_record(engine->device, events[0], engine->stream, reterr);
   if (status == STG_OK) {
-    status = stg_steer_apply(frame, apply, engine->stream, reterr);
+    status = timing->work(timing->user, engine->stream, reterr);
   }
   if (status == STG_OK) {
     status = stg_event_record(engine->device, events[1], engine->stream, reterr);
@@ -115,29 +115,41 @@ static stg_status time_one(stg_frame *frame, const stg_apply *apply,
              : status;
 }
 
-static stg_status time_on_device(stg_frame *frame, const stg_apply *apply, uint32_t warmup,
-                                 uint32_t repeats, double *ret_us, stg_error *reterr) {
-  struct stg_device *device = frame->steer->engine->device;
+stg_status stg_mem_time_work(stg_engine *engine, stg_mem_work work, void *user, uint32_t warmup,
+                             uint32_t repeats, double *ret_us, stg_error *reterr) {
+  const struct timing timing = {engine, work, user};
+  const bool cuda = stg_engine_is_cuda(engine);
   struct stg_event *events[2] = {NULL, NULL};
-  stg_status status = stg_event_create(device, true, &events[0], reterr);
-  if (status == STG_OK) {
-    status = stg_event_create(device, true, &events[1], reterr);
+  stg_status status = STG_OK;
+  for (int i = 0; i < 2 && cuda && status == STG_OK; i++) {
+    status = stg_event_create(engine->device, true, &events[i], reterr);
   }
   for (uint32_t i = 0; status == STG_OK && i < warmup + repeats; i++) {
-    double us;
-    status = time_one(frame, apply, events, &us, reterr);
+    double us = 0;
+    status = cuda ? time_one(&timing, events, &us, reterr) : time_one_on_cpu(&timing, &us, reterr);
     if (status == STG_OK && i >= warmup) {
       ret_us[i - warmup] = us;
     }
   }
-  stg_event_destroy(device, events[0]);
-  stg_event_destroy(device, events[1]);
+  for (int i = 0; i < 2 && cuda; i++) {
+    stg_event_destroy(engine->device, events[i]);
+  }
   return status;
+}
+
+struct apply_work {
+  stg_frame *frame;
+  const stg_apply *apply;
+};
+
+static stg_status apply_once(void *user, stg_stream stream, stg_error *reterr) {
+  const struct apply_work *work = user;
+  return stg_steer_apply(work->frame, work->apply, stream, reterr);
 }
 
 stg_status stg_mem_time_applies(stg_frame *frame, const stg_apply *apply, uint32_t warmup,
                                 uint32_t repeats, double *ret_us, stg_error *reterr) {
-  return stg_engine_is_cuda(frame->steer->engine)
-             ? time_on_device(frame, apply, warmup, repeats, ret_us, reterr)
-             : time_on_cpu(frame, apply, warmup, repeats, ret_us, reterr);
+  struct apply_work work = {frame, apply};
+  return stg_mem_time_work(frame->steer->engine, apply_once, &work, warmup, repeats, ret_us,
+                           reterr);
 }

@@ -25,9 +25,17 @@ stg_stream stg_mem_stream(stg_engine *engine);
 /** Wait until the stream is empty; reports errors of the work before. */
 STG_NODISCARD stg_status stg_mem_synchronize(stg_engine *engine, stg_error *reterr);
 
+/** Work that is timed: puts something on `stream`, the engine's own. */
+typedef stg_status (*stg_mem_work)(void *user, stg_stream stream, stg_error *reterr);
 /**
- * Apply `warmup` + `repeats` times on the engine's stream and give the time of each of the last
- * `repeats`: between events on cuda, wall clock on the CPU; microseconds. In place, so the data
+ * Do it `warmup` + `repeats` times and give the time of each of the last `repeats`: between events
+ * on cuda, wall clock on the CPU; microseconds. The first failure ends it.
+ */
+STG_NODISCARD stg_status stg_mem_time_work(stg_engine *engine, stg_mem_work work, void *user,
+                                           uint32_t warmup, uint32_t repeats, double *ret_us,
+                                           stg_error *reterr);
+/**
+ * Apply `warmup` + `repeats` times on the engine's stream and time it so. In place, so the data
  * change.
  */
 STG_NODISCARD stg_status stg_mem_time_applies(stg_frame *frame, const stg_apply *apply,

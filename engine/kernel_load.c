@@ -38,7 +38,7 @@ static void end_loading(struct stg_kernel *kernel, const struct stg_loaded_kerne
   }
   kernel->loading--;
   if (kernel->loading == 0 && stg_kernel_state(kernel) == STG_KERNEL_READY) {
-    stg_steer_kernel_finish(&kernel->text);
+    stg_kernel_text_finish(&kernel->text);
   }
   pthread_mutex_unlock(&set->lock);
   if (loaded != NULL && !first) {
@@ -86,10 +86,10 @@ static void tell_settled(struct stg_kernel_table *table) {
 static bool has_stand_in(const struct stg_kernel *kernel) {
   const struct stg_kernel *general = kernel->set->kernels[STG_TIER_GENERAL];
   bool has = false;
-  for (int tile = 0; tile < STG_TILE_COUNT; tile++) {
-    has = has || stg_kernel_state(&general[tile]) != STG_KERNEL_ABSENT;
+  for (unsigned i = 0; i < kernel->set->family->n_variants; i++) {
+    has = has || stg_kernel_state(&general[i]) != STG_KERNEL_ABSENT;
   }
-  return kernel->tier == STG_TIER_DECLARED && !kernel->set->all_builtins && has;
+  return kernel->tier == STG_TIER_DECLARED && !kernel->set->one_tier && has;
 }
 
 static void done(struct stg_job *job) {
@@ -157,12 +157,12 @@ static stg_status wait_for(struct stg_kernel *kernel, stg_error *reterr) {
   return status;
 }
 
-/* From memory or disk, both tiles of a tier; STG_E_NOT_WARM when one is not there. */
+/* From memory or disk, all variants of a tier; STG_E_NOT_WARM when one is not there. */
 static stg_status load_cached(struct stg_kernel_set *set, enum stg_tier tier, stg_error *reterr) {
   stg_status missing = STG_OK;
-  for (int tile = 0; tile < STG_TILE_COUNT; tile++) {
+  for (unsigned i = 0; i < set->family->n_variants; i++) {
     stg_error error = STG_ERROR_INIT;
-    stg_status status = load(&set->kernels[tier][tile], false, &error);
+    stg_status status = load(&set->kernels[tier][i], false, &error);
     if (status != STG_OK && (missing == STG_OK || status != STG_E_NOT_WARM)) {
       missing = stg_error_set(reterr, status, "%s", error.message);
     }
@@ -173,25 +173,25 @@ static stg_status load_cached(struct stg_kernel_set *set, enum stg_tier tier, st
   return missing;
 }
 
-/* Compile what a tier lacks: the last tile here, those before it beside it. */
+/* Compile what a tier lacks: the last variant here, those before it beside it. */
 static stg_status compile_here(struct stg_kernel_set *set, enum stg_tier tier, stg_error *reterr) {
   struct stg_kernel *kernels = set->kernels[tier];
   struct stg_kernel *last = NULL;
   stg_status status = STG_OK;
-  for (int tile = 0; tile < STG_TILE_COUNT; tile++) {
-    if (stg_kernel_state(&kernels[tile]) != STG_KERNEL_READY) {
+  for (unsigned i = 0; i < set->family->n_variants; i++) {
+    if (stg_kernel_state(&kernels[i]) != STG_KERNEL_READY) {
       if (last != NULL && stg_kernel_ask(last, true, true, NULL) != STG_OK) {
         status = load(last, true, reterr);
       }
-      last = &kernels[tile];
+      last = &kernels[i];
     }
   }
   if (status == STG_OK && last != NULL) {
     status = load(last, true, reterr);
   }
-  for (int tile = 0; tile < STG_TILE_COUNT && status == STG_OK; tile++) {
-    (void)stg_tiers_help(set->engine->tiers, &kernels[tile].job);
-    status = wait_for(&kernels[tile], reterr);
+  for (unsigned i = 0; i < set->family->n_variants && status == STG_OK; i++) {
+    (void)stg_tiers_help(set->engine->tiers, &kernels[i].job);
+    status = wait_for(&kernels[i], reterr);
   }
   return status;
 }
@@ -203,9 +203,9 @@ stg_status stg_kernel_start(struct stg_kernel *kernel, stg_error *reterr) {
              : status;
 }
 
-/* What a table begins with. Either tile serves any rows; this one takes less time to compile, and
+/* What a table begins with. Any variant serves any rows; the first takes least time to compile, and
  * is what a host captures as it starts. */
-#define FIRST_TILE STG_TILE_DECODE
+#define FIRST_VARIANT 0
 
 /* The first kernel of a tier is alone on the compiler, and waited for. */
 static stg_status compile_first(struct stg_kernel *kernel, stg_error *reterr) {
@@ -224,32 +224,38 @@ static void let_follow(struct stg_kernel *kernel) {
   }
 }
 
+static bool has_any(const struct stg_kernel_set *set) {
+  bool has = false;
+  for (unsigned i = 0; i < set->family->n_variants; i++) {
+    has = has || stg_kernels_of_variant(set, i) != NULL;
+  }
+  return has;
+}
+
 static stg_status bring_in_background(struct stg_kernel_set *set, stg_error *reterr) {
-  struct stg_kernel *general =
-      set->kernels[set->all_builtins ? STG_TIER_DECLARED : STG_TIER_GENERAL];
+  struct stg_kernel *general = set->kernels[set->one_tier ? STG_TIER_DECLARED : STG_TIER_GENERAL];
   stg_error error = STG_ERROR_INIT;
   stg_status status = STG_OK;
-  if (!set->all_builtins) {
+  if (!set->one_tier) {
     status = load_cached(set, STG_TIER_GENERAL, &error);
   }
   if (status != STG_OK && status != STG_E_NOT_WARM) {
     return stg_error_set(reterr, status, "%s", error.message);
   }
-  if (stg_kernels_of_tile(set, STG_TILE_DECODE) == NULL &&
-      stg_kernels_of_tile(set, STG_TILE_PREFILL) == NULL) {
-    status = compile_first(&general[FIRST_TILE], reterr);
+  if (!has_any(set)) {
+    status = compile_first(&general[FIRST_VARIANT], reterr);
     if (status != STG_OK) {
       return status;
     }
   }
-  for (int tile = 0; tile < STG_TILE_COUNT; tile++) {
-    if (stg_kernels_of_tile(set, (enum stg_tile)tile) == NULL) {
-      let_follow(&general[tile]);
+  for (unsigned i = 0; i < set->family->n_variants; i++) {
+    if (stg_kernels_of_variant(set, i) == NULL) {
+      let_follow(&general[i]);
     }
   }
-  for (int tile = 0; tile < STG_TILE_COUNT && !set->all_builtins; tile++) {
-    struct stg_kernel *declared = &set->kernels[STG_TIER_DECLARED][tile];
-    if (set->user_ops) {
+  for (unsigned i = 0; i < set->family->n_variants && !set->one_tier; i++) {
+    struct stg_kernel *declared = &set->kernels[STG_TIER_DECLARED][i];
+    if (set->beyond_general) {
       let_follow(declared);
     } else {
       stg_status asked = stg_kernel_ask(declared, false, true, NULL);
@@ -263,7 +269,7 @@ static stg_status bring_in_background(struct stg_kernel_set *set, stg_error *ret
 static stg_status bring_from_caches(struct stg_kernel_set *set, const stg_error *missing,
                                     stg_error *reterr) {
   stg_status status = STG_E_NOT_WARM;
-  if (!set->all_builtins && !set->user_ops) {
+  if (!set->one_tier && !set->beyond_general) {
     status = load_cached(set, STG_TIER_GENERAL, reterr);
   }
   return status != STG_E_NOT_WARM ? status : stg_error_set(reterr, status, "%s", missing->message);
@@ -290,8 +296,8 @@ stg_status stg_kernels_bring(struct stg_kernel_set *set, stg_error *reterr) {
 
 stg_status stg_kernels_check_user_op(struct stg_kernel_set *set, const char *name,
                                      stg_error *reterr) {
-  for (int tile = 0; tile < STG_TILE_COUNT; tile++) {
-    struct stg_kernel *kernel = &set->kernels[STG_TIER_DECLARED][tile];
+  for (unsigned i = 0; i < set->family->n_variants; i++) {
+    struct stg_kernel *kernel = &set->kernels[STG_TIER_DECLARED][i];
     stg_status asked = stg_kernel_ask(kernel, false, false, NULL);
     (void)asked; /* a full queue has room later */
     if (stg_kernel_state(kernel) == STG_KERNEL_READY) {

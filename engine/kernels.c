@@ -27,12 +27,12 @@ void stg_kernel_table_finish(struct stg_kernel_table *table) {
 }
 
 static void free_set(struct stg_kernel_set *set) {
-  for (int i = 0; i < STG_TIER_COUNT * STG_TILE_COUNT; i++) {
-    struct stg_kernel *kernel = &set->kernels[i / STG_TILE_COUNT][i % STG_TILE_COUNT];
+  for (int i = 0; i < STG_TIER_COUNT * STG_MAX_VARIANTS; i++) {
+    struct stg_kernel *kernel = &set->kernels[i / STG_MAX_VARIANTS][i % STG_MAX_VARIANTS];
     if (kernel->loaded.module != NULL) {
       stg_module_cache_unref(set->engine->modules, kernel->loaded.key);
     }
-    stg_steer_kernel_finish(&kernel->text);
+    stg_kernel_text_finish(&kernel->text);
     stg_free(kernel->signature);
   }
   pthread_cond_destroy(&set->changed);
@@ -63,95 +63,73 @@ bool stg_kernel_set_has_owner(const struct stg_kernel_set *set) {
   return has;
 }
 
-static stg_status init_kernel(struct stg_kernel_set *set, enum stg_tier tier, enum stg_tile tile,
-                              const struct stg_steer_decl *decl, stg_error *reterr) {
+static stg_status init_kernel(struct stg_kernel_set *set, enum stg_tier tier, unsigned variant,
+                              const struct stg_decl *decl, stg_error *reterr) {
   struct stg_engine *engine = set->engine;
-  struct stg_kernel *kernel = &set->kernels[tier][tile];
+  struct stg_kernel *kernel = &set->kernels[tier][variant];
   kernel->set = set;
   kernel->tier = tier;
-  kernel->tile = tile;
-  stg_status status =
-      stg_steer_kernel_init(decl, tile, engine->arch, engine->nvrtc_options, &kernel->text, reterr);
+  kernel->variant = variant;
+  stg_status status = decl->family->kernel_text(decl, variant, engine->arch, engine->nvrtc_options,
+                                                &kernel->text, reterr);
   if (status != STG_OK) {
     return status;
   }
+  kernel->name = kernel->text.request.name;
   kernel->key = kernel->text.key;
   kernel->rule = kernel->text.rule;
   kernel->signature = stg_strdup(stg_strbuf_text(&kernel->text.signature));
   if (!stg_engine_is_cuda(engine)) {
     kernel->source = "cpu";
-    stg_steer_kernel_finish(&kernel->text);
+    stg_kernel_text_finish(&kernel->text);
     atomic_store(&kernel->state, STG_KERNEL_READY);
   }
   return kernel->signature != NULL ? STG_OK : stg_error_memory(reterr, "a signature", 0);
 }
 
-/* The declaration with all built-ins that it can have in place of its ops; `*ret_ops` is the
- * caller's to free. */
-static stg_status generalise(const struct stg_steer_decl *decl, struct stg_op_table *ops,
-                             struct stg_steer_decl *ret_decl, const struct stg_op ***ret_ops,
-                             stg_error *reterr) {
-  const size_t count = stg_op_table_count(ops);
-  const struct stg_op **builtins = stg_calloc(count, sizeof(struct stg_op *));
-  size_t n = 0;
-  if (builtins == NULL) {
-    return stg_error_memory(reterr, "a list of ops", count * sizeof(struct stg_op *));
-  }
-  for (size_t i = 0; i < count; i++) {
-    const struct stg_op *op = stg_op_table_at(ops, i);
-    if (stg_steer_is_default_op(op, decl->probes)) {
-      builtins[n++] = op;
-    }
-  }
-  qsort(builtins, n, sizeof(struct stg_op *), stg_op_compare);
-  *ret_decl = *decl;
-  ret_decl->ops = builtins;
-  ret_decl->n_ops = n;
-  *ret_ops = builtins;
-  return STG_OK;
-}
-
 static stg_status init_tier(struct stg_kernel_set *set, enum stg_tier tier,
-                            const struct stg_steer_decl *decl, stg_error *reterr) {
+                            const struct stg_decl *decl, stg_error *reterr) {
   stg_status status = STG_OK;
-  for (int tile = 0; tile < STG_TILE_COUNT && status == STG_OK; tile++) {
-    status = init_kernel(set, tier, (enum stg_tile)tile, decl, reterr);
+  for (unsigned i = 0; i < set->family->n_variants && status == STG_OK; i++) {
+    status = init_kernel(set, tier, i, decl, reterr);
   }
   return status;
 }
 
-static stg_status init_general_tier(struct stg_kernel_set *set, const struct stg_steer_decl *decl,
-                                    stg_error *reterr) {
-  struct stg_steer_decl general;
-  const struct stg_op **ops = NULL;
-  stg_status status = generalise(decl, set->engine->ops, &general, &ops, reterr);
-  if (status == STG_OK) {
-    status = init_tier(set, STG_TIER_GENERAL, &general, reterr);
+/* The tiers that are wanted: on the CPU nothing is compiled, so that nothing needs a stand-in, and
+ * in block mode nobody waits for one. */
+static stg_status init_tiers(struct stg_kernel_set *set, const struct stg_decl *decl,
+                             stg_error *reterr) {
+  const struct stg_engine *engine = set->engine;
+  struct stg_arena arena = {0};
+  struct stg_general general = {.decl = NULL};
+  stg_status status = init_tier(set, STG_TIER_DECLARED, decl, reterr);
+  if (status == STG_OK && decl->family->general != NULL) {
+    status = decl->family->general(decl, engine->ops, &arena, &general, reterr);
   }
-  stg_free(ops);
+  set->one_tier = general.decl == NULL;
+  set->beyond_general = general.lacks;
+  if (status == STG_OK && stg_engine_is_cuda(engine) && !set->one_tier &&
+      engine->compile != STG_COMPILE_BLOCK) {
+    status = init_tier(set, STG_TIER_GENERAL, general.decl, reterr);
+  }
+  stg_arena_finish(&arena);
   return status;
 }
 
 /* A set of one's own, not in the list yet, and with texts alone. */
-static stg_status make_set(struct stg_engine *engine, const struct stg_steer_decl *decl,
+static stg_status make_set(struct stg_engine *engine, const struct stg_decl *decl,
                            struct stg_kernel_set **ret_set, stg_error *reterr) {
   struct stg_kernel_set *set = stg_calloc(1, sizeof *set);
   if (set == NULL) {
     return stg_error_memory(reterr, "a table's kernels", sizeof *set);
   }
   set->engine = engine;
+  set->family = decl->family;
   set->owners = set->refs = 1;
-  set->all_builtins = decl->tier0;
-  for (size_t i = 0; i < decl->n_ops; i++) {
-    set->user_ops = set->user_ops || !stg_op_is_builtin(decl->ops[i]);
-  }
   pthread_mutex_init(&set->lock, NULL);
   pthread_cond_init(&set->changed, NULL);
-  stg_status status = init_tier(set, STG_TIER_DECLARED, decl, reterr);
-  if (status == STG_OK && stg_engine_is_cuda(engine) && !set->all_builtins &&
-      engine->compile != STG_COMPILE_BLOCK) {
-    status = init_general_tier(set, decl, reterr);
-  }
+  stg_status status = init_tiers(set, decl, reterr);
   if (status != STG_OK) {
     free_set(set);
     return status;
@@ -162,11 +140,11 @@ static stg_status make_set(struct stg_engine *engine, const struct stg_steer_dec
 
 /* Keys are compared, and the texts that they are of. */
 static bool same_kernels(const struct stg_kernel_set *a, const struct stg_kernel_set *b) {
-  bool same = true;
-  for (int tile = 0; tile < STG_TILE_COUNT; tile++) {
-    const struct stg_kernel *x = &a->kernels[STG_TIER_DECLARED][tile];
-    const struct stg_kernel *y = &b->kernels[STG_TIER_DECLARED][tile];
-    same = same && stg_key_equal(x->key, y->key) && strcmp(x->signature, y->signature) == 0;
+  bool same = a->family == b->family;
+  for (unsigned i = 0; i < a->family->n_variants && same; i++) {
+    const struct stg_kernel *x = &a->kernels[STG_TIER_DECLARED][i];
+    const struct stg_kernel *y = &b->kernels[STG_TIER_DECLARED][i];
+    same = stg_key_equal(x->key, y->key) && strcmp(x->signature, y->signature) == 0;
   }
   return same;
 }
@@ -192,7 +170,7 @@ static struct stg_kernel_set *share(struct stg_kernel_table *table, struct stg_k
   return set;
 }
 
-stg_status stg_kernels_share(struct stg_engine *engine, const struct stg_steer_decl *decl,
+stg_status stg_kernels_share(struct stg_engine *engine, const struct stg_decl *decl,
                              struct stg_kernel_set **ret_set, stg_error *reterr) {
   struct stg_kernel_set *made = NULL;
   stg_status status = make_set(engine, decl, &made, reterr);
@@ -202,7 +180,7 @@ stg_status stg_kernels_share(struct stg_engine *engine, const struct stg_steer_d
   return status;
 }
 
-stg_status stg_kernels_open(struct stg_engine *engine, const struct stg_steer_decl *decl,
+stg_status stg_kernels_open(struct stg_engine *engine, const struct stg_decl *decl,
                             struct stg_kernel_set **ret_set, stg_error *reterr) {
   struct stg_kernel_set *set = NULL;
   stg_status status = stg_kernels_share(engine, decl, &set, reterr);
@@ -260,21 +238,22 @@ void stg_kernels_wait_settled(struct stg_kernel_table *table, uint64_t seen, uin
   pthread_mutex_unlock(&table->lock);
 }
 
-const struct stg_kernel *stg_kernels_of_tile(const struct stg_kernel_set *set, enum stg_tile tile) {
+const struct stg_kernel *stg_kernels_of_variant(const struct stg_kernel_set *set,
+                                                unsigned variant) {
   for (int tier = STG_TIER_COUNT - 1; tier >= 0; tier--) {
-    if (stg_kernel_state(&set->kernels[tier][tile]) == STG_KERNEL_READY) {
-      return &set->kernels[tier][tile];
+    if (stg_kernel_state(&set->kernels[tier][variant]) == STG_KERNEL_READY) {
+      return &set->kernels[tier][variant];
     }
   }
   return NULL;
 }
 
-/* What no job makes, though it would serve. Of both tiles: a capture chooses by other rules than a
- * step. */
+/* What no job makes, though it would serve. Of all variants: a capture chooses by other rules than
+ * a step. */
 static void ask_again(struct stg_kernel_set *set) {
-  for (int tile = 0; tile < STG_TILE_COUNT; tile++) {
-    struct stg_kernel *declared = &set->kernels[STG_TIER_DECLARED][tile];
-    struct stg_kernel *general = &set->kernels[STG_TIER_GENERAL][tile];
+  for (unsigned i = 0; i < set->family->n_variants; i++) {
+    struct stg_kernel *declared = &set->kernels[STG_TIER_DECLARED][i];
+    struct stg_kernel *general = &set->kernels[STG_TIER_GENERAL][i];
     const enum stg_kernel_state state = stg_kernel_state(declared);
     stg_status status = STG_OK;
     if (state != STG_KERNEL_READY && general->signature != NULL &&
@@ -288,29 +267,30 @@ static void ask_again(struct stg_kernel_set *set) {
   }
 }
 
-const struct stg_kernel *stg_kernels_serving(struct stg_kernel_set *set, enum stg_tile tile) {
+const struct stg_kernel *stg_kernels_serving(struct stg_kernel_set *set, unsigned variant) {
   if (set->engine->compile == STG_COMPILE_BACKGROUND && stg_engine_is_cuda(set->engine)) {
     ask_again(set);
   }
-  const struct stg_kernel *kernel = stg_kernels_of_tile(set, tile);
-  return kernel != NULL ? kernel
-                        : stg_kernels_of_tile(set, tile == STG_TILE_DECODE ? STG_TILE_PREFILL
-                                                                           : STG_TILE_DECODE);
+  const struct stg_kernel *kernel = stg_kernels_of_variant(set, variant);
+  for (unsigned i = 0; i < set->family->n_variants && kernel == NULL; i++) {
+    kernel = stg_kernels_of_variant(set, i);
+  }
+  return kernel;
 }
 
 const struct stg_kernel *stg_kernels_for_capture(const struct stg_kernel_set *set,
-                                                 enum stg_tile tile) {
-  const struct stg_kernel *kernel = stg_kernels_of_tile(set, tile);
-  return kernel != NULL && kernel->tier == STG_TIER_GENERAL && set->user_ops ? NULL : kernel;
+                                                 unsigned variant) {
+  const struct stg_kernel *kernel = stg_kernels_of_variant(set, variant);
+  return kernel != NULL && kernel->tier == STG_TIER_GENERAL && set->beyond_general ? NULL : kernel;
 }
 
-const struct stg_kernel *stg_kernels_awaited(const struct stg_kernel_set *set, enum stg_tile tile) {
-  const struct stg_kernel *declared = &set->kernels[STG_TIER_DECLARED][tile];
-  const struct stg_kernel *general = &set->kernels[STG_TIER_GENERAL][tile];
-  const bool may_be_general = general->signature != NULL && !set->user_ops;
+const struct stg_kernel *stg_kernels_awaited(const struct stg_kernel_set *set, unsigned variant) {
+  const struct stg_kernel *declared = &set->kernels[STG_TIER_DECLARED][variant];
+  const struct stg_kernel *general = &set->kernels[STG_TIER_GENERAL][variant];
+  const bool may_be_general = general->signature != NULL && !set->beyond_general;
   return may_be_general && stg_kernel_state(general) != STG_KERNEL_FAILED ? general : declared;
 }
 
 int stg_kernel_tier(const struct stg_kernel *kernel) {
-  return kernel->tier == STG_TIER_GENERAL || kernel->set->all_builtins ? 0 : 1;
+  return kernel->tier == STG_TIER_GENERAL || kernel->set->one_tier ? 0 : 1;
 }

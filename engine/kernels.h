@@ -1,11 +1,12 @@
 /*
- * kernels.h: the kernels of a declaration, two tiers of one per tile, for all tables of an engine
- * that declare the same.
+ * kernels.h: the kernels of a declaration, two tiers of one per variant, for all tables of an
+ * engine that declare the same. Of steering the variants are its tiles.
  *
- * The declared tier has just the ops that were declared. The general tier has all built-ins, those
- * with an output where probes are declared, so it serves any chain of them while the declared
- * kernel is being compiled; both give the same bits. Where exactly these ops are declared, the
- * declared kernel is the general one. What else is declared, such as windows, both have.
+ * The declared tier is what was declared. The general tier, of a family that has one, serves more
+ * declarations than this, so that it may be there while the declared kernel is being compiled; both
+ * give the same bits. Of steering it has all built-in ops, those with an output where probes are
+ * declared; where exactly these are declared, the declared kernel is the general one. What else is
+ * declared, such as windows, both have.
  *
  * A set is the engine's and is counted: tables own it, and jobs that compile hold it. It never
  * knows a table. kernels.c has the sets; kernel_load.c how their kernels come to be.
@@ -15,7 +16,7 @@
 
 #include <pthread.h>
 
-#include "engine/steer_decl.h"
+#include "engine/family.h"
 #include "engine/tier.h"
 #include "runtime/module_cache.h"
 
@@ -35,10 +36,11 @@ struct stg_kernel {
   struct stg_job job;
   struct stg_kernel_set *set;
   enum stg_tier tier;
-  enum stg_tile tile;
-  struct stg_steer_kernel text; /* what to compile; empty once it is there */
-  unsigned loading;             /* threads that read `text`; under the set's lock */
-  char *signature;              /* kernel text with architecture; NULL: there is no such kernel */
+  unsigned variant;
+  struct stg_kernel_text text; /* what to compile; empty once it is there */
+  unsigned loading;            /* threads that read `text`; under the set's lock */
+  char *signature;             /* kernel text with architecture; NULL: there is no such kernel */
+  const char *name;            /* of the entry point, a constant of the family; NULL on the CPU */
   struct stg_key key;
   struct stg_launch_rule rule;
   atomic_int state; /* enum stg_kernel_state; changed under the set's lock */
@@ -53,12 +55,13 @@ struct stg_kernel {
 struct stg_kernel_set {
   struct stg_kernel_set *next; /* in the engine's list */
   struct stg_engine *engine;
+  const struct stg_family *family;
   size_t owners, refs;    /* under the list's lock; the owners together hold one reference */
-  bool user_ops;          /* the general tier does not have all that was declared */
-  bool all_builtins;      /* and no others: the declared tier is the general one */
+  bool beyond_general;    /* the general tier lacks some of what was declared */
+  bool one_tier;          /* the declared tier is the general one, or the family has no other */
   pthread_mutex_t lock;   /* states; taken before the list's and the pool's, after a table's */
   pthread_cond_t changed; /* a state */
-  struct stg_kernel kernels[STG_TIER_COUNT][STG_TILE_COUNT];
+  struct stg_kernel kernels[STG_TIER_COUNT][STG_MAX_VARIANTS];
 };
 
 /* The sets that have an owner. The lock is a leaf: nothing is taken under it. */
@@ -75,44 +78,42 @@ void stg_kernel_table_finish(struct stg_kernel_table *table);
 
 /**
  * The set of a declaration, with one more owner, and what the engine's compile mode promises of it:
- *   block       both declared kernels are there, compiled if need be, side by side
+ *   block       all declared kernels are there, compiled if need be, side by side
  *   background  those that a cache has; where it has none, one general kernel, compiled by a thread
- *               of the engine and waited for: that of the decode tile, which serves any rows. All
+ *               of the engine and waited for: that of the first variant, which serves any rows. All
  *               others are on their way then
- *   never       those that a cache has, else, without user ops, general ones that a cache has
+ *   never       those that a cache has, else general ones that a cache has, where they lack nothing
  * STG_E_NOT_WARM, STG_E_COMPILE, STG_E_CUDA, ... Any thread.
  */
-STG_NODISCARD stg_status stg_kernels_open(struct stg_engine *engine,
-                                          const struct stg_steer_decl *decl,
+STG_NODISCARD stg_status stg_kernels_open(struct stg_engine *engine, const struct stg_decl *decl,
                                           struct stg_kernel_set **ret_set, stg_error *reterr);
 /** The set alone, with one more owner: nothing of it is loaded or asked for. Any thread. */
-STG_NODISCARD stg_status stg_kernels_share(struct stg_engine *engine,
-                                           const struct stg_steer_decl *decl,
+STG_NODISCARD stg_status stg_kernels_share(struct stg_engine *engine, const struct stg_decl *decl,
                                            struct stg_kernel_set **ret_set, stg_error *reterr);
 /** One owner less. With the last one go the plans of the set, which no frame may use. NULL is fine.
  */
 void stg_kernels_close(struct stg_kernel_set *set);
 
-/** The kernel of a tile that is there, declared before general; NULL: none is. Any thread. */
-const struct stg_kernel *stg_kernels_of_tile(const struct stg_kernel_set *set, enum stg_tile tile);
+/** The kernel of a variant that is there, declared before general; NULL: none is. Any thread. */
+const struct stg_kernel *stg_kernels_of_variant(const struct stg_kernel_set *set, unsigned variant);
 /**
- * The kernel that serves a tile from now on: one of that tile, else of the other. Asks again for
+ * The kernel that serves a variant's rows from now on: one of it, else of another. Asks again for
  * what found the queue full before. Any thread.
  */
-const struct stg_kernel *stg_kernels_serving(struct stg_kernel_set *set, enum stg_tile tile);
-/** The kernel that a capture records: one of that tile that runs all that was declared; NULL while
- * there is none. */
+const struct stg_kernel *stg_kernels_serving(struct stg_kernel_set *set, unsigned variant);
+/** The kernel that a capture records: one of that variant that runs all that was declared; NULL
+ * while there is none. */
 const struct stg_kernel *stg_kernels_for_capture(const struct stg_kernel_set *set,
-                                                 enum stg_tile tile);
+                                                 unsigned variant);
 /** Which one a capture waits for then: the first to come, or one that failed where all have. */
-const struct stg_kernel *stg_kernels_awaited(const struct stg_kernel_set *set, enum stg_tile tile);
+const struct stg_kernel *stg_kernels_awaited(const struct stg_kernel_set *set, unsigned variant);
 /**
  * Whether all that was declared can run: what a chain with the user op `name` asks.
  * @return STG_E_PENDING while a kernel is being compiled; what was wrong with one that failed.
  */
 STG_NODISCARD stg_status stg_kernels_check_user_op(struct stg_kernel_set *set, const char *name,
                                                    stg_error *reterr);
-/** 0: the kernel has exactly all built-ins; 1: the declared ops. */
+/** 0: the kernel is a general one; 1: it is made for what was declared. */
 int stg_kernel_tier(const struct stg_kernel *kernel);
 
 /**

@@ -3,15 +3,14 @@
  */
 #include "engine/offline.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "codegen/chain.h"
+#include "engine/declared.h"
 #include "engine/engine.h"
-#include "engine/steer_decl.h"
+
+_Static_assert(STG_EXPLAINED_MAX_KERNELS == STG_PLAN_MAX_PARTS, "a kernel for each part");
 
 /* Copy a kernel's texts into the arena. */
-static stg_status fill_explained(const struct stg_steer_kernel *kernel, struct stg_arena *arena,
+static stg_status fill_explained(const struct stg_kernel_text *kernel, struct stg_arena *arena,
                                  struct stg_explained *ret, stg_error *reterr) {
   struct stg_strbuf material = {0};
   struct stg_explained explained = {
@@ -39,31 +38,46 @@ static stg_status fill_explained(const struct stg_steer_kernel *kernel, struct s
   return status;
 }
 
-stg_status stg_explain_kernel(stg_engine *engine, const stg_steer_desc *desc, enum stg_tile tile,
+stg_status stg_explain_kernel(stg_engine *engine, const struct stg_declared *declared, size_t index,
                               const char *arch, struct stg_arena *arena, struct stg_explained *ret,
                               stg_error *reterr) {
-  struct stg_steer_decl decl;
-  struct stg_steer_kernel kernel;
-  stg_status status = stg_steer_decl_init(desc, engine->ops, &decl, reterr);
-  if (status != STG_OK) {
-    return status;
-  }
-  status = stg_steer_kernel_init(&decl, tile, arch, engine->nvrtc_options, &kernel, reterr);
+  struct stg_kernel_text kernel;
+  stg_status status = stg_declared_kernel_text(engine, declared, index, arch, &kernel, reterr);
   if (status == STG_OK) {
     status = fill_explained(&kernel, arena, ret, reterr);
-    stg_steer_kernel_finish(&kernel);
+    stg_kernel_text_finish(&kernel);
   }
-  stg_steer_decl_finish(&decl);
+  if (status == STG_OK) {
+    ret->variant = stg_declared_variant(declared, index);
+  }
   return status;
 }
 
-/* "kernel text | graph shape", and the key: of kernel and shape, or on the CPU of the text alone.
+/* The kernels that a graph is of. {0} is none. */
+struct graph_kernels {
+  struct stg_kernel_text texts[STG_PLAN_MAX_PARTS];
+  unsigned count;
+};
+
+static void graph_kernels_finish(struct graph_kernels *kernels) {
+  for (unsigned i = 0; i < kernels->count; i++) {
+    stg_kernel_text_finish(&kernels->texts[i]);
+  }
+}
+
+/* "kernel text | graph shape", and the key: of kernels and shape, or on the CPU of the text alone.
  */
-static stg_status print_graph(const struct stg_steer_kernel *kernel,
+static stg_status print_graph(const struct graph_kernels *kernels, const char *arch,
                               const struct stg_graph_shape *shape, struct stg_arena *arena,
                               struct stg_explained_graph *ret, stg_error *reterr) {
   struct stg_strbuf text = {0};
-  stg_strbuf_str(&text, stg_strbuf_text(&kernel->signature));
+  const char *texts[STG_PLAN_MAX_PARTS];
+  struct stg_key keys[STG_PLAN_MAX_PARTS];
+  for (unsigned i = 0; i < kernels->count; i++) {
+    texts[i] = kernels->texts[i].request.signature;
+    keys[i] = kernels->texts[i].key;
+  }
+  stg_signature_join(texts, kernels->count, arch, &text);
   stg_graph_shape_print(shape, &text);
   const char *signature = stg_arena_strdup(arena, stg_strbuf_text(&text));
   stg_status status = stg_strbuf_status(&text, reterr);
@@ -71,39 +85,81 @@ static stg_status print_graph(const struct stg_steer_kernel *kernel,
     status = stg_arena_status(arena, reterr);
   }
   if (status == STG_OK) {
-    const bool cpu = kernel->request.source == NULL;
     ret->signature = signature;
-    stg_key_hex(cpu ? stg_key_of(text.data, text.len) : stg_graph_key(kernel->key, shape),
+    stg_key_hex(stg_arch_is_cpu(arch) ? stg_key_of(text.data, text.len)
+                                      : stg_graph_key(keys, kernels->count, shape),
                 ret->graph_key);
   }
   stg_strbuf_finish(&text);
   return status;
 }
 
-stg_status stg_explain_graph(stg_engine *engine, const stg_steer_desc *desc, const char *arch,
-                             const struct stg_batch_sizes *batch, struct stg_arena *arena,
-                             struct stg_explained_graph *ret, stg_error *reterr) {
-  struct stg_steer_decl decl;
-  struct stg_steer_kernel kernel;
-  struct stg_graph_shape shape;
-  struct stg_explained_graph graph = {0};
-  stg_status status = stg_steer_decl_init(desc, engine->ops, &decl, reterr);
+/* The first part, and the one whose kernels vary, of those that are launched together. */
+static void find_parts(const struct stg_declared *declared, unsigned *ret_first,
+                       unsigned *ret_varying) {
+  unsigned first = STG_PLAN_MAX_PARTS, varying = STG_PLAN_MAX_PARTS;
+  for (unsigned i = 0; i < declared->n_parts; i++) {
+    if (!stg_declared_is_apart(declared, i)) {
+      first = first < i ? first : i;
+      varying = stg_family_varies(declared->parts[i]->family) ? i : varying;
+    }
+  }
+  *ret_first = first;
+  *ret_varying = varying < STG_PLAN_MAX_PARTS ? varying : first;
+}
+
+/* The shape of a batch, which is the first part's, and the kernels that serve it: of the part whose
+ * kernels vary the variant that it says, of others their only one. */
+static stg_status choose_kernels(const struct stg_declared *declared,
+                                 const struct stg_batch_sizes *batch,
+                                 struct stg_graph_shape *ret_shape,
+                                 struct stg_explained_graph *ret_graph, stg_error *reterr) {
+  unsigned variant = 0, first = 0, varying = 0;
+  struct stg_graph_shape own; /* of the part that varies */
+  find_parts(declared, &first, &varying);
+  const struct stg_decl *decl = declared->parts[varying];
+  stg_status status = decl->family->shape(decl, batch->rows, batch->requests, batch->longest, &own,
+                                          &variant, reterr);
+  if (status == STG_OK && first != varying) {
+    unsigned only = 0;
+    decl = declared->parts[first];
+    status = decl->family->shape(decl, batch->rows, batch->requests, batch->longest, &own, &only,
+                                 reterr);
+  }
   if (status != STG_OK) {
     return status;
   }
-  status = stg_steer_shape(&decl, batch->rows, batch->requests, batch->longest, &shape, &graph.tile,
-                           reterr);
-  if (status == STG_OK) {
-    status = stg_steer_kernel_init(&decl, graph.tile, arch, engine->nvrtc_options, &kernel, reterr);
+  size_t before = 0;
+  for (unsigned i = 0; i < declared->n_parts; i++) {
+    if (!stg_declared_is_apart(declared, i)) {
+      ret_graph->kernels[ret_graph->n_kernels++] = before + (i == varying ? variant : 0);
+    }
+    before += declared->parts[i]->family->n_variants;
+  }
+  *ret_shape = own;
+  return STG_OK;
+}
+
+stg_status stg_explain_graph(stg_engine *engine, const struct stg_declared *declared,
+                             const char *arch, const struct stg_batch_sizes *batch,
+                             struct stg_arena *arena, struct stg_explained_graph *ret,
+                             stg_error *reterr) {
+  struct graph_kernels kernels = {.count = 0};
+  struct stg_graph_shape shape;
+  struct stg_explained_graph graph = {0};
+  stg_status status = choose_kernels(declared, batch, &shape, &graph, reterr);
+  for (size_t i = 0; i < graph.n_kernels && status == STG_OK; i++) {
+    status = stg_declared_kernel_text(engine, declared, graph.kernels[i], arch, &kernels.texts[i],
+                                      reterr);
+    kernels.count += status == STG_OK ? 1 : 0;
   }
   if (status == STG_OK) {
-    status = print_graph(&kernel, &shape, arena, &graph, reterr);
-    stg_steer_kernel_finish(&kernel);
+    status = print_graph(&kernels, arch, &shape, arena, &graph, reterr);
   }
   if (status == STG_OK) {
     *ret = graph;
   }
-  stg_steer_decl_finish(&decl);
+  graph_kernels_finish(&kernels);
   return status;
 }
 

@@ -6,6 +6,7 @@
 #ifndef STG_ENGINE_OFFLINE_H
 #define STG_ENGINE_OFFLINE_H
 
+#include <steergraph/attention.h>
 #include <steergraph/cache.h>
 #include <steergraph/steer.h>
 
@@ -24,12 +25,69 @@ STG_NODISCARD stg_status stg_options_for_command(stg_options *options, stg_error
  */
 bool stg_limit_parse(const char *text, bool is_size, uint64_t *ret_limit);
 
-/* The two tiles of the steer kernel. */
-enum stg_tile { STG_TILE_DECODE, STG_TILE_PREFILL };
-#define STG_TILE_COUNT 2
+/*
+ * What is declared: kernels of one family, or of several that are launched together. Lives in the
+ * arena that it was made in.
+ */
+struct stg_declared;
+/** Declare a steer table. `engine` supplies registered ops; any backend will do. */
+STG_NODISCARD stg_status stg_declare_steer(stg_engine *engine, const stg_steer_desc *desc,
+                                           struct stg_arena *arena,
+                                           const struct stg_declared **ret_declared,
+                                           stg_error *reterr);
+/**
+ * Declare a rope, or an attend, and the cache that it is made with, NULL without one: the kernels
+ * that making both asks for. `desc->kv` is not looked at, nor what `kv` borrows. Of a rope that
+ * declares backward the way back is what is launched. STG_E_INVALID names the field and the value.
+ */
+STG_NODISCARD stg_status stg_declare_rope(const stg_rope_desc *desc, const stg_kv_desc *kv,
+                                          struct stg_arena *arena,
+                                          const struct stg_declared **ret_declared,
+                                          stg_error *reterr);
+STG_NODISCARD stg_status stg_declare_attend(const stg_attend_desc *desc, const stg_kv_desc *kv,
+                                            struct stg_arena *arena,
+                                            const struct stg_declared **ret_declared,
+                                            stg_error *reterr);
+/** Positions after which the sums of an attend are merged, which its bound depends on; 0: the desc
+ * is not right. */
+uint32_t stg_declared_chunk(const stg_attend_desc *desc, const stg_kv_desc *kv);
+
+/* A block of the parts that are not NULL, over a cache. */
+struct stg_declared_block {
+  const stg_kv_desc *kv;
+  const stg_rope_desc *rope;     /* without backward and transpose */
+  const stg_attend_desc *attend; /* one of the two at least */
+  const stg_steer_desc *steer;
+  bool advance; /* the launch ends with the advance of lengths */
+};
+/** Declare it. `engine` as stg_declare_steer. What parts must have in common is not checked. */
+STG_NODISCARD stg_status stg_declare_block(stg_engine *engine,
+                                           const struct stg_declared_block *block,
+                                           struct stg_arena *arena,
+                                           const struct stg_declared **ret_declared,
+                                           stg_error *reterr);
+
+/** How many kernels follow from it; of a steer table those of both tiles. */
+size_t stg_declared_kernels(const struct stg_declared *declared);
+/** The family of kernel `index`: "steer", "rope", "decode". NULL: there is no such kernel. */
+const char *stg_declared_family(const struct stg_declared *declared, size_t index);
+
+/* How a kernel of an engine came to be there. */
+struct stg_made_kernel {
+  const char *source; /* "memory", "disk", "compiled", "cpu"; NULL: it is not there */
+  double compile_ms;
+};
+/** What became of kernel `index` in an engine in which something was made of the declaration. */
+STG_NODISCARD stg_status stg_declared_made(stg_engine *engine, const struct stg_declared *declared,
+                                           size_t index, struct stg_made_kernel *ret,
+                                           stg_error *reterr);
+/** What a user calls kernel `index`: "decode", "prefill"; among kernels of other families "steer
+ * decode". NULL: there is no such kernel. */
+const char *stg_declared_variant(const struct stg_declared *declared, size_t index);
 
 /* Everything that is known of one kernel before it is compiled. Text lives in the arena given. */
 struct stg_explained {
+  const char *variant;   /* what a user calls it */
   const char *signature; /* kernel text with architecture: "steer v1 | ... | sm_90" */
   char kernel_key[33];   /* request key */
   const char *source;    /* generated text */
@@ -41,14 +99,12 @@ struct stg_explained {
 };
 
 /**
- * Resolve the kernel of `desc` for `tile` on `arch` ("sm_90"; "cpu" gives the signature and keys of
- * the CPU backend, without source). `engine` supplies registered ops; any backend will do. No
- * device is used.
+ * Resolve a declaration's kernel `index` on `arch` ("sm_90"; "cpu" gives the signature and keys of
+ * the CPU backend, without source). No device is used.
  */
-STG_NODISCARD stg_status stg_explain_kernel(stg_engine *engine, const stg_steer_desc *desc,
-                                            enum stg_tile tile, const char *arch,
-                                            struct stg_arena *arena, struct stg_explained *ret,
-                                            stg_error *reterr);
+STG_NODISCARD stg_status stg_explain_kernel(stg_engine *engine, const struct stg_declared *declared,
+                                            size_t index, const char *arch, struct stg_arena *arena,
+                                            struct stg_explained *ret, stg_error *reterr);
 
 /* A batch as a user thinks of it: sizes before they are rounded up to buckets. */
 struct stg_batch_sizes {
@@ -57,15 +113,19 @@ struct stg_batch_sizes {
   uint32_t longest; /* rows of the longest request */
 };
 
+#define STG_EXPLAINED_MAX_KERNELS 4
+
 /* The graph of a batch. Text lives in the arena given. */
 struct stg_explained_graph {
   const char *signature; /* "<kernel text> | batch<=32 seq<=64 rows<=2048" */
   char graph_key[33];
-  enum stg_tile tile;
+  size_t kernels[STG_EXPLAINED_MAX_KERNELS]; /* which ones serve the batch, one after the other */
+  size_t n_kernels;
 };
 
-/** Resolve the graph of a batch. STG_E_CAPACITY when it is beyond the largest bucket. */
-STG_NODISCARD stg_status stg_explain_graph(stg_engine *engine, const stg_steer_desc *desc,
+/** Resolve the graph of a batch. With the attention side in it the shape is in the default buckets.
+ * STG_E_CAPACITY when it is beyond the largest bucket. */
+STG_NODISCARD stg_status stg_explain_graph(stg_engine *engine, const struct stg_declared *declared,
                                            const char *arch, const struct stg_batch_sizes *batch,
                                            struct stg_arena *arena, struct stg_explained_graph *ret,
                                            stg_error *reterr);
@@ -76,24 +136,24 @@ STG_NODISCARD stg_status stg_explain_chain(stg_engine *engine, const char *const
                                            stg_error *reterr);
 
 /**
- * Make sure that the engine's cache holds the kernel for `arch`, compiling with NVRTC if needed. No
- * device. STG_E_INVALID when the engine has no cache folder to write to.
+ * Make sure that the engine's cache holds kernel `index` for `arch`, compiling with NVRTC if
+ * needed. No device. STG_E_INVALID when the engine has no cache folder to write to.
  */
-STG_NODISCARD stg_status stg_offline_build(stg_engine *engine, const stg_steer_desc *desc,
-                                           enum stg_tile tile, const char *arch, bool *ret_compiled,
+STG_NODISCARD stg_status stg_offline_build(stg_engine *engine, const struct stg_declared *declared,
+                                           size_t index, const char *arch, bool *ret_compiled,
                                            double *ret_compile_ms, stg_error *reterr);
 
 /**
  * Read a manifest: register its user ops, and list the declarations that its signatures follow
- * from, those of the most used first; a declaration has both tiles. Lists live in the arena, names
- * in the engine. Messages carry the file and the place.
+ * from, those of the most used first. Lists live in the arena, ops in the engine. Messages carry
+ * the file and the place.
  * @return STG_E_CAPACITY for more declarations than one manifest may have, when all of it has been
  * read and is right; else as stg_manifest_load and stg_replay_init.
  */
 STG_NODISCARD stg_status stg_offline_read_manifest(stg_engine *engine, const char *path,
                                                    struct stg_arena *arena,
-                                                   const stg_steer_desc **ret_descs,
-                                                   size_t *ret_n_descs, stg_error *reterr);
+                                                   const struct stg_declared *const **ret_declared,
+                                                   size_t *ret_n_declared, stg_error *reterr);
 
 /**
  * The pack that engines read below their cache folders unless told otherwise: where it was
@@ -133,11 +193,11 @@ struct stg_offline_built {
   double compile_ms; /* 0 when it was there */
 };
 /**
- * Add the kernel for `arch`: from the engine's cache where it is there, else compiled with NVRTC,
- * and then stored in the cache too where the engine has a folder. No device.
+ * Add kernel `index` for `arch`: from the engine's cache where it is there, else compiled with
+ * NVRTC, and then stored in the cache too where the engine has a folder. No device.
  */
 STG_NODISCARD stg_status stg_offline_pack_add(struct stg_offline_pack *pack, stg_engine *engine,
-                                              const stg_steer_desc *desc, enum stg_tile tile,
+                                              const struct stg_declared *declared, size_t index,
                                               const char *arch, struct stg_offline_built *ret_built,
                                               stg_error *reterr);
 /** Write the file, all or nothing. STG_E_IO. */

@@ -4,11 +4,8 @@
  *
  * Must not know workloads, nor what a pack looks like.
  */
-#include <string.h>
-
+#include "engine/declared.h"
 #include "engine/engine.h"
-#include "engine/offline.h"
-#include "engine/steer_decl.h"
 #include "runtime/base/alloc.h"
 #include "runtime/pack.h"
 #include "runtime/pack_writer.h"
@@ -17,44 +14,25 @@ struct stg_offline_pack {
   struct stg_pack_writer *writer;
 };
 
-/* A declaration and the kernel that follows from it. */
-struct resolved {
-  struct stg_steer_decl decl;
-  struct stg_steer_kernel kernel;
-};
-
-static stg_status resolve(stg_engine *engine, const stg_steer_desc *desc, enum stg_tile tile,
-                          const char *arch, struct resolved *ret, stg_error *reterr) {
-  if (strcmp(arch, "cpu") == 0) {
+static stg_status resolve(const stg_engine *engine, const struct stg_declared *declared,
+                          size_t index, const char *arch, struct stg_kernel_text *ret_kernel,
+                          stg_error *reterr) {
+  if (stg_arch_is_cpu(arch)) {
     return stg_error_set(reterr, STG_E_INVALID,
                          "arch: 'cpu' has nothing to compile; give sm_80, sm_90, ...");
   }
-  stg_status status = stg_steer_decl_init(desc, engine->ops, &ret->decl, reterr);
-  if (status != STG_OK) {
-    return status;
-  }
-  status =
-      stg_steer_kernel_init(&ret->decl, tile, arch, engine->nvrtc_options, &ret->kernel, reterr);
-  if (status != STG_OK) {
-    stg_steer_decl_finish(&ret->decl);
-  }
-  return status;
+  return stg_declared_kernel_text(engine, declared, index, arch, ret_kernel, reterr);
 }
 
-static void resolved_finish(struct resolved *resolved) {
-  stg_steer_kernel_finish(&resolved->kernel);
-  stg_steer_decl_finish(&resolved->decl);
-}
-
-stg_status stg_offline_build(stg_engine *engine, const stg_steer_desc *desc, enum stg_tile tile,
+stg_status stg_offline_build(stg_engine *engine, const struct stg_declared *declared, size_t index,
                              const char *arch, bool *ret_compiled, double *ret_compile_ms,
                              stg_error *reterr) {
-  struct resolved resolved;
-  stg_status status = resolve(engine, desc, tile, arch, &resolved, reterr);
+  struct stg_kernel_text kernel;
+  stg_status status = resolve(engine, declared, index, arch, &kernel, reterr);
   if (status == STG_OK) {
-    status = stg_module_build(engine->disk, &resolved.kernel.request, &engine->log, ret_compiled,
+    status = stg_module_build(engine->disk, &kernel.request, &engine->log, ret_compiled,
                               ret_compile_ms, reterr);
-    resolved_finish(&resolved);
+    stg_kernel_text_finish(&kernel);
   }
   return status;
 }
@@ -88,17 +66,17 @@ void stg_offline_pack_destroy(struct stg_offline_pack *pack) {
 }
 
 stg_status stg_offline_pack_add(struct stg_offline_pack *pack, stg_engine *engine,
-                                const stg_steer_desc *desc, enum stg_tile tile, const char *arch,
+                                const struct stg_declared *declared, size_t index, const char *arch,
                                 struct stg_offline_built *ret_built, stg_error *reterr) {
-  struct resolved resolved;
+  struct stg_kernel_text kernel;
   struct stg_strbuf bytes = {0};
   struct stg_offline_built built = {0};
-  stg_status status = resolve(engine, desc, tile, arch, &resolved, reterr);
+  stg_status status = resolve(engine, declared, index, arch, &kernel, reterr);
   if (status != STG_OK) {
     return status;
   }
-  status = stg_module_entry(engine->disk, &resolved.kernel.request, &engine->log, &bytes,
-                            &built.compiled, &built.compile_ms, reterr);
+  status = stg_module_entry(engine->disk, &kernel.request, &engine->log, &bytes, &built.compiled,
+                            &built.compile_ms, reterr);
   if (status == STG_OK) {
     status = stg_pack_writer_add(pack->writer, bytes.data, bytes.len, reterr);
   }
@@ -106,7 +84,7 @@ stg_status stg_offline_pack_add(struct stg_offline_pack *pack, stg_engine *engin
     *ret_built = built;
   }
   stg_strbuf_finish(&bytes);
-  resolved_finish(&resolved);
+  stg_kernel_text_finish(&kernel);
   return status;
 }
 

@@ -36,14 +36,18 @@ static struct stg_exec *make_exec(struct stg_plan_table *table, struct stg_plan 
   struct stg_exec *exec = stg_calloc(1, sizeof *exec);
   stg_status status = exec != NULL ? STG_OK : stg_error_memory(&error, "a graph", sizeof *exec);
   if (status == STG_OK) {
-    status = stg_exec_make_graph(engine, kernel, stream, &exec->graph, &error);
+    /* a graph needs some arguments to exist */
+    struct stg_idle_args args[STG_PLAN_MAX_PARTS];
+    struct stg_node_launch nodes[STG_PLAN_MAX_PARTS];
+    const size_t count = stg_plan_idle(engine, plan, kernel, 0, nodes, args);
+    status = stg_exec_make_graph(engine, nodes, count, stream, &exec->graph, &error);
   }
   if (status != STG_OK) {
     stg_free(exec);
     if (atomic_fetch_add(&engine->counters.graph_fallbacks, 1) == 0) {
       stg_log_printf(&engine->log, STG_LOG_WARN,
                      "no graph for '%s' (%s); launching kernels plainly",
-                     plan->signatures[kernel->tier][kernel->tile], error.message);
+                     stg_plan_signature(plan, kernel), error.message);
     }
     return NULL;
   }

@@ -20,7 +20,8 @@ struct stg_exec {
 };
 
 /**
- * The exec of a plan that is in use on a stream, with one more user; NULL where plain launches
+ * The exec of a plan that is in use on a stream, with one more user; `kernel` serves of its varying
+ * part. NULL where plain launches
  * serve (by option, on the CPU, or because the graph could not be made, which is counted and logged
  * once). Any thread.
  */

@@ -129,8 +129,8 @@ void stg_plan_table_evict(struct stg_plan_table *table, struct stg_plan_dead *de
 
 void stg_plan_free(struct stg_plan *plan) {
   if (plan != NULL) {
-    for (int i = 0; i < STG_TIER_COUNT * STG_TILE_COUNT; i++) {
-      stg_free(plan->signatures[i / STG_TILE_COUNT][i % STG_TILE_COUNT]);
+    for (int i = 0; i < STG_TIER_COUNT * STG_MAX_VARIANTS; i++) {
+      stg_free(plan->signatures[i / STG_MAX_VARIANTS][i % STG_MAX_VARIANTS]);
     }
     stg_free(plan);
   }

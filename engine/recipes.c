@@ -6,14 +6,14 @@
 #include <string.h>
 
 #include "engine/engine.h"
-#include "engine/recipe_steer.h"
+#include "engine/recipe_nodes.h"
 #include "runtime/base/alloc.h"
 #include "runtime/disk_recipe.h"
 
 /* A graph that was noted; the signature stands behind it. */
 struct noted {
   struct noted *next;
-  struct stg_steer_graph graph;
+  struct stg_graph_nodes graph;
   char signature[];
 };
 
@@ -44,10 +44,9 @@ static struct noted *take(struct stg_recipes *recipes) {
 }
 
 static void write_one(const struct stg_recipes *recipes, const struct noted *noted) {
-  struct stg_recipe_node node;
-  struct stg_recipe recipe;
-  stg_steer_recipe(&noted->graph, &node, &recipe);
-  stg_status status = stg_disk_recipe_put(recipes->engine->disk, &recipe, NULL);
+  struct stg_graph_recipe made;
+  stg_graph_recipe_init(&noted->graph, &made);
+  stg_status status = stg_disk_recipe_put(recipes->engine->disk, &made.recipe, NULL);
   (void)status; /* it is there to be looked at, no more; the first failure was logged */
 }
 
@@ -112,23 +111,27 @@ void stg_recipes_destroy(struct stg_recipes *recipes) {
 
 /* Whether it is the plan's first note of this kernel. */
 static bool is_first(struct stg_plan *plan, const struct stg_kernel *kernel) {
-  const unsigned bit = 1u << ((unsigned)kernel->tier * STG_TILE_COUNT + (unsigned)kernel->tile);
+  const unsigned bit = 1u << ((unsigned)kernel->tier * STG_MAX_VARIANTS + kernel->variant);
   return (atomic_load_explicit(&plan->noted, memory_order_relaxed) & bit) == 0 &&
          (atomic_fetch_or_explicit(&plan->noted, bit, memory_order_relaxed) & bit) == 0;
 }
 
 static struct noted *make_noted(const struct stg_engine *engine, const struct stg_plan *plan,
                                 const struct stg_kernel *kernel) {
-  const char *signature = plan->signatures[kernel->tier][kernel->tile];
+  const char *signature = stg_plan_signature(plan, kernel);
   const size_t size = strlen(signature) + 1;
   struct noted *noted = stg_calloc(1, sizeof *noted + size);
   if (noted != NULL) {
     memcpy(noted->signature, signature, size);
-    noted->graph = (struct stg_steer_graph){.kernel_key = kernel->key,
-                                            .rule = kernel->rule,
+    noted->graph = (struct stg_graph_nodes){.count = plan->parts.count,
                                             .shape = plan->shape,
                                             .signature = noted->signature,
                                             .arch = engine->arch};
+    for (unsigned i = 0; i < plan->parts.count; i++) {
+      const struct stg_kernel *part = stg_plan_kernel(plan, i, kernel);
+      noted->graph.nodes[i] = (struct stg_graph_node){
+          .family = part->set->family, .kernel = part->name, .key = part->key, .rule = part->rule};
+    }
   }
   return noted;
 }

@@ -30,8 +30,8 @@ void stg_recipes_close(struct stg_recipes *recipes);
 void stg_recipes_destroy(struct stg_recipes *recipes);
 
 /**
- * A graph launches this kernel of the plan: once for each of the plan's kernels, and an atomic load
- * from then on. NULL is fine. Any thread; takes the list's lock, and in it the pool's.
+ * A graph launches this kernel of the plan's varying part: once for each that may, and an atomic
+ * load from then on. NULL is fine. Any thread; takes the list's lock, and in it the pool's.
  */
 void stg_recipes_note(struct stg_recipes *recipes, struct stg_plan *plan,
                       const struct stg_kernel *kernel);

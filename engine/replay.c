@@ -7,10 +7,7 @@
 #include <string.h>
 
 #include "engine/ops.h"
-
-/* Arguments of kernels and no part of their text: any will do. */
-#define ANY_EPSILON 1e-6F
-#define ANY_COLUMNS 1
+#include "engine/signature_parse.h"
 
 #define OWN_PREFIX "user_"
 
@@ -50,125 +47,83 @@ static stg_status add_ops(const struct stg_manifest *manifest, struct stg_op_tab
   return status;
 }
 
-static stg_status describe(const struct stg_steer_signature *kernel, struct stg_arena *arena,
-                           stg_steer_desc *ret_desc, stg_error *reterr) {
-  const char **names = stg_arena_alloc(arena, kernel->n_ops, sizeof(const char *));
-  if (names == NULL) {
-    return stg_arena_status(arena, reterr);
+/* The number of a declaration, by what its kernels have in common: texts[i] is that of decls[i].
+ * n_decls where it is one too many. */
+static stg_status find_decl(struct stg_replay *replay, struct stg_arena *arena, const char **texts,
+                            const struct stg_decl *decl, size_t *ret_decl, stg_error *reterr) {
+  struct stg_strbuf text = {0};
+  decl->family->print(decl, 0, NULL, &text);
+  stg_status status = stg_strbuf_status(&text, reterr);
+  size_t i = 0;
+  while (status == STG_OK && i < replay->n_decls && strcmp(texts[i], text.data) != 0) {
+    i++;
   }
-  for (size_t i = 0; i < kernel->n_ops; i++) {
-    names[i] = kernel->ops[i]->name;
+  if (status == STG_OK && i == replay->n_decls && i < STG_REPLAY_MAX_DECLS) {
+    replay->decls[replay->n_decls++] = decl;
+    texts[i] = stg_arena_strdup(arena, text.data);
+    status = stg_arena_status(arena, reterr);
   }
-  *ret_desc = (stg_steer_desc){
-      .struct_size = sizeof *ret_desc,
-      .hidden_size = kernel->hidden_size,
-      .dtype = kernel->dtype,
-      .bank_dtype = kernel->bank_dtype,
-      .state = kernel->pair ? STG_STATE_HIDDEN_PLUS_RESIDUAL : STG_STATE_HIDDEN,
-      .ops = names,
-      .n_ops = kernel->n_ops,
-      .epilogue = kernel->epilogue,
-      .epsilon = kernel->epilogue != STG_EPILOGUE_NONE ? ANY_EPSILON : 0,
-      .windows = kernel->windows,
-      .counters = kernel->counters,
-      .probes = kernel->probes ? ANY_COLUMNS : 0,
-  };
-  return STG_OK;
-}
-
-/* A declaration that no entry had before: it must be one. */
-static stg_status add_desc(struct stg_replay *replay, struct stg_op_table *ops,
-                           const struct stg_steer_signature *kernel, stg_error *reterr) {
-  struct stg_steer_decl decl;
-  stg_steer_desc *desc = &replay->descs[replay->n_descs];
-  stg_status status = describe(kernel, &replay->arena, desc, reterr);
-  if (status == STG_OK) {
-    status = stg_steer_decl_init(desc, ops, &decl, reterr);
-  }
-  if (status == STG_OK) {
-    stg_steer_decl_finish(&decl);
-    replay->n_descs++;
-  }
+  stg_strbuf_finish(&text);
+  *ret_decl = i;
   return status;
 }
 
-/* The number of a declaration, by what its two kernels have in common; texts[i] is that of
- * descs[i].
- */
-static stg_status find_desc(struct stg_replay *replay, struct stg_op_table *ops, const char **texts,
-                            const struct stg_steer_parsed *parsed, size_t *ret_desc,
-                            stg_error *reterr) {
-  struct stg_steer_signature common = parsed->kernel;
-  struct stg_strbuf text = {0};
-  common.prefill = false;
-  stg_steer_signature_print(&common, &text);
-  stg_status status = stg_strbuf_status(&text, reterr);
-  size_t i = 0;
-  while (status == STG_OK && i < replay->n_descs && strcmp(texts[i], text.data) != 0) {
-    i++;
+/* Add a signature, unless it needs a declaration too many. */
+static stg_status read_entry(const char *signature, struct stg_op_table *ops,
+                             struct stg_arena *arena, const char **texts, struct stg_replay *replay,
+                             stg_error *reterr) {
+  struct stg_parsed parsed;
+  bool known = true;
+  stg_status status = stg_signature_parse(signature, ops, arena, &parsed, reterr);
+  if (status != STG_OK) {
+    return status;
   }
-  if (status == STG_OK && i == replay->n_descs && i < STG_REPLAY_MAX_DECLS) {
-    status = add_desc(replay, ops, &parsed->kernel, reterr);
-    if (status == STG_OK) {
-      texts[i] = stg_arena_strdup(&replay->arena, text.data);
-      status = stg_arena_status(&replay->arena, reterr);
-    }
+  struct stg_replay_entry entry = {
+      .signature = signature, .n_parts = parsed.n_parts, .shape = parsed.shape};
+  for (unsigned i = 0; i < parsed.n_parts && status == STG_OK; i++) {
+    struct stg_replay_part *part = &entry.parts[i];
+    part->variant = parsed.parts[i].variant;
+    status = find_decl(replay, arena, texts, parsed.parts[i].decl, &part->decl, reterr);
+    known = known && part->decl < replay->n_decls;
   }
-  stg_strbuf_finish(&text);
-  *ret_desc = i;
+  if (status == STG_OK && known) {
+    replay->entries[replay->n_entries++] = entry;
+  } else if (status == STG_OK) {
+    replay->n_skipped++;
+  }
   return status;
 }
 
 static stg_status read_entries(const struct stg_manifest *manifest, struct stg_op_table *ops,
-                               struct stg_replay *replay, stg_error *reterr) {
+                               struct stg_arena *arena, struct stg_replay *replay,
+                               stg_error *reterr) {
   const size_t n = manifest->n_entries;
-  const size_t most = n < STG_REPLAY_MAX_DECLS ? n : STG_REPLAY_MAX_DECLS;
-  const char **texts = stg_arena_alloc(&replay->arena, most + 1, sizeof(const char *));
-  replay->descs = stg_arena_alloc(&replay->arena, most + 1, sizeof *replay->descs);
-  replay->entries = stg_arena_alloc(&replay->arena, n, sizeof *replay->entries);
-  stg_status status = stg_arena_status(&replay->arena, reterr);
+  const size_t wanted = n * STG_PLAN_MAX_PARTS;
+  const size_t most = wanted < STG_REPLAY_MAX_DECLS ? wanted : STG_REPLAY_MAX_DECLS;
+  const char **texts = stg_arena_alloc(arena, most + 1, sizeof(const char *));
+  replay->decls = stg_arena_alloc(arena, most + 1, sizeof(const struct stg_decl *));
+  replay->entries = stg_arena_alloc(arena, n, sizeof *replay->entries);
+  stg_status status = stg_arena_status(arena, reterr);
   for (size_t i = 0; i < n && status == STG_OK; i++) {
     const struct stg_manifest_entry *entry = &manifest->entries[i];
-    struct stg_steer_parsed parsed;
-    size_t desc = 0;
-    status = stg_steer_signature_parse(entry->signature, ops, &replay->arena, &parsed, reterr);
-    if (status == STG_OK) {
-      status = find_desc(replay, ops, texts, &parsed, &desc, reterr);
-    }
+    status = read_entry(entry->signature, ops, arena, texts, replay, reterr);
     if (status != STG_OK) {
       stg_error_prefix(reterr, "%s: manifest[%zu].signature: ", manifest->file, entry->index);
-      return status;
     }
-    if (desc == replay->n_descs) {
-      replay->n_skipped++;
-      continue;
-    }
-    replay->entries[replay->n_entries++] = (struct stg_replay_entry){
-        .signature = entry->signature,
-        .desc = desc,
-        .tile = parsed.kernel.prefill ? STG_TILE_PREFILL : STG_TILE_DECODE,
-        .shape = parsed.shape,
-    };
   }
   return status;
 }
 
 stg_status stg_replay_init(const struct stg_manifest *manifest, struct stg_op_table *ops,
-                           struct stg_replay *ret_replay, stg_error *reterr) {
+                           struct stg_arena *arena, struct stg_replay *ret_replay,
+                           stg_error *reterr) {
   struct stg_replay replay = {0};
   stg_status status = add_ops(manifest, ops, reterr);
   if (status == STG_OK) {
-    status = read_entries(manifest, ops, &replay, reterr);
+    status = read_entries(manifest, ops, arena, &replay, reterr);
   }
-  if (status != STG_OK) {
-    stg_replay_finish(&replay);
-    return status;
+  if (status == STG_OK) {
+    *ret_replay = replay;
   }
-  *ret_replay = replay;
-  return STG_OK;
-}
-
-void stg_replay_finish(struct stg_replay *replay) {
-  stg_arena_finish(&replay->arena);
-  *replay = (struct stg_replay){0};
+  return status;
 }

@@ -1,17 +1,16 @@
 /*
- * signature.c: see signature.h. Fields stand in a fixed order; nothing of a user's names enters.
+ * signature.c: see signature.h.
  */
 #include "engine/signature.h"
 
+#include <assert.h>
 #include <string.h>
 
-#include "codegen/program.h"
-#include "engine/ops.h"
-#include "runtime/base/dtype.h"
 #include "runtime/base/intmath.h"
 #include "runtime/recipe.h"
 
 #define SMALLEST_BATCH_BUCKET 8
+#define SIGNATURE_BAR " | "
 
 static stg_status from_list(const struct stg_buckets *buckets, const char *what, int64_t size,
                             int64_t *ret_bucket, stg_error *reterr) {
@@ -57,37 +56,37 @@ stg_status stg_batch_bucket(const struct stg_buckets *buckets, int64_t requests,
   return STG_OK;
 }
 
-void stg_steer_signature_print(const struct stg_steer_signature *s, struct stg_strbuf *out) {
-  stg_strbuf_str(out, "steer v1 | ops=");
-  for (size_t i = 0; i < s->n_ops; i++) {
-    stg_strbuf_str(out, i > 0 ? "," : "");
-    if (stg_op_is_builtin(s->ops[i])) {
-      stg_strbuf_str(out, s->ops[i]->name);
-    } else {
-      char hex[STG_KEY_HEX_CHARS + 1];
-      stg_key_hex(s->ops[i]->body_hash, hex);
-      stg_strbuf_printf(out, "user:%s", hex);
-    }
-  }
-  stg_strbuf_printf(out, " chain<=%d | hidden=%lld dtype=%s bank=%s state=%s | tile=%s",
-                    STG_CHAIN_MAX_OPS, (long long)s->hidden_size, stg_dtype_name(s->dtype),
-                    stg_dtype_name(s->bank_dtype), s->pair ? "hidden+residual" : "hidden",
-                    s->prefill ? "prefill" : "decode");
-  stg_strbuf_printf(out, " epilogue=%s windows=%d counters=%d probes=%d",
-                    s->epilogue == STG_EPILOGUE_ADD_RMSNORM ? "add_rmsnorm" : "none", s->windows,
-                    s->counters, s->probes);
-  if (s->arch != NULL) {
-    stg_strbuf_printf(out, " | %s", s->arch);
-  }
-}
-
 void stg_graph_shape_print(const struct stg_graph_shape *shape, struct stg_strbuf *out) {
   stg_strbuf_printf(out, " | batch<=%lld seq<=%lld rows<=%lld", (long long)shape->batch,
                     (long long)shape->seq, (long long)shape->rows);
 }
 
-struct stg_key stg_graph_key(struct stg_key kernel_key, const struct stg_graph_shape *shape) {
+size_t stg_signature_chars(const char *kernel, const char *arch) {
+  const size_t end = strlen(SIGNATURE_BAR) + strlen(arch);
+  const size_t len = strlen(kernel);
+  assert(len > end && strcmp(kernel + len - strlen(arch), arch) == 0);
+  return len - end;
+}
+
+size_t stg_signature_join(const char *const *kernels, size_t count, const char *arch,
+                          struct stg_strbuf *out) {
+  const size_t begin = out->len;
+  for (size_t i = 0; i < count; i++) {
+    stg_strbuf_str(out, i > 0 ? STG_SIGNATURE_BETWEEN : "");
+    stg_strbuf_mem(out, kernels[i], stg_signature_chars(kernels[i], arch));
+  }
+  const size_t joined = out->len - begin;
+  stg_strbuf_printf(out, SIGNATURE_BAR "%s", arch);
+  return joined;
+}
+
+struct stg_key stg_graph_key(const struct stg_key *kernels, size_t count,
+                             const struct stg_graph_shape *shape) {
   char text[STG_RECIPE_KEY_TEXT_CHARS];
-  const size_t len = stg_recipe_key_text(kernel_key, shape->batch, shape->seq, shape->rows, text);
+  struct stg_key all = kernels[0];
+  for (size_t i = 1; i < count; i++) {
+    all = stg_recipe_fold_key(all, kernels[i]);
+  }
+  const size_t len = stg_recipe_key_text(all, shape->batch, shape->seq, shape->rows, text);
   return stg_key_of(text, len);
 }

@@ -34,7 +34,7 @@ static stg_status prepare_device(stg_steer *steer, stg_error *reterr) {
 /* Built-in ops run at once; others want the declared kernels, which may be on their way. */
 static stg_status check_kernels(const stg_steer *steer, const struct stg_record *record,
                                 stg_error *reterr) {
-  if (!steer->kernels->user_ops || !stg_engine_is_cuda(steer->engine)) {
+  if (!steer->kernels->beyond_general || !stg_engine_is_cuda(steer->engine)) {
     return STG_OK;
   }
   for (size_t c = 0; c < record->n_chains; c++) {

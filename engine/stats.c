@@ -55,7 +55,10 @@
   X(compile_threads)                                                                               \
   X(traffic_shapes)                                                                                \
   X(traffic_dropped)                                                                               \
-  X(host_graphs_live)
+  X(host_graphs_live)                                                                              \
+  X(kv_bytes)                                                                                      \
+  X(attention_applies)                                                                             \
+  X(kv_rows_refused)
 
 void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
   if (stats->struct_size != sizeof *stats || stg_engine_check_process(engine, NULL) != STG_OK) {
@@ -133,6 +136,9 @@ void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
       .traffic_shapes = traffic.shapes,
       .traffic_dropped = traffic.dropped,
       .host_graphs_live = stg_pins_list_graphs(engine->pins),
+      .kv_bytes = atomic_load(&usage->kv_bytes),
+      .attention_applies = atomic_load(&usage->attention_applies),
+      .kv_rows_refused = atomic_load(&usage->kv_rows_refused),
   };
 }
 

@@ -144,13 +144,13 @@ stg_status stg_steer_create(stg_engine *engine, const stg_steer_desc *desc, stg_
     status = stg_counters_init(&steer->counters, &steer->decl, engine, reterr);
   }
   if (status == STG_OK) {
-    status = stg_kernels_open(engine, &steer->decl, &steer->kernels, reterr);
+    status = stg_kernels_open(engine, &steer->decl.base, &steer->kernels, reterr);
   }
   if (status != STG_OK) {
     release_table(steer);
     return status;
   }
-  atomic_fetch_add(&engine->steers, 1);
+  atomic_fetch_add(&engine->alive[STG_OBJECT_STEER], 1);
   count_bytes(steer, &limits);
   *ret_steer = steer;
   return STG_OK;
@@ -168,6 +168,11 @@ stg_status stg_steer_destroy(stg_steer *steer, stg_error *reterr) {
     return stg_error_set(reterr, STG_E_BUSY,
                          "stg_steer_destroy: a frame of the table is alive; destroy it first");
   }
+  const unsigned blocks = atomic_load(&steer->blocks);
+  if (blocks > 0) {
+    return stg_error_set(reterr, STG_E_BUSY,
+                         "stg_steer_destroy: %u blocks use the table; destroy them first", blocks);
+  }
   const size_t graphs = stg_pins_wait(&steer->pins, GRAPHS_WAIT_MS);
   if (graphs > 0) {
     return stg_error_set(reterr, STG_E_BUSY,
@@ -184,7 +189,7 @@ stg_status stg_steer_destroy(stg_steer *steer, stg_error *reterr) {
       return status;
     }
   }
-  atomic_fetch_sub(&steer->engine->steers, 1);
+  atomic_fetch_sub(&steer->engine->alive[STG_OBJECT_STEER], 1);
   release_table(steer);
   return STG_OK;
 }

@@ -2,7 +2,9 @@
  * steer.h: the steer family's host side as its own files see it.
  *
  *   steer_decl.c   what was declared, checked;  steer_kernel.c  the kernels that follow from it
- *   kernels.c      kernels of all tables of a declaration;  plan.c  with a graph shape: plans
+ *   steer_signature.c  their text;  steer_launch.c  their size;  steer_family.c  all of it, as the
+ *                  engine asks it of any family
+ *   kernels.c      kernels of a declaration, of any family;  plan.c  with a graph shape: plans
  *   plan_exec.c    graphs of plans;  exec.c  launches, through a plan's graph or without
  *   bank.c         vectors on the device;  pool.c  record memory;  places.c  what is where
  *   staging.c      pinned buffers;  upload.c  what the device was not sent yet, in few copies
@@ -79,6 +81,7 @@ struct stg_steer {
   struct stg_device_words reported; /* of `words`, so far */
   struct stg_counters counters;     /* where they are declared */
   struct stg_kernel_set *kernels;   /* owned, with others that declare the same */
+  atomic_uint blocks;               /* stg_block that name the table */
   stg_frame *frames;                /* alive, linked */
   stg_frame *once;                  /* made by the first stg_steer_once */
   stg_frame *retired;               /* destroyed, but a host's graph uses them; linked */

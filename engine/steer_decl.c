@@ -160,16 +160,17 @@ static size_t count_defaults(const stg_steer_desc *desc, struct stg_op_table *op
 
 /* Resolve names, or take all built-ins; sort, and drop repeats of a body. */
 static stg_status take_ops(const stg_steer_desc *desc, struct stg_op_table *ops,
-                           struct stg_steer_decl *decl, stg_error *reterr) {
+                           struct stg_arena *arena, struct stg_steer_decl *decl,
+                           stg_error *reterr) {
   size_t wanted = desc->ops != NULL ? desc->n_ops : stg_op_table_count(ops);
   if (wanted == 0) {
     return stg_error_set(reterr, STG_E_INVALID,
                          "ops: an empty list; leave it NULL for all built-ins");
   }
-  decl->named = stg_arena_alloc(&decl->arena, wanted, sizeof(struct stg_op *));
-  decl->ops = stg_arena_alloc(&decl->arena, wanted, sizeof(struct stg_op *));
+  decl->named = stg_arena_alloc(arena, wanted, sizeof(struct stg_op *));
+  decl->ops = stg_arena_alloc(arena, wanted, sizeof(struct stg_op *));
   if (decl->named == NULL || decl->ops == NULL) {
-    return stg_arena_status(&decl->arena, reterr);
+    return stg_arena_status(arena, reterr);
   }
   for (size_t i = 0; i < wanted; i++) {
     const struct stg_op *op = NULL;
@@ -211,14 +212,15 @@ static stg_status take_buckets(struct stg_arena *arena, const char *field, const
   return stg_arena_status(arena, reterr);
 }
 
-stg_status stg_steer_decl_init(const stg_steer_desc *desc, struct stg_op_table *ops,
-                               struct stg_steer_decl *ret_decl, stg_error *reterr) {
+stg_status stg_steer_decl_init_in(const stg_steer_desc *desc, struct stg_op_table *ops,
+                                  struct stg_arena *arena, struct stg_steer_decl *ret_decl,
+                                  stg_error *reterr) {
   if (desc == NULL || desc->struct_size != sizeof *desc) {
     return stg_error_set(reterr, STG_E_INVALID,
                          "stg_steer_desc: struct_size is %zu, this library's is %zu",
                          desc != NULL ? desc->struct_size : 0, sizeof *desc);
   }
-  struct stg_steer_decl decl = {0};
+  struct stg_steer_decl decl = {.base.family = &stg_family_steer};
   stg_status status = take_numbers(desc, &decl, reterr);
   if (status == STG_OK) {
     status = take_types(desc, &decl, reterr);
@@ -227,21 +229,31 @@ stg_status stg_steer_decl_init(const stg_steer_desc *desc, struct stg_op_table *
     status = take_epilogue(desc, &decl, reterr);
   }
   if (status == STG_OK) {
-    status = take_ops(desc, ops, &decl, reterr);
+    status = take_ops(desc, ops, arena, &decl, reterr);
   }
   if (status == STG_OK) {
-    status = take_buckets(&decl.arena, "row_buckets", desc->row_buckets, desc->n_row_buckets,
+    status = take_buckets(arena, "row_buckets", desc->row_buckets, desc->n_row_buckets,
                           &decl.row_buckets, reterr);
   }
   if (status == STG_OK) {
-    status = take_buckets(&decl.arena, "batch_buckets", desc->batch_buckets, desc->n_batch_buckets,
+    status = take_buckets(arena, "batch_buckets", desc->batch_buckets, desc->n_batch_buckets,
                           &decl.batch_buckets, reterr);
   }
+  if (status == STG_OK) {
+    *ret_decl = decl;
+  }
+  return status;
+}
+
+stg_status stg_steer_decl_init(const stg_steer_desc *desc, struct stg_op_table *ops,
+                               struct stg_steer_decl *ret_decl, stg_error *reterr) {
+  struct stg_arena arena = {0};
+  stg_status status = stg_steer_decl_init_in(desc, ops, &arena, ret_decl, reterr);
   if (status != STG_OK) {
-    stg_arena_finish(&decl.arena);
+    stg_arena_finish(&arena);
     return status;
   }
-  *ret_decl = decl;
+  ret_decl->arena = arena;
   return STG_OK;
 }
 

@@ -9,14 +9,18 @@
 #include <steergraph/steer.h>
 
 #include "codegen/steer.h"
-#include "engine/offline.h"
+#include "engine/family.h"
 #include "engine/signature.h"
-#include "runtime/kernel.h"
 
 struct stg_op_table;
 
+/* The variants: the two tiles of the steer kernel. */
+enum stg_tile { STG_TILE_DECODE, STG_TILE_PREFILL };
+#define STG_TILE_COUNT 2
+
 /* stg_steer_desc with defaults filled in, names resolved and lists copied. */
 struct stg_steer_decl {
+  struct stg_decl base;
   int64_t hidden_size;
   uint32_t layers;
   stg_dtype dtype;
@@ -40,26 +44,22 @@ struct stg_steer_decl {
 STG_NODISCARD stg_status stg_steer_decl_init(const stg_steer_desc *desc, struct stg_op_table *ops,
                                              struct stg_steer_decl *ret_decl, stg_error *reterr);
 void stg_steer_decl_finish(struct stg_steer_decl *decl);
+/** The same with all of it in an arena of the caller's: nothing is to be finished. */
+STG_NODISCARD stg_status stg_steer_decl_init_in(const stg_steer_desc *desc,
+                                                struct stg_op_table *ops, struct stg_arena *arena,
+                                                struct stg_steer_decl *ret_decl, stg_error *reterr);
 /** Whether a table without a list of ops has this one: a built-in, with an output only where the
  * table has so many `probes`. The general tier has the same. */
 bool stg_steer_is_default_op(const struct stg_op *op, uint32_t probes);
 
-/* A kernel's text and what is asked of a compiler. Views into the strbufs. */
-struct stg_steer_kernel {
-  struct stg_strbuf signature, source, prelude;
-  const char *options[1];
-  struct stg_kernel_request request;
-  struct stg_launch_rule rule; /* zeros on the CPU */
-  struct stg_key key;
-};
-
+/** Append the signature of the kernel of `tile`; `arch` may be NULL, and is left out then. */
+void stg_steer_kernel_print(const struct stg_steer_decl *decl, enum stg_tile tile, const char *arch,
+                            struct stg_strbuf *out);
 /** Generate the kernel of `tile` for `arch`. `nvrtc_options` may be NULL; borrowed. */
 STG_NODISCARD stg_status stg_steer_kernel_init(const struct stg_steer_decl *decl,
                                                enum stg_tile tile, const char *arch,
                                                const char *nvrtc_options,
-                                               struct stg_steer_kernel *ret_kernel,
-                                               stg_error *reterr);
-void stg_steer_kernel_finish(struct stg_steer_kernel *kernel);
+                                               struct stg_kernel_text *ret_text, stg_error *reterr);
 
 /** The shape of a batch, rounded up to buckets, and the tile that serves it. */
 STG_NODISCARD stg_status stg_steer_shape(const struct stg_steer_decl *decl, int64_t rows,

@@ -288,26 +288,26 @@ static void count(stg_frame *frame, const stg_step *step, const struct plan_of_s
   }
   atomic_fetch_add_explicit(&engine->counters.steps, 1, memory_order_relaxed);
   stg_plan_count_step(engine->plans, frame->plan);
-  stg_usage_step(&engine->usage, &frame->tally, wanted->requests, &wanted->shape);
+  stg_usage_step(&engine->usage, frame->tally.live, wanted->requests, &wanted->shape);
 }
 
 /* The frame's own plan where it serves again, else one with a user more. */
 static stg_status find_plan(const stg_frame *frame, const struct plan_of_step *wanted,
                             struct stg_plan **ret_plan, stg_error *reterr) {
   const stg_steer *steer = frame->steer;
-  if (frame->plan != NULL &&
-      stg_plan_is(frame->plan, steer->kernels, &wanted->shape, wanted->tile)) {
+  const struct stg_plan_parts parts = stg_plan_of_one(steer->kernels);
+  if (frame->plan != NULL && stg_plan_is(frame->plan, &parts, &wanted->shape, wanted->tile)) {
     *ret_plan = frame->plan;
     return STG_OK;
   }
-  return stg_plan_acquire(steer->engine->plans, steer->kernels, &wanted->shape, wanted->tile,
-                          ret_plan, reterr);
+  return stg_plan_acquire(steer->engine->plans, &parts, &wanted->shape, wanted->tile, ret_plan,
+                          reterr);
 }
 
 /* From now on the frame launches by this plan, which has a user for it. */
 static void use_plan(stg_frame *frame, struct stg_plan *plan, stg_stream stream) {
   struct stg_plan_table *plans = frame->steer->engine->plans;
-  frame->kernel = stg_kernels_serving(frame->steer->kernels, plan->tile);
+  frame->kernel = stg_kernels_serving(frame->steer->kernels, plan->variant);
   if (frame->exec == NULL || frame->exec->plan != plan || frame->exec->stream != stream) {
     struct stg_exec *exec = stg_exec_acquire(plans, plan, frame->kernel, stream);
     stg_exec_release(plans, frame->exec);

@@ -52,12 +52,6 @@ void stg_traffic_destroy(struct stg_traffic *traffic) {
   stg_free(traffic);
 }
 
-/* Bytes of a kernel's text up to its last field, which is the architecture. */
-static size_t without_arch(const char *kernel) {
-  const char *bar = strrchr(kernel, '|');
-  return bar != NULL && bar > kernel ? (size_t)(bar - kernel) - 1 : strlen(kernel);
-}
-
 static uint64_t hash_of(const char *kernel, size_t len, const struct stg_graph_shape *shape) {
   const struct stg_key text = stg_key_of(kernel, len);
   const uint64_t words[] = {text.high, text.low, (uint64_t)shape->batch, (uint64_t)shape->seq,
@@ -117,8 +111,7 @@ static struct stg_traffic_count *add(struct stg_traffic *traffic, uint64_t hash,
 }
 
 struct stg_traffic_count *stg_traffic_find(struct stg_traffic *traffic, const char *kernel,
-                                           const struct stg_graph_shape *shape) {
-  const size_t len = without_arch(kernel);
+                                           size_t len, const struct stg_graph_shape *shape) {
   const uint64_t hash = hash_of(kernel, len, shape);
   pthread_mutex_lock(&traffic->lock);
   struct stg_traffic_count *count = *bucket_of(traffic, hash);

@@ -33,12 +33,12 @@ STG_NODISCARD stg_status stg_traffic_create(struct stg_traffic **ret_traffic, st
 void stg_traffic_destroy(struct stg_traffic *traffic);
 
 /**
- * The count of a signature; `kernel` is its text with the architecture, which is left out. Where
- * there are too many, or no memory for one more, the count of those that are dropped. Never NULL;
- * lives as long as the engine. Any thread.
+ * The count of a signature; the first `len` characters of `kernel` are its text, without an
+ * architecture. Where there are too many, or no memory for one more, the count of those that are
+ * dropped. Never NULL; lives as long as the engine. Any thread.
  */
 struct stg_traffic_count *stg_traffic_find(struct stg_traffic *traffic, const char *kernel,
-                                           const struct stg_graph_shape *shape);
+                                           size_t len, const struct stg_graph_shape *shape);
 
 static inline void stg_traffic_add(struct stg_traffic_count *count) {
   atomic_fetch_add_explicit(&count->steps, 1, memory_order_relaxed);

@@ -104,10 +104,10 @@ static void add(atomic_uint_fast64_t *counter, int64_t more) {
   }
 }
 
-void stg_usage_step(struct stg_usage *usage, const struct stg_row_tally *tally, uint32_t requests,
+void stg_usage_step(struct stg_usage *usage, int64_t live, uint32_t requests,
                     const struct stg_graph_shape *shape) {
-  add(&usage->step_rows, tally->live);
-  add(&usage->step_pad_rows, shape->rows - tally->live);
+  add(&usage->step_rows, live);
+  add(&usage->step_pad_rows, shape->rows - live);
   add(&usage->step_requests, requests);
   add(&usage->step_pad_requests, shape->batch - (int64_t)requests);
 }
@@ -126,10 +126,15 @@ void stg_usage_launch(struct stg_usage *usage, int tier) {
   add(tier == 0 ? &usage->tier0_launches : &usage->tier1_launches, 1);
 }
 
+void stg_usage_refused(struct stg_usage *usage, uint64_t rows) {
+  add(&usage->kv_rows_refused, (int64_t)rows);
+}
+
 void stg_usage_hold(struct stg_usage *usage, const struct stg_held_bytes *held) {
   atomic_fetch_add(&usage->table_bytes, held->table);
   atomic_fetch_add(&usage->bank_bytes, held->bank);
   atomic_fetch_add(&usage->frame_bytes, held->frame);
+  atomic_fetch_add(&usage->kv_bytes, held->kv);
   atomic_fetch_add(&usage->pinned_bytes, held->pinned);
 }
 
@@ -137,5 +142,6 @@ void stg_usage_let_go(struct stg_usage *usage, const struct stg_held_bytes *held
   atomic_fetch_sub(&usage->table_bytes, held->table);
   atomic_fetch_sub(&usage->bank_bytes, held->bank);
   atomic_fetch_sub(&usage->frame_bytes, held->frame);
+  atomic_fetch_sub(&usage->kv_bytes, held->kv);
   atomic_fetch_sub(&usage->pinned_bytes, held->pinned);
 }

@@ -18,6 +18,7 @@ struct stg_held_bytes {
   size_t table;  /* device: records and counters of slots */
   size_t bank;   /* device: vectors */
   size_t frame;  /* device: row maps, and tables from slot to record */
+  size_t kv;     /* device: caches, tables of ropes, partial sums */
   size_t pinned; /* host memory that the device reads or writes */
 };
 
@@ -25,7 +26,8 @@ struct stg_usage {
   atomic_uint_fast64_t step_rows, step_pad_rows, step_requests, step_pad_requests;
   atomic_uint_fast64_t rows_steered, rows_untouched, rows_unseen;
   atomic_uint_fast64_t tier0_launches, tier1_launches;
-  atomic_uint_fast64_t table_bytes, bank_bytes, frame_bytes, pinned_bytes;
+  atomic_uint_fast64_t attention_applies, kv_rows_refused;
+  atomic_uint_fast64_t table_bytes, bank_bytes, frame_bytes, kv_bytes, pinned_bytes;
 };
 
 /* What a step's row map says of every layer: how many of its rows have a chain there that acts on
@@ -48,13 +50,17 @@ void stg_row_tally_read(struct stg_row_tally *tally, const stg_step *step,
 /** The map is on the device. */
 void stg_row_tally_skip(struct stg_row_tally *tally, int64_t rows);
 
-/** Count a step of `tally`'s rows and of `requests`, in the buckets of `shape`. */
-void stg_usage_step(struct stg_usage *usage, const struct stg_row_tally *tally, uint32_t requests,
+/** Count a step of so many rows that are not padding, and of `requests`, in the buckets of `shape`.
+ * Whatever family steps. */
+void stg_usage_step(struct stg_usage *usage, int64_t live, uint32_t requests,
                     const struct stg_graph_shape *shape);
 /** Count an apply of `layer` that has gone out. */
 void stg_usage_apply(struct stg_usage *usage, const struct stg_row_tally *tally, uint32_t layer);
 /** Count one launch of a kernel of this tier. */
 void stg_usage_launch(struct stg_usage *usage, int tier);
+
+/** Count rows that were not appended to a cache. */
+void stg_usage_refused(struct stg_usage *usage, uint64_t rows);
 
 /** Count bytes from now on. */
 void stg_usage_hold(struct stg_usage *usage, const struct stg_held_bytes *held);

@@ -32,8 +32,15 @@ void stg_warm_sets_finish(struct stg_warm_sets *kept) {
 /* One declaration. */
 struct warm_set {
   struct stg_kernel_set *set; /* owned, until kept */
-  bool settled[STG_TILE_COUNT];
+  unsigned begun, settled;    /* of its kernels */
   bool failed;
+};
+
+/* One of its kernels. */
+struct warm_kernel {
+  struct stg_kernel *kernel;
+  struct warm_set *set;
+  bool settled;
 };
 
 /* A call. */
@@ -41,20 +48,16 @@ struct warm {
   stg_engine *engine;
   const struct stg_warm_desc *desc;
   const struct stg_replay *replay;
-  struct warm_set *sets;  /* of replay->descs */
-  size_t next, in_flight; /* kernels that are to begin, counted over all sets; that are made */
+  struct warm_set *sets;       /* of replay->decls */
+  struct warm_kernel *kernels; /* of all sets, in their order */
+  size_t n_kernels;
+  size_t next, in_flight, settled; /* kernels: to begin, being made, done with */
   size_t threads;
-  size_t settled; /* kernels, of STG_TILE_COUNT for each of replay->descs */
   uint64_t start_ns, until_ns;
   struct stg_no_rows no_rows;
   bool stopped;
   stg_warm_report report;
 };
-
-static struct stg_kernel *kernel_at(const struct warm *warm, size_t index) {
-  return &warm->sets[index / STG_TILE_COUNT]
-              .set->kernels[STG_TIER_DECLARED][index % STG_TILE_COUNT];
-}
 
 /* An engine keeps a set once, as an owner. False: it is the caller's still. */
 static bool keep(struct stg_warm_sets *kept, struct stg_kernel_set *set) {
@@ -77,19 +80,27 @@ static bool keep(struct stg_warm_sets *kept, struct stg_kernel_set *set) {
   return taken;
 }
 
-static stg_status open_sets(struct warm *warm, struct stg_op_table *ops, stg_error *reterr) {
-  const size_t n = warm->replay->n_descs;
+static void add_kernels(struct warm *warm, struct warm_set *set) {
+  for (unsigned i = 0; i < set->set->family->n_variants; i++) {
+    warm->kernels[warm->n_kernels++] = (struct warm_kernel){
+        .kernel = &set->set->kernels[STG_TIER_DECLARED][i],
+        .set = set,
+    };
+  }
+}
+
+static stg_status open_sets(struct warm *warm, stg_error *reterr) {
+  const size_t n = warm->replay->n_decls;
   warm->sets = stg_calloc(n + 1, sizeof *warm->sets);
-  if (warm->sets == NULL) {
+  warm->kernels = stg_calloc(n * STG_MAX_VARIANTS + 1, sizeof *warm->kernels);
+  if (warm->sets == NULL || warm->kernels == NULL) {
     return stg_error_memory(reterr, "the kernels of a manifest", n * sizeof *warm->sets);
   }
   stg_status status = STG_OK;
   for (size_t i = 0; i < n && status == STG_OK; i++) {
-    struct stg_steer_decl decl;
-    status = stg_steer_decl_init(&warm->replay->descs[i], ops, &decl, reterr);
+    status = stg_kernels_share(warm->engine, warm->replay->decls[i], &warm->sets[i].set, reterr);
     if (status == STG_OK) {
-      status = stg_kernels_share(warm->engine, &decl, &warm->sets[i].set, reterr);
-      stg_steer_decl_finish(&decl);
+      add_kernels(warm, &warm->sets[i]);
     }
   }
   return status;
@@ -97,23 +108,22 @@ static stg_status open_sets(struct warm *warm, struct stg_op_table *ops, stg_err
 
 /* Sets of which nothing was begun go again, and so do those that cannot be made. */
 static void close_sets(struct warm *warm) {
-  for (size_t i = 0; warm->sets != NULL && i < warm->replay->n_descs; i++) {
+  for (size_t i = 0; warm->sets != NULL && i < warm->replay->n_decls; i++) {
     struct warm_set *set = &warm->sets[i];
-    const bool begun = i * STG_TILE_COUNT < warm->next;
-    const bool useful = set->set != NULL && !set->failed && begun;
+    const bool useful = set->begun > 0 && !set->failed;
     if (!useful || !keep(&warm->engine->warmed, set->set)) {
       stg_kernels_close(set->set);
     }
   }
+  stg_free(warm->kernels);
   stg_free(warm->sets);
 }
 
 /* Nothing of the kernel is waited for any more. */
-static struct warm_set *mark_settled(struct warm *warm, size_t index) {
-  struct warm_set *set = &warm->sets[index / STG_TILE_COUNT];
-  set->settled[index % STG_TILE_COUNT] = true;
+static void mark_settled(struct warm *warm, struct warm_kernel *one) {
+  one->settled = true;
+  one->set->settled++;
   warm->settled++;
-  return set;
 }
 
 static void mark_failed(struct warm *warm, struct warm_set *set) {
@@ -128,10 +138,10 @@ static void count_ready(struct warm *warm, const struct stg_kernel *kernel) {
 }
 
 /* A kernel that a job has done with: there, or not to be had. */
-static stg_status settle(struct warm *warm, size_t index, stg_error *reterr) {
-  struct stg_kernel *kernel = kernel_at(warm, index);
-  struct warm_set *set = mark_settled(warm, index);
+static stg_status settle(struct warm *warm, struct warm_kernel *one, stg_error *reterr) {
+  struct stg_kernel *kernel = one->kernel;
   stg_status status = STG_OK;
+  mark_settled(warm, one);
   if (stg_kernel_state(kernel) == STG_KERNEL_READY) {
     count_ready(warm, kernel);
     return STG_OK;
@@ -141,18 +151,17 @@ static stg_status settle(struct warm *warm, size_t index, stg_error *reterr) {
     status = stg_error_set(reterr, kernel->made, "%s", kernel->error.message);
   }
   pthread_mutex_unlock(&kernel->set->lock);
-  mark_failed(warm, set);
+  mark_failed(warm, one->set);
   return status;
 }
 
 static stg_status settle_what_ended(struct warm *warm, stg_error *reterr) {
   stg_status status = STG_OK;
   for (size_t i = 0; i < warm->next && status == STG_OK; i++) {
-    const struct warm_set *set = &warm->sets[i / STG_TILE_COUNT];
-    if (!set->settled[i % STG_TILE_COUNT] &&
-        stg_kernel_state(kernel_at(warm, i)) != STG_KERNEL_ASKED) {
+    struct warm_kernel *one = &warm->kernels[i];
+    if (!one->settled && stg_kernel_state(one->kernel) != STG_KERNEL_ASKED) {
       warm->in_flight--;
-      status = settle(warm, i, reterr);
+      status = settle(warm, one, reterr);
     }
   }
   return status;
@@ -164,8 +173,8 @@ static bool is_late(const struct warm *warm) {
 
 /* Ask for a kernel. Where no thread can be had this one has made it, or tried to; and a table may
  * have been faster. Then no job ends that a wait would see. */
-static stg_status start(struct warm *warm, size_t index, stg_error *reterr) {
-  struct stg_kernel *kernel = kernel_at(warm, index);
+static stg_status start(struct warm *warm, struct warm_kernel *one, stg_error *reterr) {
+  struct stg_kernel *kernel = one->kernel;
   stg_error error = STG_ERROR_INIT;
   stg_status status = stg_kernel_start(kernel, &error);
   if (status == STG_E_FORKED || status == STG_E_DEVICE_LOST) {
@@ -174,26 +183,28 @@ static stg_status start(struct warm *warm, size_t index, stg_error *reterr) {
   if (status != STG_OK) {
     stg_log_printf(&warm->engine->log, STG_LOG_WARN, "kernel '%s' could not be made: %s",
                    kernel->signature, error.message);
-    mark_failed(warm, mark_settled(warm, index));
+    mark_settled(warm, one);
+    mark_failed(warm, one->set);
   } else if (stg_kernel_state(kernel) == STG_KERNEL_ASKED) {
     warm->in_flight++;
   } else {
-    return settle(warm, index, reterr);
+    return settle(warm, one, reterr);
   }
   return STG_OK;
 }
 
 /* Let as many kernels be made at once as there may be. */
 static stg_status begin_more(struct warm *warm, stg_error *reterr) {
-  const size_t n = warm->replay->n_descs * STG_TILE_COUNT;
   stg_status status = STG_OK;
-  while (status == STG_OK && warm->next < n && warm->in_flight < warm->threads && !is_late(warm)) {
-    const size_t index = warm->next++;
-    if (stg_kernel_state(kernel_at(warm, index)) == STG_KERNEL_READY) {
-      (void)mark_settled(warm, index);
+  while (status == STG_OK && warm->next < warm->n_kernels && warm->in_flight < warm->threads &&
+         !is_late(warm)) {
+    struct warm_kernel *one = &warm->kernels[warm->next++];
+    one->set->begun++;
+    if (stg_kernel_state(one->kernel) == STG_KERNEL_READY) {
+      mark_settled(warm, one);
       warm->report.kernels_memory += stg_engine_is_cuda(warm->engine) ? 1 : 0;
     } else {
-      status = start(warm, index, reterr);
+      status = start(warm, one, reterr);
     }
   }
   return status;
@@ -209,7 +220,7 @@ static stg_status wait_for_set(struct warm *warm, const struct warm_set *set, st
     if (status == STG_OK) {
       status = begin_more(warm, reterr);
     }
-    if (status != STG_OK || (set->settled[STG_TILE_DECODE] && set->settled[STG_TILE_PREFILL])) {
+    if (status != STG_OK || set->settled == set->set->family->n_variants) {
       return status;
     }
     warm->stopped = is_late(warm);
@@ -226,7 +237,7 @@ static stg_status wait_for_set(struct warm *warm, const struct warm_set *set, st
 
 /* Seconds left: kernels take the time, and where none is left, signatures. */
 static double guess_rest(const struct warm *warm, size_t done) {
-  const size_t kernels = warm->replay->n_descs * STG_TILE_COUNT;
+  const size_t kernels = warm->n_kernels;
   const double so_far = (double)(stg_clock_ns() - warm->start_ns) * 1e-9;
   if (done == warm->replay->n_entries) {
     return 0;
@@ -257,19 +268,26 @@ static bool tell(const struct warm *warm, size_t done, const char *current) {
  */
 static stg_status warm_entry(struct warm *warm, size_t index, stg_error *reterr) {
   const struct stg_replay_entry *entry = &warm->replay->entries[index];
-  const struct warm_set *set = &warm->sets[entry->desc];
-  bool graph = false;
-  stg_status status = wait_for_set(warm, set, reterr);
+  struct stg_plan_parts parts = {.count = entry->n_parts};
+  bool graph = false, failed = false;
+  stg_status status = STG_OK;
+  for (unsigned i = 0; i < entry->n_parts && status == STG_OK && !warm->stopped; i++) {
+    const struct warm_set *set = &warm->sets[entry->parts[i].decl];
+    status = wait_for_set(warm, set, reterr);
+    parts.sets[i] = set->set;
+    failed = failed || set->failed;
+  }
   if (status != STG_OK || warm->stopped) {
     return status;
   }
-  if (set->failed) {
+  if (failed) {
     warm->report.failed++;
     return STG_OK;
   }
   if (index < stg_plan_table_limit(warm->engine->plans)) {
-    status = stg_warm_plan(warm->engine, set->set, entry->tile, &entry->shape, &warm->no_rows,
-                           &graph, reterr);
+    const unsigned variant = entry->parts[stg_plan_varying(&parts)].variant;
+    status =
+        stg_warm_plan(warm->engine, &parts, variant, &entry->shape, &warm->no_rows, &graph, reterr);
   }
   warm->report.graphs += graph ? 1 : 0;
   warm->report.done += status == STG_OK ? 1 : 0;
@@ -304,8 +322,8 @@ static size_t threads_of(const stg_engine *engine, const stg_warm_desc *desc) {
 }
 
 static stg_status warm_replay(stg_engine *engine, const struct stg_replay *replay,
-                              struct stg_op_table *ops, const stg_warm_desc *desc,
-                              uint64_t start_ns, stg_warm_report *ret_report, stg_error *reterr) {
+                              const stg_warm_desc *desc, uint64_t start_ns,
+                              stg_warm_report *ret_report, stg_error *reterr) {
   struct warm warm = {
       .engine = engine,
       .desc = desc,
@@ -318,7 +336,7 @@ static stg_status warm_replay(stg_engine *engine, const struct stg_replay *repla
   if (desc->deadline_ms != 0) {
     warm.until_ns = warm.start_ns + (uint64_t)desc->deadline_ms * 1000000u;
   }
-  stg_status status = open_sets(&warm, ops, reterr);
+  stg_status status = open_sets(&warm, reterr);
   if (status == STG_OK) {
     status = stg_no_rows_init(engine, &warm.no_rows, reterr);
   }
@@ -339,15 +357,16 @@ static stg_status warm_manifest(stg_engine *engine, const struct stg_manifest *m
                                 const stg_warm_desc *desc, uint64_t start_ns,
                                 stg_warm_report *ret_report, stg_error *reterr) {
   struct stg_op_table *ops = NULL;
-  struct stg_replay replay = {0};
+  struct stg_arena arena = {0};
+  struct stg_replay replay;
   stg_status status = stg_op_table_create(&ops, reterr);
   if (status == STG_OK) {
-    status = stg_replay_init(manifest, ops, &replay, reterr);
+    status = stg_replay_init(manifest, ops, &arena, &replay, reterr);
   }
   if (status == STG_OK) {
-    status = warm_replay(engine, &replay, ops, desc, start_ns, ret_report, reterr);
-    stg_replay_finish(&replay);
+    status = warm_replay(engine, &replay, desc, start_ns, ret_report, reterr);
   }
+  stg_arena_finish(&arena);
   stg_op_table_destroy(ops);
   return status;
 }

@@ -6,26 +6,24 @@
 #include "engine/engine.h"
 #include "engine/exec.h"
 
-/* The header, and the entry of one row: a block asks for it before it knows that there is none. */
-#define MAP_WORDS (STG_MAP_HEADER_WORDS + 4)
-
 stg_status stg_no_rows_init(struct stg_engine *engine, struct stg_no_rows *ret, stg_error *reterr) {
   struct stg_no_rows no_rows = {0};
   if (!stg_engine_is_cuda(engine)) {
     *ret = no_rows;
     return STG_OK;
   }
-  stg_status status =
-      stg_device_alloc(engine->device, MAP_WORDS * sizeof(int32_t), &no_rows.row_map, reterr);
+  stg_status status = stg_device_alloc(engine->device, STG_NO_ROWS_WORDS * sizeof(int32_t),
+                                       &no_rows.row_map, reterr);
   if (status == STG_OK) {
-    /* a map of records (0) with 0 rows, and entries that would be padding */
-    status = stg_fill_u32(engine->device, no_rows.row_map, 0, STG_MAP_HEADER_WORDS, engine->stream,
-                          reterr);
+    /* a block asks for entries before it knows that there are none */
+    status = stg_fill_u32(engine->device, no_rows.row_map, 0, STG_NO_ROWS_HEADER_WORDS,
+                          engine->stream, reterr);
   }
   if (status == STG_OK) {
-    status = stg_fill_u32(engine->device, no_rows.row_map + STG_MAP_HEADER_WORDS * sizeof(int32_t),
-                          (uint32_t)STG_ROW_PADDING, MAP_WORDS - STG_MAP_HEADER_WORDS,
-                          engine->stream, reterr);
+    status =
+        stg_fill_u32(engine->device, no_rows.row_map + STG_NO_ROWS_HEADER_WORDS * sizeof(int32_t),
+                     (uint32_t)STG_ROW_PADDING, STG_NO_ROWS_WORDS - STG_NO_ROWS_HEADER_WORDS,
+                     engine->stream, reterr);
   }
   if (status == STG_OK) {
     status = stg_stream_synchronize(engine->device, engine->stream, reterr);
@@ -45,14 +43,14 @@ void stg_no_rows_finish(struct stg_engine *engine, struct stg_no_rows *no_rows) 
   *no_rows = (struct stg_no_rows){0};
 }
 
-/* One block, which finds no row and leaves; no tensor is given, and none is touched. */
-static stg_status launch_over_no_rows(struct stg_engine *engine, const struct stg_kernel *kernel,
-                                      struct stg_exec *exec, const struct stg_no_rows *no_rows,
-                                      stg_error *reterr) {
-  const struct stg_steer_args args = {
-      .row_map = no_rows->row_map, .rows = 1, .flags = STG_STEER_IN_PLACE};
-  const struct stg_plan_launch launch = {.kernel = kernel, .exec = exec, .stream = engine->stream};
-  stg_status status = stg_plan_launch(engine, &launch, &args, reterr);
+static stg_status launch_over_no_rows(struct stg_engine *engine, const struct stg_plan *plan,
+                                      const struct stg_kernel *kernel, struct stg_exec *exec,
+                                      const struct stg_no_rows *no_rows, stg_error *reterr) {
+  struct stg_idle_args args[STG_PLAN_MAX_PARTS];
+  struct stg_node_launch nodes[STG_PLAN_MAX_PARTS];
+  const size_t count = stg_plan_idle(engine, plan, kernel, no_rows->row_map, nodes, args);
+  const struct stg_plan_launch launch = {.exec = exec, .stream = engine->stream};
+  stg_status status = stg_plan_launch(engine, &launch, nodes, count, reterr);
   return status == STG_OK ? stg_stream_synchronize(engine->device, engine->stream, reterr) : status;
 }
 
@@ -68,7 +66,7 @@ static stg_status warm_graph(struct stg_engine *engine, struct stg_plan *plan,
     }
     stg_recipes_note(engine->recipes, plan, kernel);
   }
-  stg_status status = launch_over_no_rows(engine, kernel, exec, no_rows, reterr);
+  stg_status status = launch_over_no_rows(engine, plan, kernel, exec, no_rows, reterr);
   if (exec != NULL) {
     stg_exec_offer(plans, exec);
   }
@@ -76,18 +74,19 @@ static stg_status warm_graph(struct stg_engine *engine, struct stg_plan *plan,
   return status;
 }
 
-stg_status stg_warm_plan(struct stg_engine *engine, struct stg_kernel_set *set, enum stg_tile tile,
-                         const struct stg_graph_shape *shape, const struct stg_no_rows *no_rows,
-                         bool *ret_graph, stg_error *reterr) {
+stg_status stg_warm_plan(struct stg_engine *engine, const struct stg_plan_parts *parts,
+                         unsigned variant, const struct stg_graph_shape *shape,
+                         const struct stg_no_rows *no_rows, bool *ret_graph, stg_error *reterr) {
   struct stg_plan *plan = NULL;
   *ret_graph = false;
-  stg_status status = stg_plan_acquire(engine->plans, set, shape, tile, &plan, reterr);
+  stg_status status = stg_plan_acquire(engine->plans, parts, shape, variant, &plan, reterr);
   if (status != STG_OK || !stg_engine_is_cuda(engine)) {
     stg_plan_release(engine->plans, plan);
     return status;
   }
   status =
-      warm_graph(engine, plan, &set->kernels[STG_TIER_DECLARED][tile], no_rows, ret_graph, reterr);
+      warm_graph(engine, plan, &parts->sets[plan->varying]->kernels[STG_TIER_DECLARED][variant],
+                 no_rows, ret_graph, reterr);
   stg_plan_release(engine->plans, plan);
   return status;
 }

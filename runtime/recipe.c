@@ -22,20 +22,38 @@
   (STG_RECIPE_MAX_BYTES - STG_RECIPE_HEADER_BYTES - STG_RECIPE_KEY_TEXT_CHARS -                    \
    STG_RECIPE_FOOTER_BYTES)
 
-size_t stg_recipe_key_text(struct stg_key kernel_key, int64_t batch, int64_t seq, int64_t rows,
+unsigned stg_recipe_format(size_t n_nodes) {
+  return n_nodes == 1 ? 1 : STG_RECIPE_FORMAT;
+}
+
+struct stg_key stg_recipe_fold_key(struct stg_key before, struct stg_key next) {
+  unsigned char bytes[2 * STG_KEY_BYTES];
+  stg_key_store(before, bytes);
+  stg_key_store(next, bytes + STG_KEY_BYTES);
+  return stg_key_of(bytes, sizeof bytes);
+}
+
+size_t stg_recipe_key_text(struct stg_key kernels, int64_t batch, int64_t seq, int64_t rows,
                            char ret_text[STG_RECIPE_KEY_TEXT_CHARS]) {
   char hex[STG_KEY_HEX_CHARS + 1];
-  stg_key_hex(kernel_key, hex);
+  stg_key_hex(kernels, hex);
   const int len =
       snprintf(ret_text, STG_RECIPE_KEY_TEXT_CHARS, "kernel=%s batch<=%lld seq<=%lld rows<=%lld",
                hex, (long long)batch, (long long)seq, (long long)rows);
   return (size_t)len;
 }
 
+size_t stg_recipe_text(const struct stg_recipe *recipe, char ret_text[STG_RECIPE_KEY_TEXT_CHARS]) {
+  struct stg_key kernels = recipe->nodes[0].key;
+  for (size_t i = 1; i < recipe->n_nodes; i++) {
+    kernels = stg_recipe_fold_key(kernels, recipe->nodes[i].key);
+  }
+  return stg_recipe_key_text(kernels, recipe->batch, recipe->seq, recipe->rows, ret_text);
+}
+
 struct stg_key stg_recipe_key(const struct stg_recipe *recipe) {
   char text[STG_RECIPE_KEY_TEXT_CHARS];
-  const size_t len =
-      stg_recipe_key_text(recipe->nodes[0].key, recipe->batch, recipe->seq, recipe->rows, text);
+  const size_t len = stg_recipe_text(recipe, text);
   return stg_key_of(text, len);
 }
 
@@ -133,10 +151,9 @@ static void assemble(const struct stg_recipe *recipe, const struct stg_strbuf *b
   char text[STG_RECIPE_KEY_TEXT_CHARS];
   unsigned char bytes[STG_KEY_BYTES];
   const size_t begin = out->len;
-  const size_t text_len =
-      stg_recipe_key_text(recipe->nodes[0].key, recipe->batch, recipe->seq, recipe->rows, text);
+  const size_t text_len = stg_recipe_text(recipe, text);
   stg_strbuf_str(out, STG_RECIPE_MAGIC);
-  stg_le_append(out, STG_RECIPE_FORMAT, 4);
+  stg_le_append(out, stg_recipe_format(recipe->n_nodes), 4);
   stg_le_append(out, 0, 4);
   stg_key_store(stg_key_of(text, text_len), bytes);
   stg_strbuf_mem(out, bytes, sizeof bytes);
@@ -200,8 +217,8 @@ static stg_status check_header(const unsigned char *bytes, size_t size, uint64_t
     return status;
   }
   const unsigned version = (unsigned)stg_le_load(bytes + STG_RECIPE_AT_VERSION, 4);
-  if (version != STG_RECIPE_FORMAT) {
-    return stg_error_set(reterr, STG_E_UNSUPPORTED, "recipe format %u, this version reads %d",
+  if (version < 1 || version > STG_RECIPE_FORMAT) {
+    return stg_error_set(reterr, STG_E_UNSUPPORTED, "recipe format %u, this version reads 1 to %d",
                          version, STG_RECIPE_FORMAT);
   }
   if (stg_le_load(bytes + STG_RECIPE_AT_FLAGS, 4) != 0) {
@@ -223,8 +240,12 @@ static stg_status check_key(const unsigned char *bytes, size_t text_size,
                             const struct stg_recipe *recipe, stg_error *reterr) {
   char text[STG_RECIPE_KEY_TEXT_CHARS];
   const char *there = (const char *)bytes + STG_RECIPE_HEADER_BYTES;
-  const size_t len =
-      stg_recipe_key_text(recipe->nodes[0].key, recipe->batch, recipe->seq, recipe->rows, text);
+  const unsigned format = (unsigned)stg_le_load(bytes + STG_RECIPE_AT_VERSION, 4);
+  if (format != stg_recipe_format(recipe->n_nodes)) {
+    return stg_error_set(reterr, STG_E_CORRUPT, "a graph of %zu nodes in format %u",
+                         recipe->n_nodes, format);
+  }
+  const size_t len = stg_recipe_text(recipe, text);
   if (len != text_size || memcmp(text, there, len) != 0) {
     return stg_error_set(reterr, STG_E_CORRUPT, "key text is not what the body says");
   }

@@ -9,8 +9,10 @@
  *   magic "STGRECIP" (8) | u32 format version | u32 flags | graph key (16, as of an entry) |
  *   u64 key text size | u64 body size | key text | body | XXH3-128 footer (16) over all before it
  *
- * The key text is "kernel=<32 hex> batch<=32 seq<=64 rows<=2048", of the first node's kernel; the
- * graph key is its hash. The body is JSON, exactly as stg_recipe_encode writes it.
+ * The key text is "kernel=<32 hex> batch<=32 seq<=64 rows<=2048"; the graph key is its hash. Of one
+ * node the 32 digits are its kernel's key, and the format is 1; of several they stand for all their
+ * kernels in order (stg_recipe_fold_key), and the format is 2. The body is JSON, exactly as
+ * stg_recipe_encode writes it.
  */
 #ifndef STG_RUNTIME_RECIPE_H
 #define STG_RUNTIME_RECIPE_H
@@ -18,7 +20,7 @@
 #include "runtime/base/arena.h"
 #include "runtime/base/key.h"
 
-#define STG_RECIPE_FORMAT 1
+#define STG_RECIPE_FORMAT 2 /* the newest; of one node the format is 1 */
 #define STG_RECIPE_MAGIC "STGRECIP"
 #define STG_RECIPE_MAX_BYTES ((uint64_t)1 << 20)
 #define STG_RECIPE_MAX_NODES 4096
@@ -80,9 +82,16 @@ struct stg_recipe {
   size_t n_slots;
 };
 
-/** Write the key text, NUL-terminated; returns its length. */
-size_t stg_recipe_key_text(struct stg_key kernel_key, int64_t batch, int64_t seq, int64_t rows,
+/** The format that a recipe of so many nodes has. */
+unsigned stg_recipe_format(size_t n_nodes);
+/** What stands for several kernels: the hash of what stands for those before (of the first: its
+ * key) and the key of the next, 16 bytes each. */
+struct stg_key stg_recipe_fold_key(struct stg_key before, struct stg_key next);
+/** Write the key text, NUL-terminated; returns its length. `kernels` stands for the kernels. */
+size_t stg_recipe_key_text(struct stg_key kernels, int64_t batch, int64_t seq, int64_t rows,
                            char ret_text[STG_RECIPE_KEY_TEXT_CHARS]);
+/** The same of a recipe that has a node. */
+size_t stg_recipe_text(const struct stg_recipe *recipe, char ret_text[STG_RECIPE_KEY_TEXT_CHARS]);
 /** The key of the graph of a recipe that has a node. */
 struct stg_key stg_recipe_key(const struct stg_recipe *recipe);
 

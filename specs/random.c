@@ -120,3 +120,15 @@ void stg_random_normal(uint64_t seed, uint64_t stream, uint64_t first, float sca
     dst[i] = (float)(stg_inverse_normal(words[element % 4]) * (double)scale);
   }
 }
+
+int64_t stg_random_between(uint64_t seed, uint64_t stream, uint64_t index, int64_t min,
+                           int64_t max) {
+  const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+  const uint64_t block = index / 4;
+  const uint32_t counter[4] = {(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)stream,
+                               (uint32_t)(stream >> 32)};
+  uint32_t words[4] = {0};
+  stg_philox4x32(counter, key, words);
+  /* a word times at most 2^32 */
+  return min + (int64_t)(words[index % 4] * ((uint64_t)(max - min) + 1) >> 32);
+}

@@ -26,4 +26,9 @@ double stg_inverse_normal(uint32_t word);
 void stg_random_normal(uint64_t seed, uint64_t stream, uint64_t first, float scale, float *dst,
                        size_t count);
 
+/** An integer of [min, max], max - min below 2^32: min + floor(word * (max - min + 1) / 2^32) of
+ * element `index`'s word. */
+int64_t stg_random_between(uint64_t seed, uint64_t stream, uint64_t index, int64_t min,
+                           int64_t max);
+
 #endif

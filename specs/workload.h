@@ -11,6 +11,7 @@
 #include <steergraph/dtype.h>
 
 #include "specs/op_file.h"
+#include "specs/spec_source.h"
 
 /* Limits of a workload (specs/README.md). */
 #define STG_WORKLOAD_MAX_HIDDEN_SIZE (1 << 20)
@@ -28,25 +29,6 @@
 #define STG_WORKLOAD_MAX_CONTROL_BYTES ((size_t)1 << 30)
 #define STG_WORKLOAD_MAX_PATTERN_BYTES 256
 #define STG_WORKLOAD_PLACE_BYTES 512
-
-/* Where "{}" stands in a source that is one vector per layer. */
-enum stg_spec_layer_in { STG_LAYER_IN_NONE, STG_LAYER_IN_TENSOR, STG_LAYER_IN_ROW };
-
-struct stg_spec_vector_source {
-  enum { STG_VECTOR_FILE, STG_VECTOR_VALUES, STG_VECTOR_RANDOM } kind;
-  const char *path;                /* FILE: resolved against the spec's folder */
-  const char *name;                /* FILE: the same as the spec has it */
-  const char *tensor;              /* FILE: NULL for one whose tensor has no name */
-  int64_t row;                     /* FILE: row of a 2-D tensor, or -1 */
-  enum stg_spec_layer_in layer_in; /* FILE: the number of a reference replaces "{}" there */
-  int64_t offset;                  /* FILE, raw: elements before the first row */
-  int64_t count;       /* FILE, raw: float32 elements, of a vector of a row; 0: not raw */
-  const float *values; /* VALUES */
-  size_t n_values;
-  uint64_t seed;     /* RANDOM */
-  float scale;       /* RANDOM, default 1 */
-  const char *where; /* "vectors.noise", "input.hidden", for messages */
-};
 
 /*
  * One of "vectors"; behind them come those of control vectors, one for each block and call, whose
@@ -120,9 +102,6 @@ struct stg_spec_file {
   const char *where;
 };
 
-/* The vector file that was read last, and what such files said (workload_files.c). */
-struct stg_open_file;
-
 /* Reading vectors and rows takes one thread at a time, all else any number. */
 struct stg_workload {
   const char *file;
@@ -160,11 +139,6 @@ struct stg_workload {
   size_t n_notes;
   struct stg_open_file *open;
   struct stg_arena arena;
-};
-
-/* Reader options; {0} is the default. */
-struct stg_workload_options {
-  bool allow_outside; /* paths may leave the spec's folder */
 };
 
 STG_NODISCARD stg_status stg_workload_load(const char *path,

@@ -1,5 +1,5 @@
 /*
- * workload_batch.c: the members "batch" and "buckets": which rows there are and whose they are.
+ * workload_batch.c: the member "batch": which rows there are and whose they are.
  *
  * Expands "repeat" and checks every sum before anything of its size is allocated.
  */
@@ -14,22 +14,12 @@ struct entry {
   int64_t repeat;
 };
 
-static stg_status read_optional_int(struct stg_workload_reader *reader,
-                                    const struct stg_json *object, const char *key, int64_t min,
-                                    int64_t max, int64_t *ret) {
-  struct stg_json member;
-  if (!stg_json_find(object, key, &member)) {
-    return STG_OK;
-  }
-  return stg_json_int(&member, min, max, ret, reader->err);
-}
-
 static stg_status read_request_slot(struct stg_workload_reader *reader,
                                     const struct stg_json *request, int32_t *ret_slot) {
   struct stg_json member;
   const char *name = NULL;
   uint32_t index = 0;
-  stg_status status = stg_json_get(request, "slot", &member, reader->err);
+  stg_status status = stg_json_get(request, "slot", &member, reader->spec.err);
   if (status != STG_OK) {
     return status;
   }
@@ -38,14 +28,15 @@ static stg_status read_request_slot(struct stg_workload_reader *reader,
     return STG_OK;
   }
   if (!stg_json_is_string(&member)) {
-    return stg_json_unexpected(&member, "the name of a slot, or null for no steering", reader->err);
+    return stg_json_unexpected(&member, "the name of a slot, or null for no steering",
+                               reader->spec.err);
   }
-  status = stg_json_string(&member, &name, reader->err);
+  status = stg_json_string(&member, &name, reader->spec.err);
   if (status != STG_OK) {
     return status;
   }
   if (!stg_spec_names_find(&reader->slot_names, name, strlen(name), &index)) {
-    return stg_spec_unknown_name(&member, "slot", name, &reader->slot_names, reader->err);
+    return stg_spec_unknown_name(&member, "slot", name, &reader->slot_names, reader->spec.err);
   }
   *ret_slot = (int32_t)index;
   return STG_OK;
@@ -56,27 +47,29 @@ static stg_status read_request(struct stg_workload_reader *reader, const struct 
   static const char *const keys[] = {"slot", "rows", "position", "prompt_len", "repeat", NULL};
   struct stg_spec_request *request = &entry->request;
   struct stg_json member;
-  stg_status status = stg_json_check_keys(at, keys, reader->err);
+  stg_status status = stg_json_check_keys(at, keys, reader->spec.err);
   if (status == STG_OK) {
     status = read_request_slot(reader, at, &request->slot);
   }
   if (status == STG_OK) {
-    status = stg_json_get(at, "rows", &member, reader->err);
+    status = stg_json_get(at, "rows", &member, reader->spec.err);
   }
   if (status == STG_OK) {
-    status = stg_json_int(&member, 0, STG_WORKLOAD_MAX_ROWS, &request->rows, reader->err);
+    status = stg_json_int(&member, 0, STG_WORKLOAD_MAX_ROWS, &request->rows, reader->spec.err);
   }
   if (status == STG_OK) {
-    status = read_optional_int(reader, at, "position", 0, INT32_MAX - STG_WORKLOAD_MAX_ROWS,
-                               &request->position);
+    status = stg_spec_read_optional_int(&reader->spec, at, "position", 0,
+                                        INT32_MAX - STG_WORKLOAD_MAX_ROWS, &request->position);
   }
   request->prompt_len = request->position + request->rows;
   if (status == STG_OK) {
-    status = read_optional_int(reader, at, "prompt_len", 1, INT32_MAX, &request->prompt_len);
+    status = stg_spec_read_optional_int(&reader->spec, at, "prompt_len", 1, INT32_MAX,
+                                        &request->prompt_len);
   }
   entry->repeat = 1;
   if (status == STG_OK) {
-    status = read_optional_int(reader, at, "repeat", 1, STG_WORKLOAD_MAX_REQUESTS, &entry->repeat);
+    status = stg_spec_read_optional_int(&reader->spec, at, "repeat", 1, STG_WORKLOAD_MAX_REQUESTS,
+                                        &entry->repeat);
   }
   return status;
 }
@@ -97,12 +90,12 @@ static stg_status read_entries(struct stg_workload_reader *reader, const struct 
     requests += entry->repeat;
     workload->rows += entry->repeat * entry->request.rows;
     if (requests > STG_WORKLOAD_MAX_REQUESTS) {
-      return stg_json_error(reader->err, STG_E_FORMAT, &item,
+      return stg_json_error(reader->spec.err, STG_E_FORMAT, &item,
                             "the batch has %" PRId64 " requests up to here; at most %d", requests,
                             STG_WORKLOAD_MAX_REQUESTS);
     }
     if (workload->rows > STG_WORKLOAD_MAX_ROWS) {
-      return stg_json_error(reader->err, STG_E_FORMAT, &item,
+      return stg_json_error(reader->spec.err, STG_E_FORMAT, &item,
                             "the batch has %" PRId64 " rows up to here; at most %d", workload->rows,
                             STG_WORKLOAD_MAX_ROWS);
     }
@@ -114,18 +107,18 @@ static stg_status read_entries(struct stg_workload_reader *reader, const struct 
 static stg_status read_requests(struct stg_workload_reader *reader, const struct stg_json *list) {
   struct stg_workload *workload = reader->workload;
   struct stg_arena *arena = &workload->arena;
-  stg_status status = stg_json_expect_array(list, reader->err);
+  stg_status status = stg_json_expect_array(list, reader->spec.err);
   if (status != STG_OK) {
     return status;
   }
   size_t n = stg_json_count(list);
   if (n > STG_WORKLOAD_MAX_REQUESTS) {
-    return stg_json_error(reader->err, STG_E_FORMAT, list, "%zu requests; at most %d", n,
+    return stg_json_error(reader->spec.err, STG_E_FORMAT, list, "%zu requests; at most %d", n,
                           STG_WORKLOAD_MAX_REQUESTS);
   }
   struct entry *entries = stg_arena_alloc(arena, n, sizeof *entries);
   if (entries == NULL) {
-    return stg_arena_status(arena, reader->err);
+    return stg_arena_status(arena, reader->spec.err);
   }
   int64_t total = 0;
   status = read_entries(reader, list, entries, &total);
@@ -134,7 +127,7 @@ static stg_status read_requests(struct stg_workload_reader *reader, const struct
   }
   struct stg_spec_request *requests = stg_arena_alloc(arena, (size_t)total, sizeof *requests);
   if (requests == NULL) {
-    return stg_arena_status(arena, reader->err);
+    return stg_arena_status(arena, reader->spec.err);
   }
   size_t used = 0;
   for (size_t i = 0; i < n; i++) {
@@ -149,7 +142,7 @@ static stg_status read_requests(struct stg_workload_reader *reader, const struct
 
 /* A batch whose slots have ops, but none at its layer, runs and steers nothing: most likely the
  * layer was left out, and control vectors begin at block 1. */
-static stg_status note_layer(struct stg_workload_reader *reader) {
+static stg_status note_layer(struct stg_workload_reader *reader, const struct stg_json *batch) {
   const struct stg_workload *workload = reader->workload;
   const uint32_t layer = workload->layer;
   uint32_t nearest = layer;
@@ -171,10 +164,12 @@ static stg_status note_layer(struct stg_workload_reader *reader) {
     return STG_OK; /* no request is to be steered */
   }
   struct stg_strbuf text = {0};
+  char place[STG_JSON_PATH_BYTES];
+  stg_json_path(batch, place);
   stg_strbuf_printf(&text,
-                    "batch.layer is %u, where no slot of a request has ops: nothing is steered; "
+                    "%s.layer is %u, where no slot of a request has ops: nothing is steered; "
                     "the nearest layer where one has is %u",
-                    layer, nearest);
+                    place, layer, nearest);
   return stg_spec_add_note(reader, &text);
 }
 
@@ -185,92 +180,30 @@ stg_status stg_spec_read_batch(struct stg_workload_reader *reader, const struct 
   struct stg_json member;
   int64_t layer = 0;
   workload->row_stride = workload->hidden_size;
-  stg_status status = stg_json_get(root, "batch", &batch, reader->err);
+  stg_status status = stg_json_get(root, "batch", &batch, reader->spec.err);
   if (status == STG_OK) {
-    status = stg_json_check_keys(&batch, keys, reader->err);
+    status = stg_json_check_keys(&batch, keys, reader->spec.err);
   }
   if (status == STG_OK) {
-    status = read_optional_int(reader, &batch, "layer", 0, workload->layers - 1, &layer);
+    status =
+        stg_spec_read_optional_int(&reader->spec, &batch, "layer", 0, workload->layers - 1, &layer);
   }
   if (status == STG_OK) {
-    status = read_optional_int(reader, &batch, "row_stride", 1, STG_WORKLOAD_MAX_ROW_STRIDE,
-                               &workload->row_stride);
+    status = stg_spec_read_optional_int(&reader->spec, &batch, "row_stride", 1,
+                                        STG_WORKLOAD_MAX_ROW_STRIDE, &workload->row_stride);
   }
   if (status == STG_OK && workload->row_stride < workload->hidden_size &&
       stg_json_find(&batch, "row_stride", &member)) {
-    status = stg_json_error(reader->err, STG_E_FORMAT, &member,
+    status = stg_json_error(reader->spec.err, STG_E_FORMAT, &member,
                             "%" PRId64 " is less than geometry.hidden_size %" PRId64,
                             workload->row_stride, workload->hidden_size);
   }
   if (status == STG_OK) {
-    status = stg_json_get(&batch, "requests", &member, reader->err);
+    status = stg_json_get(&batch, "requests", &member, reader->spec.err);
   }
   workload->layer = (uint32_t)layer;
   if (status == STG_OK) {
     status = read_requests(reader, &member);
   }
-  return status == STG_OK ? note_layer(reader) : status;
-}
-
-/* An ascending list of sizes whose last one holds `needed` of `what`. */
-static stg_status read_bucket_list(struct stg_workload_reader *reader, const struct stg_json *list,
-                                   int64_t needed, const int64_t **ret_buckets, size_t *ret_count) {
-  struct stg_arena *arena = &reader->workload->arena;
-  stg_status status = stg_json_expect_array(list, reader->err);
-  if (status != STG_OK) {
-    return status;
-  }
-  size_t n = stg_json_count(list);
-  if (n == 0 || n > STG_WORKLOAD_MAX_BUCKETS) {
-    return stg_json_error(reader->err, STG_E_FORMAT, list,
-                          "%zu buckets; give 1 to %d, or leave '%s' out", n,
-                          STG_WORKLOAD_MAX_BUCKETS, list->key);
-  }
-  int64_t *buckets = stg_arena_alloc(arena, n, sizeof *buckets);
-  if (buckets == NULL) {
-    return stg_arena_status(arena, reader->err);
-  }
-  struct stg_json item;
-  bool more = stg_json_first(list, &item);
-  for (; more; more = stg_json_next(&item)) {
-    size_t i = item.index;
-    status = stg_json_int(&item, 1, STG_WORKLOAD_MAX_ROWS, &buckets[i], reader->err);
-    if (status != STG_OK) {
-      return status;
-    }
-    if (i > 0 && buckets[i] <= buckets[i - 1]) {
-      return stg_json_error(reader->err, STG_E_FORMAT, &item,
-                            "%" PRId64 " comes after %" PRId64 "; write buckets in ascending order",
-                            buckets[i], buckets[i - 1]);
-    }
-  }
-  if (needed > buckets[n - 1]) {
-    return stg_json_error(reader->err, STG_E_FORMAT, list,
-                          "the batch has %" PRId64 ", but the largest bucket is %" PRId64
-                          "; add a larger one",
-                          needed, buckets[n - 1]);
-  }
-  *ret_buckets = buckets;
-  *ret_count = n;
-  return STG_OK;
-}
-
-stg_status stg_spec_read_buckets(struct stg_workload_reader *reader, const struct stg_json *root) {
-  static const char *const keys[] = {"rows", "batch", NULL};
-  struct stg_workload *workload = reader->workload;
-  struct stg_json buckets;
-  struct stg_json list;
-  if (!stg_json_find(root, "buckets", &buckets)) {
-    return STG_OK;
-  }
-  stg_status status = stg_json_check_keys(&buckets, keys, reader->err);
-  if (status == STG_OK && stg_json_find(&buckets, "rows", &list)) {
-    status = read_bucket_list(reader, &list, workload->rows, &workload->row_buckets,
-                              &workload->n_row_buckets);
-  }
-  if (status == STG_OK && stg_json_find(&buckets, "batch", &list)) {
-    status = read_bucket_list(reader, &list, (int64_t)workload->n_requests,
-                              &workload->batch_buckets, &workload->n_batch_buckets);
-  }
-  return status;
+  return status == STG_OK ? note_layer(reader, &batch) : status;
 }

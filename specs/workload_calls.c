@@ -35,17 +35,17 @@ static stg_status check_op_name(struct stg_workload_reader *reader, const struct
   const char *near = stg_suggest_find(name, op_name, reader->workload,
                                       stg_builtin_op_count() + reader->workload->n_ops);
   if (near != NULL) {
-    return stg_json_error(reader->err, STG_E_FORMAT, at, "unknown op '%s'; did you mean '%s'?",
+    return stg_json_error(reader->spec.err, STG_E_FORMAT, at, "unknown op '%s'; did you mean '%s'?",
                           name, near);
   }
-  return stg_json_error(reader->err, STG_E_FORMAT, at,
+  return stg_json_error(reader->spec.err, STG_E_FORMAT, at,
                         "unknown op '%.64s'; see 'steergraph ops', or name its file in \"ops\"",
                         name);
 }
 
 stg_status stg_spec_read_op(struct stg_workload_reader *reader, const struct stg_json *at,
                             const char **ret_op) {
-  stg_status status = stg_json_string(at, ret_op, reader->err);
+  stg_status status = stg_json_string(at, ret_op, reader->spec.err);
   return status == STG_OK ? check_op_name(reader, at, *ret_op) : status;
 }
 
@@ -72,11 +72,11 @@ static bool is_misspelt_bound(const char *text) {
 static stg_status want_index(struct stg_workload_reader *reader, const struct stg_json *at,
                              const struct stg_spec_vector *vector) {
   if (vector->source.layer_in != STG_LAYER_IN_NONE) {
-    return stg_json_error(reader->err, STG_E_FORMAT, at,
+    return stg_json_error(reader->spec.err, STG_E_FORMAT, at,
                           "'%s' is one vector per layer; name one of them, as '%s[12]'",
                           vector->name, vector->name);
   }
-  return stg_json_error(reader->err, STG_E_FORMAT, at,
+  return stg_json_error(reader->spec.err, STG_E_FORMAT, at,
                         "vector '%s' has copies; name one of them, as '%s[0]'", vector->name,
                         vector->name);
 }
@@ -88,22 +88,22 @@ static stg_status read_reference(struct stg_workload_reader *reader, const struc
   size_t len = bracket != NULL ? (size_t)(bracket - text) : strlen(text);
   if (!stg_spec_names_find(&reader->vector_names, text, len, &arg->vector)) {
     if (is_misspelt_bound(text)) {
-      return stg_json_error(reader->err, STG_E_FORMAT, at,
+      return stg_json_error(reader->spec.err, STG_E_FORMAT, at,
                             "'%s': a parameter takes a number, \"inf\" or \"-inf\"", text);
     }
-    return stg_spec_unknown_name(at, "vector", text, &reader->vector_names, reader->err);
+    return stg_spec_unknown_name(at, "vector", text, &reader->vector_names, reader->spec.err);
   }
   const struct stg_spec_vector *vector = &reader->vectors[arg->vector];
   if (bracket == NULL) {
     return vector->indexable ? want_index(reader, at, vector) : STG_OK;
   }
   if (!vector->indexable) {
-    return stg_json_error(reader->err, STG_E_FORMAT, at,
+    return stg_json_error(reader->spec.err, STG_E_FORMAT, at,
                           "vector '%s' has no copies; write '%s' without an index", vector->name,
                           vector->name);
   }
   if (!parse_index(bracket, &arg->copy) || arg->copy >= vector->copies) {
-    return stg_json_error(reader->err, STG_E_FORMAT, at,
+    return stg_json_error(reader->spec.err, STG_E_FORMAT, at,
                           "'%.160s': the %s of '%s' are '[0]' to '[%u]'", text,
                           vector->source.layer_in != STG_LAYER_IN_NONE ? "layers" : "copies",
                           vector->name, vector->copies - 1);
@@ -123,7 +123,7 @@ static stg_status read_arg(struct stg_workload_reader *reader, const struct stg_
   stg_status status = STG_OK;
   if (stg_json_is_string(at) && !stg_json_is_bound(at)) {
     const char *text = NULL;
-    status = stg_json_string(at, &text, reader->err);
+    status = stg_json_string(at, &text, reader->spec.err);
     if (status == STG_OK) {
       status = read_reference(reader, at, text, arg);
     }
@@ -132,15 +132,15 @@ static stg_status read_arg(struct stg_workload_reader *reader, const struct stg_
       arg->is_vector = true;
     }
   } else if (stg_json_is_number(at) || stg_json_is_bound(at)) {
-    status = stg_json_bound(at, &arg->value, reader->err);
+    status = stg_json_bound(at, &arg->value, reader->spec.err);
   } else {
-    status = stg_json_unexpected(at, "the name of a vector, or a number", reader->err);
+    status = stg_json_unexpected(at, "the name of a vector, or a number", reader->spec.err);
   }
   if (status != STG_OK) {
     return status;
   }
   arg->name = stg_arena_strdup(&reader->workload->arena, at->key);
-  return stg_arena_status(&reader->workload->arena, reader->err);
+  return stg_arena_status(&reader->workload->arena, reader->spec.err);
 }
 
 stg_status stg_spec_read_call(struct stg_workload_reader *reader, const struct stg_json *at,
@@ -148,9 +148,9 @@ stg_status stg_spec_read_call(struct stg_workload_reader *reader, const struct s
   struct stg_arena *arena = &reader->workload->arena;
   struct stg_json member;
   const char *op = NULL;
-  stg_status status = stg_json_expect_object(at, reader->err);
+  stg_status status = stg_json_expect_object(at, reader->spec.err);
   if (status == STG_OK) {
-    status = stg_json_get(at, "op", &member, reader->err);
+    status = stg_json_get(at, "op", &member, reader->spec.err);
   }
   if (status == STG_OK) {
     status = stg_spec_read_op(reader, &member, &op);
@@ -160,9 +160,9 @@ stg_status stg_spec_read_call(struct stg_workload_reader *reader, const struct s
   }
   struct stg_spec_arg *args = stg_arena_alloc(arena, stg_json_count(at) - 1, sizeof *args);
   call->op = stg_arena_strdup(arena, op);
-  call->where = stg_spec_where(reader, at);
+  call->where = stg_spec_where(&reader->spec, at);
   call->args = args;
-  status = stg_arena_status(arena, reader->err);
+  status = stg_arena_status(arena, reader->spec.err);
   bool more = status == STG_OK && stg_json_first(at, &member);
   for (; more && status == STG_OK; more = stg_json_next(&member)) {
     if (strcmp(member.key, "op") != 0) {

@@ -26,6 +26,7 @@ struct control {
   struct stg_workload_reader *reader;
   struct stg_spec_slot *slot;
   const char *where;        /* "slots.cheer.control_vector" */
+  const char *slot_where;   /* "slots.cheer" */
   struct stg_arena scratch; /* for as long as the slot is read */
   struct block *blocks;     /* in scratch */
   float *values;            /* one direction, in scratch */
@@ -56,7 +57,7 @@ static stg_status add_vector(struct control *control, const char *where, size_t 
   reader->control_bytes += width * sizeof(float);
   if (workload->n_vectors >= STG_WORKLOAD_MAX_CONTROL_VECTORS ||
       reader->control_bytes > STG_WORKLOAD_MAX_CONTROL_BYTES) {
-    return stg_error_set(reader->err, STG_E_CAPACITY,
+    return stg_error_set(reader->spec.err, STG_E_CAPACITY,
                          "%s: %s: more than %d vectors, or %zu MiB of them, in one workload; give "
                          "fewer slots or blocks",
                          workload->file, where, STG_WORKLOAD_MAX_CONTROL_VECTORS,
@@ -67,7 +68,7 @@ static stg_status add_vector(struct control *control, const char *where, size_t 
   float *values = stg_arena_alloc(&workload->arena, width, sizeof *values);
   snprintf(text, sizeof text, "%s block %zu", where, block);
   const char *place = stg_arena_strdup(&workload->arena, text);
-  stg_status status = stg_arena_status(&workload->arena, reader->err);
+  stg_status status = stg_arena_status(&workload->arena, reader->spec.err);
   if (status != STG_OK) {
     return status;
   }
@@ -103,7 +104,7 @@ static stg_status add_call(struct control *control, const struct stg_spec_contro
   }
   struct stg_spec_arg *args = stg_arena_alloc(arena, entry->n_params + 1, sizeof *args);
   at->calls = grow(arena, at->calls, at->n_calls, &at->capacity, sizeof *at->calls);
-  status = stg_arena_status(arena, control->reader->err);
+  status = stg_arena_status(arena, control->reader->spec.err);
   if (status != STG_OK) {
     return status;
   }
@@ -143,7 +144,7 @@ static stg_status read_direction(struct control *control, const struct stg_spec_
     if (entry->source.layer_in == STG_LAYER_IN_ROW) {
       snprintf(row, sizeof row, " row %zu:", from->row);
     }
-    return stg_error_set(control->reader->err, STG_E_NON_FINITE,
+    return stg_error_set(control->reader->spec.err, STG_E_NON_FINITE,
                          "'%s': tensor '%.64s':%s element %zu is %g%s", entry->use.name,
                          from->tensor->name, row, i, value,
                          isfinite(value) ? ", beyond float32" : "; a vector must be finite");
@@ -158,7 +159,7 @@ static stg_status act_at(struct control *control, const struct stg_spec_control 
   float *values = NULL;
   stg_status status = read_direction(control, entry, from);
   if (status != STG_OK) {
-    stg_error_prefix(control->reader->err, "%s: %s: ", control->reader->workload->file,
+    stg_error_prefix(control->reader->spec.err, "%s: %s: ", control->reader->workload->file,
                      entry->where);
     return status;
   }
@@ -185,7 +186,7 @@ static stg_status add_file(struct control *control, const struct stg_spec_contro
   struct stg_workload *workload = reader->workload;
   reader->files = grow(&workload->arena, reader->files, workload->n_files, &reader->files_capacity,
                        sizeof *reader->files);
-  stg_status status = stg_arena_status(&workload->arena, reader->err);
+  stg_status status = stg_arena_status(&workload->arena, reader->spec.err);
   if (status == STG_OK) {
     reader->files[workload->n_files++] = (struct stg_spec_file){entry->source.path, entry->where};
     workload->files = reader->files;
@@ -198,9 +199,9 @@ stg_status stg_spec_add_note(struct stg_workload_reader *reader, struct stg_strb
   reader->notes = grow(&workload->arena, reader->notes, workload->n_notes, &reader->notes_capacity,
                        sizeof(const char *));
   const char *copy = stg_arena_strdup(&workload->arena, stg_strbuf_text(text));
-  stg_status status = stg_strbuf_status(text, reader->err);
+  stg_status status = stg_strbuf_status(text, reader->spec.err);
   stg_strbuf_finish(text);
-  status = status == STG_OK ? stg_arena_status(&workload->arena, reader->err) : status;
+  status = status == STG_OK ? stg_arena_status(&workload->arena, reader->spec.err) : status;
   if (status == STG_OK) {
     reader->notes[workload->n_notes++] = copy;
     workload->notes = reader->notes;
@@ -217,21 +218,22 @@ static stg_status plan_entry(struct control *control, const struct stg_spec_cont
                                        .width_elems = source->count};
   const struct stg_tensor_file *file = NULL;
   struct stg_control_use use = entry->use;
-  stg_status status = stg_spec_open(workload, source->path, &hint, &file, control->reader->err);
+  stg_status status =
+      stg_spec_open(workload->open, source->path, &hint, &file, control->reader->spec.err);
   if (status == STG_OK && source->layer_in == STG_LAYER_IN_ROW) {
-    status = stg_tensor_find(file, source->tensor, &use.rows, control->reader->err);
+    status = stg_tensor_find(file, source->tensor, &use.rows, control->reader->spec.err);
   }
   if (status == STG_OK && stg_control_by_convention(&use) && file->format != STG_FILE_GGUF) {
-    status = stg_error_set(control->reader->err, STG_E_FORMAT,
+    status = stg_error_set(control->reader->spec.err, STG_E_FORMAT,
                            "'%s' is %s; say where its layers are, as \"tensor\": \"layer.{}\" or "
                            "\"row\": \"{}\"",
                            use.name, file->format_text);
   }
   if (status == STG_OK) {
-    status = stg_control_plan(file, &use, arena, ret_plan, control->reader->err);
+    status = stg_control_plan(file, &use, arena, ret_plan, control->reader->spec.err);
   }
   if (status != STG_OK) {
-    stg_error_prefix(control->reader->err, "%s: %s: ", workload->file, entry->where);
+    stg_error_prefix(control->reader->spec.err, "%s: %s: ", workload->file, entry->where);
   }
   return status;
 }
@@ -245,7 +247,7 @@ static stg_status act(struct control *control, const struct stg_spec_control *en
   }
   for (size_t i = 0; status == STG_OK && i < plan.n_notes; i++) {
     struct stg_strbuf text = {0};
-    stg_strbuf_printf(&text, "slots.%s: %s", control->slot->name, plan.notes[i]);
+    stg_strbuf_printf(&text, "%s: %s", control->slot_where, plan.notes[i]);
     status = stg_spec_add_note(control->reader, &text);
   }
   for (uint32_t block = 0; status == STG_OK && block < control->reader->workload->layers; block++) {
@@ -265,7 +267,7 @@ static stg_status check_sums(const struct control *control, size_t first_vector)
     bool zero = true;
     for (int64_t k = 0; k < workload->hidden_size; k++) {
       if (!isfinite(values[k])) {
-        return stg_error_set(control->reader->err, STG_E_NON_FINITE,
+        return stg_error_set(control->reader->spec.err, STG_E_NON_FINITE,
                              "%s: %s: element %lld of the sum is beyond float32; give smaller "
                              "scales",
                              workload->file, workload->vectors[i].where, (long long)k);
@@ -273,7 +275,7 @@ static stg_status check_sums(const struct control *control, size_t first_vector)
       zero = zero && values[k] == 0.0f;
     }
     if (zero) {
-      return stg_error_set(control->reader->err, STG_E_FORMAT,
+      return stg_error_set(control->reader->spec.err, STG_E_FORMAT,
                            "%s: %s: the sum is 0 in float32: the entries cancel each other, or "
                            "their scales are too small",
                            workload->file, workload->vectors[i].where);
@@ -317,7 +319,7 @@ static stg_status join_chains(struct control *control) {
   struct stg_spec_chain *chains =
       stg_arena_alloc(&workload->arena, slot->n_chains + n_acting, sizeof *chains);
   if (chains == NULL) {
-    return stg_arena_status(&workload->arena, control->reader->err);
+    return stg_arena_status(&workload->arena, control->reader->spec.err);
   }
   const size_t n_layers = slot->n_chains;
   if (n_layers > 0) {
@@ -335,7 +337,7 @@ static stg_status join_chains(struct control *control) {
     append_calls(&workload->arena, chain, &control->blocks[i]);
   }
   slot->chains = chains;
-  return stg_arena_status(&workload->arena, control->reader->err);
+  return stg_arena_status(&workload->arena, control->reader->spec.err);
 }
 
 static stg_status read_entries(struct control *control, const struct stg_json *list) {
@@ -355,24 +357,27 @@ static stg_status read_entries(struct control *control, const struct stg_json *l
 stg_status stg_spec_read_control(struct stg_workload_reader *reader, const struct stg_json *list,
                                  struct stg_spec_slot *slot) {
   struct stg_workload *workload = reader->workload;
-  stg_status status = stg_json_expect_array(list, reader->err);
+  stg_status status = stg_json_expect_array(list, reader->spec.err);
   if (status != STG_OK) {
     return status;
   }
   const size_t n = stg_json_count(list);
   if (n == 0 || n > STG_WORKLOAD_MAX_CONTROL_FILES) {
-    return stg_json_error(reader->err, STG_E_FORMAT, list,
+    return stg_json_error(reader->spec.err, STG_E_FORMAT, list,
                           "%zu files; give 1 to %d, or leave it out", n,
                           STG_WORKLOAD_MAX_CONTROL_FILES);
   }
   const size_t first_vector = workload->n_vectors;
-  struct control control = {.reader = reader, .slot = slot, .where = stg_spec_where(reader, list)};
+  struct control control = {.reader = reader,
+                            .slot = slot,
+                            .where = stg_spec_where(&reader->spec, list),
+                            .slot_where = stg_spec_where(&reader->spec, list->parent)};
   control.blocks = stg_arena_alloc(&control.scratch, workload->layers, sizeof *control.blocks);
   control.values =
       stg_arena_alloc(&control.scratch, (size_t)workload->hidden_size, sizeof *control.values);
-  status = stg_arena_status(&control.scratch, reader->err);
+  status = stg_arena_status(&control.scratch, reader->spec.err);
   if (status == STG_OK) {
-    status = stg_arena_status(&workload->arena, reader->err);
+    status = stg_arena_status(&workload->arena, reader->spec.err);
   }
   if (status == STG_OK) {
     status = read_entries(&control, list);

@@ -44,7 +44,7 @@ static stg_status find_decl(struct stg_workload_reader *reader, const char *op,
   while (strcmp(stg_builtin_op(index)->stem, op) != 0) {
     index++;
   }
-  return stg_builtin_op_decl(&reader->workload->arena, index, ret_decl, reader->err);
+  return stg_builtin_op_decl(&reader->workload->arena, index, ret_decl, reader->spec.err);
 }
 
 /* A direction is all that there is for the op's vectors. */
@@ -55,7 +55,7 @@ static stg_status check_vectors(struct stg_workload_reader *reader, const struct
   if (status != STG_OK || (decl->n_vectors == 1 && strcmp(decl->vectors[0], VECTOR_NAME) == 0)) {
     return status;
   }
-  return stg_json_error(reader->err, STG_E_FORMAT, at,
+  return stg_json_error(reader->spec.err, STG_E_FORMAT, at,
                         "op '%s' does not take one vector '" VECTOR_NAME
                         "', which is what a file gives here; name the file's tensors in "
                         "\"vectors\"",
@@ -81,27 +81,27 @@ static stg_status read_op(struct stg_workload_reader *reader, const struct stg_j
   entry->use.op_named = true;
   entry->adds = strcmp(op, ADDITION) == 0;
   entry->op = stg_arena_strdup(&reader->workload->arena, op);
-  return stg_arena_status(&reader->workload->arena, reader->err);
+  return stg_arena_status(&reader->workload->arena, reader->spec.err);
 }
 
 /* "scale" of an addition: a factor of the directions. */
 static stg_status read_scale(struct stg_workload_reader *reader, const struct stg_json *at,
                              struct stg_spec_control *entry) {
   struct stg_json member;
-  stg_status status = stg_json_check_keys(at, members_of_addition, reader->err);
+  stg_status status = stg_json_check_keys(at, members_of_addition, reader->spec.err);
   if (status != STG_OK || !stg_json_find(at, "scale", &member)) {
     return status;
   }
-  status = stg_json_float(&member, &entry->scale, reader->err);
+  status = stg_json_float(&member, &entry->scale, reader->spec.err);
   double given = 0;
   if (status == STG_OK) {
-    status = stg_json_double(&member, &given, reader->err);
+    status = stg_json_double(&member, &given, reader->spec.err);
   }
   if (status == STG_OK && entry->scale == 0.0f) {
     return given == 0
-               ? stg_json_error(reader->err, STG_E_FORMAT, &member,
+               ? stg_json_error(reader->spec.err, STG_E_FORMAT, &member,
                                 "0 leaves the file out; remove the entry")
-               : stg_json_error(reader->err, STG_E_FORMAT, &member,
+               : stg_json_error(reader->spec.err, STG_E_FORMAT, &member,
                                 "%.6g is 0 in float32, which leaves the file out; give a larger "
                                 "one, or remove the entry",
                                 given);
@@ -114,7 +114,7 @@ static stg_status read_params(struct stg_workload_reader *reader, const struct s
                               struct stg_spec_control *entry) {
   struct stg_arena *arena = &reader->workload->arena;
   struct stg_spec_arg *params = stg_arena_alloc(arena, stg_json_count(at), sizeof *params);
-  stg_status status = stg_arena_status(arena, reader->err);
+  stg_status status = stg_arena_status(arena, reader->spec.err);
   struct stg_json member;
   bool more = status == STG_OK && stg_json_first(at, &member);
   for (; more && status == STG_OK; more = stg_json_next(&member)) {
@@ -123,10 +123,10 @@ static stg_status read_params(struct stg_workload_reader *reader, const struct s
     }
     struct stg_spec_arg *param = &params[entry->n_params++];
     param->name = stg_arena_strdup(arena, member.key);
-    status = stg_json_bound(&member, &param->value, reader->err);
+    status = stg_json_bound(&member, &param->value, reader->spec.err);
   }
   entry->params = params;
-  return status == STG_OK ? stg_arena_status(arena, reader->err) : status;
+  return status == STG_OK ? stg_arena_status(arena, reader->spec.err) : status;
 }
 
 /* Where the layers are: a pattern, rows, or the names of a GGUF control vector. */
@@ -135,14 +135,14 @@ static stg_status check_layers(struct stg_workload_reader *reader, const struct 
   const struct stg_spec_vector_source *source = &entry->source;
   struct stg_json row;
   if (source->layer_in == STG_LAYER_IN_TENSOR && stg_json_find(at, "row", &row)) {
-    return stg_json_error(reader->err, STG_E_FORMAT, &row,
+    return stg_json_error(reader->spec.err, STG_E_FORMAT, &row,
                           "the tensor of a layer is one direction; leave it out");
   }
   if (source->layer_in != STG_LAYER_IN_NONE ||
       (source->tensor == NULL && source->row < 0 && source->count == 0)) {
     return STG_OK;
   }
-  return stg_json_error(reader->err, STG_E_FORMAT, at,
+  return stg_json_error(reader->spec.err, STG_E_FORMAT, at,
                         "'%s': one vector for all blocks; say where the layer is, as \"tensor\": "
                         "\"layer.{}\" or \"row\": \"{}\"",
                         entry->use.name);
@@ -155,12 +155,12 @@ static stg_status read_block(struct stg_workload_reader *reader, const struct st
   struct stg_json member;
   int64_t block = -1;
   if (stg_json_find(at, key, &member)) {
-    stg_status status = stg_json_int(&member, 0, INT32_MAX, &block, reader->err);
+    stg_status status = stg_json_int(&member, 0, INT32_MAX, &block, reader->spec.err);
     if (status != STG_OK) {
       return status;
     }
     if (block >= layers) {
-      return stg_json_error(reader->err, STG_E_FORMAT, &member,
+      return stg_json_error(reader->spec.err, STG_E_FORMAT, &member,
                             "%" PRId64 ", but geometry.layers is %" PRId64
                             ", so the last block is %" PRId64,
                             block, layers, layers - 1);
@@ -179,7 +179,7 @@ static stg_status read_blocks(struct stg_workload_reader *reader, const struct s
   stg_status status = read_block(reader, at, "first_layer", &use->first_block);
   if (status == STG_OK && by_convention && use->first_block == 0 &&
       stg_json_find(at, "first_layer", &member)) {
-    return stg_json_error(reader->err, STG_E_FORMAT, &member,
+    return stg_json_error(reader->spec.err, STG_E_FORMAT, &member,
                           "0; a control vector of GGUF begins at block %d",
                           STG_CONTROL_FIRST_BLOCK);
   }
@@ -188,13 +188,13 @@ static stg_status read_blocks(struct stg_workload_reader *reader, const struct s
   }
   if (status == STG_OK && use->last_block >= 0 && use->last_block < use->first_block &&
       stg_json_find(at, "last_layer", &member)) {
-    return stg_json_error(reader->err, STG_E_FORMAT, &member, "%d is below first_layer %d",
+    return stg_json_error(reader->spec.err, STG_E_FORMAT, &member, "%d is below first_layer %d",
                           (int)use->last_block, (int)use->first_block);
   }
   if (status == STG_OK && stg_json_find(at, "layer_shift", &member)) {
-    status = stg_json_int(&member, -MAX_SHIFT, MAX_SHIFT, &shift, reader->err);
+    status = stg_json_int(&member, -MAX_SHIFT, MAX_SHIFT, &shift, reader->spec.err);
     if (status == STG_OK && by_convention) {
-      return stg_json_error(reader->err, STG_E_FORMAT, &member,
+      return stg_json_error(reader->spec.err, STG_E_FORMAT, &member,
                             "direction.N of a GGUF control vector acts at block N; leave it out");
     }
   }
@@ -207,20 +207,20 @@ static stg_status read_file(struct stg_workload_reader *reader, const struct stg
   struct stg_arena *arena = &reader->workload->arena;
   struct stg_json file;
   const char *name = NULL;
-  stg_status status = stg_json_get(at, "file", &file, reader->err);
+  stg_status status = stg_json_get(at, "file", &file, reader->spec.err);
   if (status == STG_OK) {
-    status = stg_json_string(&file, &name, reader->err);
+    status = stg_json_string(&file, &name, reader->spec.err);
   }
   if (status != STG_OK) {
     return status;
   }
-  entry->where = stg_spec_where(reader, at);
+  entry->where = stg_spec_where(&reader->spec, at);
   entry->source = (struct stg_spec_vector_source){
       .kind = STG_VECTOR_FILE, .row = -1, .scale = 1.0f, .where = entry->where};
   entry->use.name = stg_arena_strdup(arena, name);
-  status = stg_arena_status(arena, reader->err);
+  status = stg_arena_status(arena, reader->spec.err);
   if (status == STG_OK) {
-    status = stg_spec_read_file_source(reader, at, &file, STG_LAYERS_WANTED, &entry->source);
+    status = stg_spec_read_file_source(&reader->spec, at, &file, STG_LAYERS_WANTED, &entry->source);
   }
   if (status == STG_OK) {
     status = stg_spec_check_count(reader, at, &entry->source, reader->workload->hidden_size);
@@ -237,7 +237,7 @@ stg_status stg_spec_read_control_entry(struct stg_workload_reader *reader,
                                    .use = {.hidden_size = workload->hidden_size,
                                            .layers = (int32_t)workload->layers,
                                            .model = workload->model}};
-  stg_status status = stg_json_expect_object(at, reader->err);
+  stg_status status = stg_json_expect_object(at, reader->spec.err);
   if (status == STG_OK) {
     status = read_op(reader, at, &entry);
   }

@@ -21,35 +21,6 @@
 #define STREAM_RESIDUAL ((uint64_t)2 << 32)
 #define STREAM_WEIGHT ((uint64_t)3 << 32)
 
-static stg_status fail_shape(const struct stg_workload *workload,
-                             const struct stg_spec_vector_source *source,
-                             const struct stg_tensor_info *tensor, const char *needed,
-                             stg_error *err) {
-  char shape[STG_TENSOR_SHAPE_BYTES];
-  stg_tensor_print_shape(tensor, shape);
-  return stg_error_set(err, STG_E_FORMAT, "%s: %s: tensor '%.64s' has shape %s; needed: %s",
-                       workload->file, source->where, tensor->name, shape, needed);
-}
-
-/* Find the tensor of a source in its file; borrowed until another file is opened. */
-static stg_status open_tensor(const struct stg_workload *workload,
-                              const struct stg_spec_vector_source *source,
-                              const struct stg_tensor_info **ret_tensor, stg_error *err) {
-  const struct stg_tensor_file *file = NULL;
-  /* a row of a raw file lies behind the rows before it, and nothing more is known of the file */
-  int64_t row = source->row > 0 ? source->row : 0;
-  const struct stg_tensor_hint hint = {.offset_elems = source->offset + row * source->count,
-                                       .count_elems = source->count};
-  stg_status status = stg_spec_open(workload, source->path, &hint, &file, err);
-  if (status == STG_OK) {
-    status = stg_tensor_find(file, source->tensor, ret_tensor, err);
-  }
-  if (status != STG_OK) {
-    stg_error_prefix(err, "%s: %s: ", workload->file, source->where);
-  }
-  return status;
-}
-
 /* The tensor is one vector, or `row` names one of its rows. Of a raw file only the row is there. */
 static stg_status check_vector_shape(const struct stg_workload *workload,
                                      const struct stg_spec_vector_source *source,
@@ -64,16 +35,16 @@ static stg_status check_vector_shape(const struct stg_workload *workload,
     }
     snprintf(needed, sizeof needed, "[%" PRId64 "]%s", width,
              tensor->n_dims == 2 ? ", or a \"row\" of it" : ", by geometry.hidden_size");
-    return fail_shape(workload, source, tensor, needed, err);
+    return stg_spec_fail_shape(workload->open, source, tensor, needed, err);
   }
   if (tensor->n_dims != 2 || tensor->shape[1] != width) {
     snprintf(needed, sizeof needed, "[rows, %" PRId64 "], because \"row\" is given", width);
-    return fail_shape(workload, source, tensor, needed, err);
+    return stg_spec_fail_shape(workload->open, source, tensor, needed, err);
   }
   if (source->row >= tensor->shape[0]) {
     snprintf(needed, sizeof needed, "more than %" PRId64 " rows, because \"row\" is %" PRId64,
              source->row, source->row);
-    return fail_shape(workload, source, tensor, needed, err);
+    return stg_spec_fail_shape(workload->open, source, tensor, needed, err);
   }
   *ret_first = (size_t)source->row * (size_t)width;
   return STG_OK;
@@ -116,7 +87,7 @@ static stg_status read_file_vector(const struct stg_workload *workload,
                                    stg_error *err) {
   const struct stg_tensor_info *tensor = NULL;
   size_t first = 0;
-  stg_status status = open_tensor(workload, source, &tensor, err);
+  stg_status status = stg_spec_open_tensor(workload->open, source, &tensor, err);
   if (status != STG_OK) {
     return status;
   }
@@ -222,7 +193,7 @@ static stg_status fill_from_file(const struct stg_workload *workload,
                                  const struct stg_spec_vector_source *source, void *rows,
                                  stg_error *err) {
   const struct stg_tensor_info *tensor = NULL;
-  stg_status status = open_tensor(workload, source, &tensor, err);
+  stg_status status = stg_spec_open_tensor(workload->open, source, &tensor, err);
   if (status != STG_OK) {
     return status;
   }
@@ -234,7 +205,7 @@ static stg_status fill_from_file(const struct stg_workload *workload,
     char needed[64];
     snprintf(needed, sizeof needed, "[%" PRId64 ", %" PRId64 "]", workload->rows,
              workload->hidden_size);
-    status = fail_shape(workload, source, tensor, needed, err);
+    status = stg_spec_fail_shape(workload->open, source, tensor, needed, err);
   } else {
     for (int64_t row = 0; row < workload->rows; row++) {
       stg_tensor_read(tensor, (size_t)row * width, width, workload->dtype,

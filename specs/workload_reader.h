@@ -8,6 +8,7 @@
 #define STG_SPECS_WORKLOAD_READER_H
 
 #include "specs/control_plan.h"
+#include "specs/spec_frame.h"
 #include "specs/workload.h"
 
 /* A name and the index of what it names; a table is sorted by name. */
@@ -21,9 +22,8 @@ struct stg_spec_names {
 };
 
 struct stg_workload_reader {
-  struct stg_workload *workload; /* the mutable side of what is being built */
-  const struct stg_workload_options *options;
-  char *folder;                    /* of the spec file */
+  struct stg_workload *workload;   /* the mutable side of what is being built */
+  struct stg_spec_reader spec;     /* what all families share; its arena is the workload's */
   struct stg_spec_vector *vectors; /* workload->vectors, writable; moves when one is added */
   size_t vectors_capacity;
   struct stg_spec_file *files; /* the same of the workload's files and notes */
@@ -33,7 +33,6 @@ struct stg_workload_reader {
   size_t control_bytes; /* of the values of control vectors */
   struct stg_spec_names vector_names;
   struct stg_spec_names slot_names;
-  stg_error *err;
 };
 
 /* workload_names.c */
@@ -48,64 +47,24 @@ bool stg_spec_names_find(const struct stg_spec_names *names, const char *name, s
 stg_status stg_spec_unknown_name(const struct stg_json *at, const char *kind, const char *name,
                                  const struct stg_spec_names *names, stg_error *err);
 
-/* workload_source.c */
+/* workload.c */
 
-/** A path in the spec, resolved against its folder; it must exist and may not leave the folder. */
-STG_NODISCARD stg_status stg_spec_read_path(struct stg_workload_reader *reader,
-                                            const struct stg_json *at, const char **ret_path);
-/* Whether "{}" may stand for the layer in the members of a file. */
-enum stg_spec_layers {
-  STG_LAYERS_REFUSED,
-  STG_LAYERS_ALLOWED,
-  STG_LAYERS_WANTED /* "tensor" may be missing too: a GGUF file has names that are known */
-};
-
-/** "file" with what belongs to it, "values" or "random": exactly one of the three. */
-STG_NODISCARD stg_status stg_spec_read_source(struct stg_workload_reader *reader,
-                                              const struct stg_json *at,
-                                              enum stg_spec_layers layers,
-                                              struct stg_spec_vector_source *ret_source);
-/** The JSON path of `at` in the arena, or NULL. */
-const char *stg_spec_where(struct stg_workload_reader *reader, const struct stg_json *at);
-
-/* workload_file_source.c */
-
-/** "file", at `file` in `source`, with "tensor", "row", "offset" and "count" where they belong. */
-STG_NODISCARD stg_status stg_spec_read_file_source(struct stg_workload_reader *reader,
-                                                   const struct stg_json *source,
-                                                   const struct stg_json *file,
-                                                   enum stg_spec_layers layers,
-                                                   struct stg_spec_vector_source *ret_source);
 /** A "count" that was read from `source` must be `needed`: hidden_size, or that of each row. */
 STG_NODISCARD stg_status stg_spec_check_count(struct stg_workload_reader *reader,
                                               const struct stg_json *source,
                                               const struct stg_spec_vector_source *read,
                                               int64_t needed);
-
-/* workload_files.c */
-
-/** Room for the file that is kept open, in the workload's arena. */
-STG_NODISCARD stg_status stg_spec_open_init(struct stg_workload *workload, stg_error *err);
+/** Read a whole workload of the steer family. */
+STG_NODISCARD stg_status stg_workload_read_root(const struct stg_spec_reader *outer,
+                                                const struct stg_json *root,
+                                                struct stg_workload *ret_workload);
 /**
- * Open a vector file as stg_tensor_file_open does, or take the one that was opened last, where path
- * and hint are the same. Borrowed until the next call; closed with the workload.
+ * Read what a steered step says of its steering, an object with the members geometry, ops, vectors,
+ * slots and batch of a steer workload. Owns its memory: stg_workload_finish.
  */
-STG_NODISCARD stg_status stg_spec_open(const struct stg_workload *workload, const char *path,
-                                       const struct stg_tensor_hint *hint,
-                                       const struct stg_tensor_file **ret_file, stg_error *err);
-/** What the file that is open says of itself; borrowed as it is. */
-STG_NODISCARD stg_status stg_spec_open_facts(const struct stg_workload *workload,
-                                             const struct stg_control_facts **ret_facts,
-                                             stg_error *err);
-/** Whether a fact of the file at `path` is among the notes of files. */
-bool stg_spec_has_file_note(const struct stg_workload *workload, const char *path,
-                            enum stg_control_fact fact);
-/** Add one; `text` is copied. */
-STG_NODISCARD stg_status stg_spec_add_file_note(const struct stg_workload *workload,
-                                                const char *path, enum stg_control_fact fact,
-                                                const char *text, stg_error *err);
-/** Close what is open, and free the notes; NULL is nothing. */
-void stg_spec_open_fini(struct stg_open_file *open);
+STG_NODISCARD stg_status stg_workload_read_part(const struct stg_spec_reader *outer,
+                                                const struct stg_json *at,
+                                                struct stg_workload *ret_workload);
 
 /* workload_words.c */
 
@@ -172,8 +131,6 @@ STG_NODISCARD stg_status stg_spec_read_slots(struct stg_workload_reader *reader,
                                              const struct stg_json *root);
 STG_NODISCARD stg_status stg_spec_read_batch(struct stg_workload_reader *reader,
                                              const struct stg_json *root);
-STG_NODISCARD stg_status stg_spec_read_buckets(struct stg_workload_reader *reader,
-                                               const struct stg_json *root);
 STG_NODISCARD stg_status stg_spec_read_epilogue(struct stg_workload_reader *reader,
                                                 const struct stg_json *root);
 

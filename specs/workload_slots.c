@@ -19,7 +19,7 @@ static stg_status read_layer(struct stg_workload_reader *reader, const struct st
   }
   bool canonical = n > 0 && n <= 9 && text[n] == '\0' && (n == 1 || text[0] != '0');
   if (!canonical || layer >= reader->workload->layers) {
-    return stg_json_error(reader->err, STG_E_FORMAT, at,
+    return stg_json_error(reader->spec.err, STG_E_FORMAT, at,
                           "'%.40s' is not a layer; geometry.layers is %u, so the last is \"%u\"",
                           text, reader->workload->layers, reader->workload->layers - 1);
   }
@@ -32,19 +32,19 @@ static stg_status read_chain(struct stg_workload_reader *reader, const struct st
   struct stg_arena *arena = &reader->workload->arena;
   stg_status status = read_layer(reader, at, &chain->layer);
   if (status == STG_OK) {
-    status = stg_json_expect_array(at, reader->err);
+    status = stg_json_expect_array(at, reader->spec.err);
   }
   if (status != STG_OK) {
     return status;
   }
   size_t n = stg_json_count(at);
   if (n == 0) {
-    return stg_json_error(reader->err, STG_E_FORMAT, at,
+    return stg_json_error(reader->spec.err, STG_E_FORMAT, at,
                           "a chain of no ops; leave the layer out instead");
   }
   struct stg_spec_op_call *ops = stg_arena_alloc(arena, n, sizeof *ops);
   if (ops == NULL) {
-    return stg_arena_status(arena, reader->err);
+    return stg_arena_status(arena, reader->spec.err);
   }
   struct stg_json item;
   bool more = stg_json_first(at, &item);
@@ -59,19 +59,19 @@ static stg_status read_chain(struct stg_workload_reader *reader, const struct st
 static stg_status read_layers(struct stg_workload_reader *reader, const struct stg_json *layers,
                               struct stg_spec_slot *slot) {
   struct stg_arena *arena = &reader->workload->arena;
-  stg_status status = stg_json_expect_object(layers, reader->err);
+  stg_status status = stg_json_expect_object(layers, reader->spec.err);
   if (status != STG_OK) {
     return status;
   }
   size_t n = stg_json_count(layers);
   if (n == 0) {
-    return stg_json_error(reader->err, STG_E_FORMAT, layers,
+    return stg_json_error(reader->spec.err, STG_E_FORMAT, layers,
                           "no layer; a request that is not steered has \"slot\": null");
   }
   struct stg_spec_chain *chains = stg_arena_alloc(arena, n, sizeof *chains);
   slot->chains = chains;
   slot->n_chains = n;
-  status = stg_arena_status(arena, reader->err);
+  status = stg_arena_status(arena, reader->spec.err);
   struct stg_json member;
   bool more = status == STG_OK && stg_json_first(layers, &member);
   for (; more && status == STG_OK; more = stg_json_next(&member)) {
@@ -85,9 +85,9 @@ static stg_status read_slot(struct stg_workload_reader *reader, const struct stg
   static const char *const keys[] = {"layers", "phase", "window", "control_vector", NULL};
   struct stg_json layers;
   struct stg_json control;
-  stg_status status = stg_spec_check_name(at, reader->err);
+  stg_status status = stg_spec_check_name(at, reader->spec.err);
   if (status == STG_OK) {
-    status = stg_json_check_keys(at, keys, reader->err);
+    status = stg_json_check_keys(at, keys, reader->spec.err);
   }
   if (status == STG_OK) {
     status = stg_spec_read_window(reader, at, &slot->window);
@@ -98,7 +98,7 @@ static stg_status read_slot(struct stg_workload_reader *reader, const struct stg
   slot->name = stg_arena_strdup(&reader->workload->arena, at->key);
   const bool has_control = stg_json_find(at, "control_vector", &control);
   if (!has_control || stg_json_find(at, "layers", &layers)) {
-    status = stg_json_get(at, "layers", &layers, reader->err);
+    status = stg_json_get(at, "layers", &layers, reader->spec.err);
     if (status == STG_OK) {
       status = read_layers(reader, &layers, slot);
     }
@@ -106,7 +106,7 @@ static stg_status read_slot(struct stg_workload_reader *reader, const struct stg
   if (status == STG_OK && has_control) {
     status = stg_spec_read_control(reader, &control, slot);
   }
-  return status == STG_OK ? stg_arena_status(&reader->workload->arena, reader->err) : status;
+  return status == STG_OK ? stg_arena_status(&reader->workload->arena, reader->spec.err) : status;
 }
 
 stg_status stg_spec_read_slots(struct stg_workload_reader *reader, const struct stg_json *root) {
@@ -115,7 +115,7 @@ stg_status stg_spec_read_slots(struct stg_workload_reader *reader, const struct 
   if (!stg_json_find(root, "slots", &object)) {
     return STG_OK;
   }
-  stg_status status = stg_json_expect_object(&object, reader->err);
+  stg_status status = stg_json_expect_object(&object, reader->spec.err);
   if (status != STG_OK) {
     return status;
   }
@@ -123,7 +123,7 @@ stg_status stg_spec_read_slots(struct stg_workload_reader *reader, const struct 
   struct stg_spec_slot *slots = stg_arena_alloc(arena, n, sizeof *slots);
   struct stg_spec_name *names = stg_arena_alloc(arena, n, sizeof *names);
   if (slots == NULL || names == NULL) {
-    return stg_arena_status(arena, reader->err);
+    return stg_arena_status(arena, reader->spec.err);
   }
   struct stg_json member;
   bool more = stg_json_first(&object, &member);

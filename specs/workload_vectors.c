@@ -13,12 +13,13 @@ static stg_status read_copies(struct stg_workload_reader *reader, const struct s
   struct stg_json member;
   int64_t copies = 1;
   if (stg_json_find(at, "copies", &member)) {
-    stg_status status = stg_json_int(&member, 1, STG_WORKLOAD_MAX_COPIES, &copies, reader->err);
+    stg_status status =
+        stg_json_int(&member, 1, STG_WORKLOAD_MAX_COPIES, &copies, reader->spec.err);
     if (status != STG_OK) {
       return status;
     }
     if (vector->source.kind != STG_VECTOR_RANDOM) {
-      return stg_json_error(reader->err, STG_E_FORMAT, &member,
+      return stg_json_error(reader->spec.err, STG_E_FORMAT, &member,
                             "'copies' goes with 'random'; leave it out");
     }
     vector->indexable = true;
@@ -38,19 +39,19 @@ static stg_status read_vector(struct stg_workload_reader *reader, const struct s
   struct stg_arena *arena = &reader->workload->arena;
   struct stg_json member;
   bool normalize = false;
-  stg_status status = stg_spec_check_name(at, reader->err);
+  stg_status status = stg_spec_check_name(at, reader->spec.err);
   if (status == STG_OK) {
-    status = stg_json_check_keys(at, keys, reader->err);
+    status = stg_json_check_keys(at, keys, reader->spec.err);
   }
   if (status == STG_OK) {
-    status = stg_spec_read_source(reader, at, STG_LAYERS_ALLOWED, &vector->source);
+    status = stg_spec_read_source(&reader->spec, at, STG_LAYERS_ALLOWED, &vector->source);
   }
   if (status == STG_OK) {
     status = read_copies(reader, at, vector);
   }
   vector->normalize = -1;
   if (status == STG_OK && stg_json_find(at, "normalize", &member)) {
-    status = stg_json_bool(&member, &normalize, reader->err);
+    status = stg_json_bool(&member, &normalize, reader->spec.err);
     vector->normalize = normalize;
   }
   if (status != STG_OK) {
@@ -62,13 +63,13 @@ static stg_status read_vector(struct stg_workload_reader *reader, const struct s
     return status;
   }
   if (vector->source.kind == STG_VECTOR_VALUES && (int64_t)vector->source.n_values != width) {
-    return stg_json_error(reader->err, STG_E_FORMAT, at,
+    return stg_json_error(reader->spec.err, STG_E_FORMAT, at,
                           "%zu values, but geometry.hidden_size is %" PRId64,
                           vector->source.n_values, width);
   }
   vector->where = vector->source.where;
   vector->name = stg_arena_strdup(arena, at->key);
-  return stg_arena_status(arena, reader->err);
+  return stg_arena_status(arena, reader->spec.err);
 }
 
 stg_status stg_spec_read_vectors(struct stg_workload_reader *reader, const struct stg_json *root) {
@@ -77,7 +78,7 @@ stg_status stg_spec_read_vectors(struct stg_workload_reader *reader, const struc
   if (!stg_json_find(root, "vectors", &object)) {
     return STG_OK;
   }
-  stg_status status = stg_json_expect_object(&object, reader->err);
+  stg_status status = stg_json_expect_object(&object, reader->spec.err);
   if (status != STG_OK) {
     return status;
   }
@@ -85,7 +86,7 @@ stg_status stg_spec_read_vectors(struct stg_workload_reader *reader, const struc
   struct stg_spec_vector *vectors = stg_arena_alloc(arena, n, sizeof *vectors);
   struct stg_spec_name *names = stg_arena_alloc(arena, n, sizeof *names);
   if (vectors == NULL || names == NULL) {
-    return stg_arena_status(arena, reader->err);
+    return stg_arena_status(arena, reader->spec.err);
   }
   struct stg_json member;
   bool more = stg_json_first(&object, &member);

@@ -15,7 +15,7 @@ static stg_status read_phase(struct stg_workload_reader *reader, const struct st
   if (!stg_json_find(slot, "phase", &member)) {
     return STG_OK;
   }
-  stg_status status = stg_json_string(&member, &text, reader->err);
+  stg_status status = stg_json_string(&member, &text, reader->spec.err);
   if (status != STG_OK) {
     return status;
   }
@@ -24,7 +24,7 @@ static stg_status read_phase(struct stg_workload_reader *reader, const struct st
   } else if (strcmp(text, "generation") == 0) {
     window->phase = STG_SPEC_PHASE_GENERATION;
   } else if (strcmp(text, "both") != 0) {
-    return stg_json_error(reader->err, STG_E_FORMAT, &member,
+    return stg_json_error(reader->spec.err, STG_E_FORMAT, &member,
                           "'%.40s' is not a phase; use 'prompt', 'generation' or 'both'", text);
   }
   return STG_OK;
@@ -36,7 +36,7 @@ static stg_status read_bound(struct stg_workload_reader *reader, const struct st
     return STG_OK;
   }
   *ret_given = true;
-  return stg_json_int(at, INT32_MIN, INT32_MAX, ret_bound, reader->err);
+  return stg_json_int(at, INT32_MIN, INT32_MAX, ret_bound, reader->spec.err);
 }
 
 static stg_status read_bounds(struct stg_workload_reader *reader, const struct stg_json *slot,
@@ -46,13 +46,13 @@ static stg_status read_bounds(struct stg_workload_reader *reader, const struct s
   if (!stg_json_find(slot, "window", &list)) {
     return STG_OK;
   }
-  stg_status status = stg_json_expect_array(&list, reader->err);
+  stg_status status = stg_json_expect_array(&list, reader->spec.err);
   if (status != STG_OK) {
     return status;
   }
   const size_t n = stg_json_count(&list);
   if (n != 2) {
-    return stg_json_error(reader->err, STG_E_FORMAT, &list,
+    return stg_json_error(reader->spec.err, STG_E_FORMAT, &list,
                           "%zu bounds; a window is [from, to], each a position or null", n);
   }
   stg_json_first(&list, &item);
@@ -62,14 +62,14 @@ static stg_status read_bounds(struct stg_workload_reader *reader, const struct s
     status = read_bound(reader, &item, &window->has_to, &window->to);
   }
   if (status == STG_OK && window->has_to && window->to == 0 && window->from < 0) {
-    return stg_json_error(reader->err, STG_E_FORMAT, &list,
+    return stg_json_error(reader->spec.err, STG_E_FORMAT, &list,
                           "[%" PRId64 ", 0) holds no position; write null for 0, and phase "
                           "'prompt' for the prompt alone",
                           window->from);
   }
   const bool one_sign = (window->from < 0) == (window->to < 0);
   if (status == STG_OK && window->has_to && one_sign && window->from >= window->to) {
-    status = stg_json_error(reader->err, STG_E_FORMAT, &list,
+    status = stg_json_error(reader->spec.err, STG_E_FORMAT, &list,
                             "[%" PRId64 ", %" PRId64 ") holds no position; from must be below to",
                             window->from, window->to);
   }
@@ -88,5 +88,5 @@ stg_status stg_spec_read_window(struct stg_workload_reader *reader, const struct
     return status;
   }
   *ret_window = stg_arena_memdup(&reader->workload->arena, &window, sizeof window);
-  return stg_arena_status(&reader->workload->arena, reader->err);
+  return stg_arena_status(&reader->workload->arena, reader->spec.err);
 }

@@ -49,11 +49,12 @@ static stg_status note_fact(const struct stg_workload *workload,
   }
   stg_strbuf_printf(&text, "%s: ", vector != NULL ? vector->where : source->where);
   if (stg_control_print_fact(facts, fact, source->name, &text) &&
-      !stg_spec_has_file_note(workload, source->path, fact)) {
+      !stg_spec_has_file_note(workload->open, source->path, fact)) {
     print_instead(vector, fact, &text);
     status = stg_strbuf_status(&text, err);
     if (status == STG_OK) {
-      status = stg_spec_add_file_note(workload, source->path, fact, stg_strbuf_text(&text), err);
+      status =
+          stg_spec_add_file_note(workload->open, source->path, fact, stg_strbuf_text(&text), err);
     }
   }
   stg_strbuf_finish(&text);
@@ -64,7 +65,7 @@ stg_status stg_spec_check_words(const struct stg_workload *workload,
                                 const struct stg_spec_vector_source *source,
                                 const struct stg_spec_vector *vector, stg_error *err) {
   const struct stg_control_facts *facts = NULL;
-  stg_status status = stg_spec_open_facts(workload, &facts, err);
+  stg_status status = stg_spec_open_facts(workload->open, &facts, err);
   if (status == STG_OK) {
     status = stg_control_check_model(facts, source->name, workload->model, err);
   }
@@ -76,4 +77,8 @@ stg_status stg_spec_check_words(const struct stg_workload *workload,
     status = note_fact(workload, source, vector, facts, (enum stg_control_fact)fact, err);
   }
   return status;
+}
+
+const char *stg_workload_file_note(const struct stg_workload *workload, size_t index) {
+  return stg_spec_file_note(workload->open, index);
 }

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "runtime/base/alloc.h"
-#include "tools/explain_report.h"
 #include "tools/kernels_there.h"
 #include "tools/trial_compile.h"
 
@@ -21,16 +20,20 @@ static bool is_planned(const struct stg_build_plan *plan, const char *kernel_key
   return false;
 }
 
-/* Both tiles of one declaration on one architecture: what stg_steer_create will ask for. */
+/* All kernels of one declaration on one architecture: what creating it will ask for. */
 static stg_status plan_arch(struct stg_build_plan *plan, const struct stg_build_source *source,
-                            const stg_steer_desc *desc, const char *arch, stg_error *reterr) {
+                            const struct stg_declared *declared, const char *arch,
+                            stg_error *reterr) {
   stg_status status = STG_OK;
-  for (int tile = 0; tile < STG_TILE_COUNT && status == STG_OK; tile++) {
-    struct stg_build_item item = {
-        .source = source, .desc = desc, .arch = arch, .tile = (enum stg_tile)tile};
+  for (size_t i = 0; i < stg_declared_kernels(declared) && status == STG_OK; i++) {
+    struct stg_build_item item = {.source = source,
+                                  .declared = declared,
+                                  .kernel = i,
+                                  .variant = stg_declared_variant(declared, i),
+                                  .arch = arch};
     struct stg_arena texts = {0}; /* of a kernel: too much to keep for all of them */
     struct stg_explained kernel;
-    status = stg_explain_kernel(source->engine, desc, item.tile, arch, &texts, &kernel, reterr);
+    status = stg_explain_kernel(source->engine, declared, i, arch, &texts, &kernel, reterr);
     if (status != STG_OK) {
       stg_error_prefix(reterr, "%s: ", source->file);
     } else if (!is_planned(plan, kernel.kernel_key)) {
@@ -47,9 +50,9 @@ static stg_status plan_arch(struct stg_build_plan *plan, const struct stg_build_
 static stg_status plan_source(struct stg_build_plan *plan, const struct stg_build_source *source,
                               const struct stg_arch_list *archs, stg_error *reterr) {
   stg_status status = STG_OK;
-  for (size_t i = 0; i < source->n_descs && status == STG_OK; i++) {
+  for (size_t i = 0; i < source->n_declared && status == STG_OK; i++) {
     for (size_t k = 0; k < archs->count && status == STG_OK; k++) {
-      status = plan_arch(plan, source, &source->descs[i], archs->names[k], reterr);
+      status = plan_arch(plan, source, source->declared[i], archs->names[k], reterr);
     }
   }
   return status;
@@ -71,11 +74,13 @@ static stg_status open_sources(struct stg_build_plan *plan, char **files, size_t
 
 static stg_status plan_all(struct stg_build_plan *plan, const struct stg_arch_list *archs,
                            stg_error *reterr) {
-  size_t n_descs = 0;
+  size_t n_items = 0;
   for (size_t i = 0; i < plan->n_sources; i++) {
-    n_descs += plan->sources[i].n_descs;
+    const struct stg_build_source *source = &plan->sources[i];
+    for (size_t k = 0; k < source->n_declared; k++) {
+      n_items += archs->count * stg_declared_kernels(source->declared[k]);
+    }
   }
-  const size_t n_items = n_descs * archs->count * STG_TILE_COUNT;
   plan->items = stg_calloc(n_items + 1, sizeof *plan->items);
   if (plan->items == NULL) {
     return stg_error_memory(reterr, "the list of kernels", n_items * sizeof *plan->items);

@@ -11,9 +11,10 @@
 /* One kernel to be had. */
 struct stg_build_item {
   const struct stg_build_source *source;
-  const stg_steer_desc *desc; /* of the source */
+  const struct stg_declared *declared; /* of the source */
+  size_t kernel;                       /* of the declaration */
+  const char *variant;
   const char *arch;
-  enum stg_tile tile;
   const char *signature;
   char kernel_key[33];
   bool compiled;

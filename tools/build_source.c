@@ -3,17 +3,23 @@
  */
 #include "tools/build_source.h"
 
-#include "engine/offline.h"
 #include "specs/manifest.h"
 #include "tools/run_output.h"
 
 static stg_status open_workload(struct stg_build_source *source,
                                 const struct stg_job_options *options, stg_error *reterr) {
-  stg_status status = stg_job_open(source->file, options, &source->job, reterr);
-  if (status == STG_OK) {
-    source->engine = source->job.engine;
-    source->descs = &source->job.desc;
-    source->n_descs = 1;
+  stg_status status = stg_any_job_open(source->file, options, &source->job, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  const struct stg_any_job *job = &source->job;
+  source->engine = job->kind->engine(job->of);
+  source->declared = &source->of_job;
+  source->n_declared = 1;
+  status = job->kind->declare(job->of, &source->arena, &source->of_job, reterr);
+  if (status != STG_OK) {
+    stg_error_prefix(reterr, "%s: ", source->file);
+    stg_build_source_close(source);
   }
   return status;
 }
@@ -22,8 +28,8 @@ static stg_status open_manifest(struct stg_build_source *source,
                                 const struct stg_job_options *options, stg_error *reterr) {
   stg_status status = stg_job_open_engine(options, &source->engine, reterr);
   if (status == STG_OK) {
-    status = stg_offline_read_manifest(source->engine, source->file, &source->arena, &source->descs,
-                                       &source->n_descs, reterr);
+    status = stg_offline_read_manifest(source->engine, source->file, &source->arena,
+                                       &source->declared, &source->n_declared, reterr);
   }
   if (status != STG_OK) {
     stg_build_source_close(source);
@@ -40,14 +46,14 @@ stg_status stg_build_source_open(const char *file, const struct stg_job_options 
 
 stg_status stg_build_source_check_output(const struct stg_build_source *source, const char *option,
                                          const char *path, stg_error *reterr) {
-  return source->engine == source->job.engine
-             ? stg_run_output_check(&source->job.workload, option, path, reterr)
+  return source->job.kind != NULL
+             ? source->job.kind->check_output(source->job.of, option, path, reterr)
              : stg_run_output_check_file(source->file, option, path, reterr);
 }
 
 void stg_build_source_close(struct stg_build_source *source) {
-  if (source->engine != NULL && source->engine == source->job.engine) {
-    stg_job_close(&source->job);
+  if (source->job.kind != NULL) {
+    stg_any_job_close(&source->job);
   } else {
     stg_job_close_engine(source->engine);
   }

@@ -5,16 +5,18 @@
 #ifndef STG_TOOLS_BUILD_SOURCE_H
 #define STG_TOOLS_BUILD_SOURCE_H
 
-#include "tools/workload_job.h"
+#include "engine/offline.h"
+#include "tools/job_kind.h"
 
 /* {0} is closed. */
 struct stg_build_source {
-  const char *file;            /* as it was given */
-  stg_engine *engine;          /* has the user ops that the declarations name */
-  const stg_steer_desc *descs; /* one of a workload, any number of a manifest */
-  size_t n_descs;
-  struct stg_job job;     /* of a workload */
-  struct stg_arena arena; /* of a manifest */
+  const char *file;                           /* as it was given */
+  stg_engine *engine;                         /* has the user ops that the declarations name */
+  const struct stg_declared *const *declared; /* one of a workload, any number of a manifest */
+  size_t n_declared;
+  struct stg_any_job job; /* of a workload */
+  const struct stg_declared *of_job;
+  struct stg_arena arena; /* of declarations */
 };
 
 /** Read the file and open an engine for it. Messages carry the file and the place. */

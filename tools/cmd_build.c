@@ -16,7 +16,6 @@
 #include "tools/arch.h"
 #include "tools/build_plan.h"
 #include "tools/command.h"
-#include "tools/explain_report.h"
 #include "tools/json_out.h"
 #include "tools/options.h"
 #include "tools/report.h"
@@ -89,16 +88,15 @@ static stg_status compile_one(const struct build *build, struct stg_build_item *
   stg_interrupt_hold(&hold);
   stg_status status =
       build->pack != NULL
-          ? stg_offline_pack_add(build->pack, item->source->engine, item->desc, item->tile,
+          ? stg_offline_pack_add(build->pack, item->source->engine, item->declared, item->kernel,
                                  item->arch, &built, reterr)
-          : stg_offline_build(item->source->engine, item->desc, item->tile, item->arch,
+          : stg_offline_build(item->source->engine, item->declared, item->kernel, item->arch,
                               &built.compiled, &built.compile_ms, reterr);
   stg_interrupt_release(&hold);
   item->compiled = built.compiled;
   item->compile_ms = built.compile_ms;
   if (status != STG_OK) {
-    stg_error_prefix(reterr, "%s: %s %s: ", item->source->file, item->arch,
-                     stg_tile_name(item->tile));
+    stg_error_prefix(reterr, "%s: %s %s: ", item->source->file, item->arch, item->variant);
   }
   return status;
 }
@@ -114,10 +112,10 @@ static stg_status compile_all(struct build *build, stg_error *reterr) {
     build->compile_ms += item->compiled ? item->compile_ms : 0;
     if (item->compiled) {
       stg_report_progress("[%zu/%zu] %s %s: compiled in %.0f ms", i + 1, build->plan.n_items,
-                          item->arch, stg_tile_name(item->tile), item->compile_ms);
+                          item->arch, item->variant, item->compile_ms);
     } else {
       stg_report_progress("[%zu/%zu] %s %s: already there", i + 1, build->plan.n_items, item->arch,
-                          stg_tile_name(item->tile));
+                          item->variant);
     }
   }
   return STG_OK;
@@ -132,7 +130,7 @@ static void report_json(const struct build *build, struct stg_strbuf *out) {
     stg_json_out_open(&json, NULL, '{');
     stg_json_out_text(&json, "spec", item->source->file);
     stg_json_out_text(&json, "arch", item->arch);
-    stg_json_out_text(&json, "variant", stg_tile_name(item->tile));
+    stg_json_out_text(&json, "variant", item->variant);
     stg_json_out_text(&json, "signature", item->signature);
     stg_json_out_text(&json, "kernel_key", item->kernel_key);
     stg_json_out_bool(&json, "compiled", item->compiled);
@@ -155,7 +153,7 @@ static void report_text(const struct build *build, struct stg_strbuf *out) {
     const struct stg_build_item *item = &build->plan.items[i];
     stg_table_cell(&table, item->kernel_key);
     stg_table_cell(&table, item->arch);
-    stg_table_cell(&table, stg_tile_name(item->tile));
+    stg_table_cell(&table, item->variant);
     stg_table_cell(&table, item->source->file);
   }
   stg_table_print(&table, out);

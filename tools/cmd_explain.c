@@ -10,6 +10,7 @@
 #include "tools/cache_folder.h"
 #include "tools/command.h"
 #include "tools/explain_report.h"
+#include "tools/job_kind.h"
 #include "tools/options.h"
 #include "tools/report.h"
 
@@ -95,67 +96,85 @@ static stg_status print_programs(struct stg_job *job, struct stg_explain_program
   return status;
 }
 
+/* The graph of the batch, and each of its kernels. */
+static stg_status find_kernels(const struct stg_any_job *job, struct stg_arena *arena,
+                               struct stg_explained_graph *graph, struct stg_explain_result *result,
+                               stg_error *reterr) {
+  stg_engine *engine = job->kind->engine(job->of);
+  const struct stg_batch_sizes sizes = job->kind->sizes(job->of);
+  const struct stg_declared *declared = NULL;
+  stg_status status = job->kind->declare(job->of, arena, &declared, reterr);
+  if (status == STG_OK) {
+    status = stg_explain_graph(engine, declared, result->arch, &sizes, arena, graph, reterr);
+  }
+  for (size_t i = 0; i < graph->n_kernels && status == STG_OK; i++) {
+    status = stg_explain_kernel(engine, declared, graph->kernels[i], result->arch, arena,
+                                &result->kernels[i], reterr);
+  }
+  if (status != STG_OK) {
+    stg_error_prefix(reterr, "%s: ", job->kind->file(job->of));
+  }
+  result->declared = declared;
+  result->graph = graph;
+  return status;
+}
+
+static stg_status find_misses(const struct explain_options *options, stg_cache **ret_cache,
+                              struct stg_explain_result *result, stg_error *reterr) {
+  stg_status status = stg_why_miss_open(&options->job, ret_cache, reterr);
+  for (size_t i = 0; i < result->graph->n_kernels && status == STG_OK; i++) {
+    status = stg_why_miss(&result->kernels[i], *ret_cache, &result->misses[i], reterr);
+  }
+  result->with_misses = true;
+  return status;
+}
+
 /* Find everything out and turn it into text while it is alive. */
-static stg_status explain(struct stg_job *job, const struct explain_options *options,
+static stg_status explain(const struct stg_any_job *job, const struct explain_options *options,
                           struct stg_strbuf *ret_text, stg_error *reterr) {
   stg_engine_info info = {.struct_size = sizeof info};
-  stg_engine_get_info(job->engine, &info);
+  stg_engine_get_info(job->kind->engine(job->of), &info);
   struct stg_explain_result result = {
-      .spec = options->spec, .job = job, .arch = options->arch, .with_source = options->source};
+      .spec = options->spec, .arch = options->arch, .with_source = options->source};
   if (result.arch == NULL) {
     result.arch_is_guess = info.backend != STG_BACKEND_CUDA;
     result.arch = result.arch_is_guess ? USUAL_ARCH : info.arch;
   }
-  struct stg_explained kernel = {0};
-  struct stg_miss miss = {0};
-  stg_cache *cache = NULL; /* has the text of `miss` */
-  struct stg_explain_program *programs = NULL;
-  const struct stg_batch_sizes batch = {job->workload.rows, job->requests, job->longest};
   struct stg_explained_graph graph = {0};
-  stg_status status =
-      stg_explain_graph(job->engine, &job->desc, result.arch, &batch, &job->arena, &graph, reterr);
-  result.signature = graph.signature;
-  result.tile = graph.tile;
-  if (status == STG_OK) {
-    status = stg_explain_kernel(job->engine, &job->desc, result.tile, result.arch, &job->arena,
-                                &kernel, reterr);
+  struct stg_arena arena = {0};
+  stg_cache *cache = NULL; /* has the text of misses */
+  struct stg_explain_program *programs = NULL;
+  struct stg_job *steering = job->kind->steering(job->of);
+  stg_status status = find_kernels(job, &arena, &graph, &result, reterr);
+  if (status == STG_OK && options->why_miss) {
+    status = find_misses(options, &cache, &result, reterr);
   }
-  if (status != STG_OK) {
-    stg_error_prefix(reterr, "%s: ", job->workload.file);
-    return status;
-  }
-  result.kernel = &kernel;
-  result.graph_key = graph.graph_key;
-  if (options->why_miss) {
-    status = stg_why_miss_open(&options->job, &cache, reterr);
-    status = status == STG_OK ? stg_why_miss(&kernel, cache, &miss, reterr) : status;
-    result.miss = &miss;
-  }
-  if (status == STG_OK && options->program) {
-    status = print_programs(job, &programs, &result.n_programs, reterr);
+  if (status == STG_OK && options->program && steering != NULL) {
+    status = print_programs(steering, &programs, &result.n_programs, reterr);
     result.programs = programs;
   }
   if (status == STG_OK && options->json) {
-    stg_explain_report_json(&result, ret_text);
+    job->kind->explain_json(job->of, &result, ret_text);
   } else if (status == STG_OK) {
-    stg_explain_report_text(&result, ret_text);
+    job->kind->explain_text(job->of, &result, ret_text);
   }
   for (size_t i = 0; i < result.n_programs; i++) {
     stg_strbuf_finish(&programs[i].places);
   }
   stg_cache_close(cache);
+  stg_arena_finish(&arena);
   return status;
 }
 
 static int explain_workload(const struct explain_options *options) {
-  struct stg_job job;
+  struct stg_any_job job;
   stg_error err = STG_ERROR_INIT;
-  if (stg_job_open(options->spec, &options->job, &job, &err) != STG_OK) {
+  if (stg_any_job_open(options->spec, &options->job, &job, &err) != STG_OK) {
     return stg_report_fail(&err);
   }
   struct stg_strbuf text = {0};
   stg_status status = explain(&job, options, &text, &err);
-  stg_job_close(&job);
+  stg_any_job_close(&job);
   int code = status == STG_OK ? stg_report_print(&text) : stg_report_fail(&err);
   stg_strbuf_finish(&text);
   return code;

@@ -61,10 +61,10 @@ static stg_status check_files(const struct warming *warming, stg_error *reterr) 
   stg_status status = STG_OK;
   for (size_t i = 0; i < warming->n_files && status == STG_OK; i++) {
     struct stg_arena arena = {0};
-    const stg_steer_desc *descs = NULL;
-    size_t n_descs = 0;
-    status = stg_offline_read_manifest(warming->engine, warming->files[i], &arena, &descs, &n_descs,
-                                       reterr);
+    const struct stg_declared *const *declared = NULL;
+    size_t n_declared = 0;
+    status = stg_offline_read_manifest(warming->engine, warming->files[i], &arena, &declared,
+                                       &n_declared, reterr);
     stg_arena_finish(&arena);
     /* more declarations than one manifest may have, but each of them right: some will be left */
     status = status == STG_E_CAPACITY ? STG_OK : status;

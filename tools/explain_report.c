@@ -1,5 +1,6 @@
 /*
- * explain_report.c: the report of `explain` as JSON and as text.
+ * explain_report.c: the report of `explain` as JSON and as text, of steering; and what others
+ * share.
  *
  * Must not compute anything; what was not asked for is left out of both.
  */
@@ -13,11 +14,7 @@
 #include "tools/report.h"
 #include "tools/table.h"
 
-const char *stg_tile_name(enum stg_tile tile) {
-  return tile == STG_TILE_DECODE ? "decode" : "prefill";
-}
-
-static void add_programs(struct stg_json_out *json, const struct stg_explain_result *result) {
+void stg_explain_programs_json(struct stg_json_out *json, const struct stg_explain_result *result) {
   stg_json_out_open(json, "programs", '[');
   for (size_t i = 0; i < result->n_programs; i++) {
     const struct stg_explain_program *program = &result->programs[i];
@@ -34,7 +31,7 @@ static void add_programs(struct stg_json_out *json, const struct stg_explain_res
   stg_json_out_close(json, ']');
 }
 
-static void add_miss(struct stg_json_out *json, const struct stg_miss *miss) {
+void stg_explain_miss_json(struct stg_json_out *json, const struct stg_miss *miss) {
   stg_json_out_open(json, "why_miss", '{');
   stg_json_out_bool(json, "hit", miss->hit);
   stg_json_out_text(json, "nearest", miss->path);
@@ -44,18 +41,18 @@ static void add_miss(struct stg_json_out *json, const struct stg_miss *miss) {
   stg_json_out_close(json, '}');
 }
 
-void stg_explain_report_json(const struct stg_explain_result *result, struct stg_strbuf *out) {
-  const struct stg_job *job = result->job;
-  const struct stg_explained *kernel = result->kernel;
+void stg_explain_report_json(const struct stg_job *job, const struct stg_explain_result *result,
+                             struct stg_strbuf *out) {
+  const struct stg_explained *kernel = &result->kernels[0];
   struct stg_json_out json = {0};
   stg_json_out_open(&json, NULL, '{');
   stg_json_out_text(&json, "spec", result->spec);
   stg_json_out_text(&json, "arch", result->arch);
-  stg_json_out_text(&json, "signature", result->signature);
+  stg_json_out_text(&json, "signature", result->graph->signature);
   stg_json_out_text(&json, "kernel_signature", kernel->signature);
   stg_json_out_text(&json, "kernel_key", kernel->kernel_key);
-  stg_json_out_text(&json, "graph_key", result->graph_key);
-  stg_json_out_text(&json, "variant", stg_tile_name(result->tile));
+  stg_json_out_text(&json, "graph_key", result->graph->graph_key);
+  stg_json_out_text(&json, "variant", kernel->variant);
   stg_json_out_text(&json, "kernel", kernel->kernel_name);
   stg_json_out_open(&json, "launch", '{');
   stg_json_out_count(&json, "threads", kernel->threads);
@@ -74,10 +71,10 @@ void stg_explain_report_json(const struct stg_explain_result *result, struct stg
   stg_json_out_count(&json, "declared_chain", job->desc.max_chain);
   stg_notes_json(&json, &job->workload);
   if (result->programs != NULL) {
-    add_programs(&json, result);
+    stg_explain_programs_json(&json, result);
   }
-  if (result->miss != NULL) {
-    add_miss(&json, result->miss);
+  if (result->with_misses) {
+    stg_explain_miss_json(&json, &result->misses[0]);
   }
   if (result->with_source) {
     stg_json_out_text(&json, "prelude", kernel->prelude);
@@ -102,7 +99,7 @@ void stg_miss_bad_text(const struct stg_miss *miss, struct stg_strbuf *out) {
   }
 }
 
-static void append_miss(const struct stg_miss *miss, struct stg_strbuf *out) {
+void stg_explain_miss_text(const struct stg_miss *miss, struct stg_strbuf *out) {
   if (miss->hit) {
     stg_strbuf_str(out, "\ncached: ");
     stg_report_clean(out, miss->path);
@@ -121,7 +118,7 @@ static void append_miss(const struct stg_miss *miss, struct stg_strbuf *out) {
   stg_differences_text(miss->factors, miss->n_factors, out);
 }
 
-static void append_programs(const struct stg_explain_result *result, struct stg_strbuf *out) {
+void stg_explain_programs_text(const struct stg_explain_result *result, struct stg_strbuf *out) {
   for (size_t i = 0; i < result->n_programs; i++) {
     const struct stg_explain_program *program = &result->programs[i];
     stg_strbuf_str(out, "\nprogram of ");
@@ -131,47 +128,51 @@ static void append_programs(const struct stg_explain_result *result, struct stg_
 }
 
 static void append_source(const struct stg_explain_result *result, struct stg_strbuf *out) {
-  if (result->kernel->source == NULL) {
+  if (result->kernels[0].source == NULL) {
     stg_strbuf_str(out, "\nno source: the CPU runs the chains' scalar programs (--program)\n");
   } else {
-    stg_strbuf_printf(out, "\n%s", result->kernel->source);
+    stg_strbuf_printf(out, "\n%s", result->kernels[0].source);
   }
 }
 
-void stg_explain_report_text(const struct stg_explain_result *result, struct stg_strbuf *out) {
-  const struct stg_job *job = result->job;
-  const struct stg_explained *kernel = result->kernel;
+void stg_explain_launch_row(struct stg_table *table, const struct stg_explained *kernel) {
+  stg_table_cell(table, "launch");
+  if (kernel->threads > 0) {
+    stg_table_printf(table, "%s, %u threads a block, %u row%s at a time", kernel->kernel_name,
+                     kernel->threads, kernel->rows_per_block,
+                     kernel->rows_per_block == 1 ? "" : "s");
+  } else {
+    stg_table_cell(table, "none on the CPU");
+  }
+}
+
+void stg_explain_report_text(const struct stg_job *job, const struct stg_explain_result *result,
+                             struct stg_strbuf *out) {
+  const struct stg_explained *kernel = &result->kernels[0];
   struct stg_table table = {.columns = "ll", .indent = "  "};
   stg_table_cell(&table, "arch");
   stg_table_printf(&table, "%s%s", result->arch,
                    result->arch_is_guess ? " (no GPU here; --arch chooses another, or cpu)" : "");
   stg_table_cell(&table, "signature");
-  stg_table_cell(&table, result->signature);
+  stg_table_cell(&table, result->graph->signature);
   stg_table_cell(&table, "kernel key");
   stg_table_cell(&table, kernel->kernel_key);
   stg_table_cell(&table, "graph key");
-  stg_table_cell(&table, result->graph_key);
+  stg_table_cell(&table, result->graph->graph_key);
   stg_table_cell(&table, "variant");
-  stg_table_printf(&table, "%s: the longest of %u requests has %u rows",
-                   stg_tile_name(result->tile), job->requests, job->longest);
-  stg_table_cell(&table, "launch");
-  if (kernel->threads > 0) {
-    stg_table_printf(&table, "%s, %u threads a block, %u row%s at a time", kernel->kernel_name,
-                     kernel->threads, kernel->rows_per_block,
-                     kernel->rows_per_block == 1 ? "" : "s");
-  } else {
-    stg_table_cell(&table, "none on the CPU");
-  }
+  stg_table_printf(&table, "%s: the longest of %u requests has %u rows", kernel->variant,
+                   job->requests, job->longest);
+  stg_explain_launch_row(&table, kernel);
   stg_notes_rows(&table, &job->workload);
   stg_report_clean(out, result->spec);
   stg_strbuf_printf(out, ": %zu requests, %" PRId64 " rows x %" PRId64 ", %s\n",
                     job->workload.n_requests, job->workload.rows, job->workload.hidden_size,
                     stg_dtype_name(job->workload.dtype));
   stg_table_print(&table, out);
-  if (result->miss != NULL) {
-    append_miss(result->miss, out);
+  if (result->with_misses) {
+    stg_explain_miss_text(&result->misses[0], out);
   }
-  append_programs(result, out);
+  stg_explain_programs_text(result, out);
   if (result->with_source) {
     append_source(result, out);
   }

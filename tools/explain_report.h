@@ -4,7 +4,9 @@
 #ifndef STG_TOOLS_EXPLAIN_REPORT_H
 #define STG_TOOLS_EXPLAIN_REPORT_H
 
+#include "engine/offline.h"
 #include "tools/json_out.h"
+#include "tools/table.h"
 #include "tools/why_miss.h"
 #include "tools/workload_job.h"
 
@@ -18,28 +20,38 @@ struct stg_explain_program {
 /* Borrowed; NULL where it was not asked for. */
 struct stg_explain_result {
   const char *spec;
-  const struct stg_job *job;
   const char *arch;
   bool arch_is_guess; /* no device here and none asked for */
-  enum stg_tile tile;
-  const char *signature; /* of the batch */
-  const char *graph_key;
-  const struct stg_explained *kernel;
+  const struct stg_declared *declared;
+  const struct stg_explained_graph *graph;
+  struct stg_explained kernels[STG_EXPLAINED_MAX_KERNELS]; /* [graph->n_kernels]: of the batch */
   bool with_source;
   const struct stg_explain_program *programs;
   size_t n_programs;
-  const struct stg_miss *miss;
+  struct stg_miss misses[STG_EXPLAINED_MAX_KERNELS];
+  bool with_misses;
 };
 
-void stg_explain_report_json(const struct stg_explain_result *result, struct stg_strbuf *out);
-void stg_explain_report_text(const struct stg_explain_result *result, struct stg_strbuf *out);
+/** The reports of a workload of steering. */
+void stg_explain_report_json(const struct stg_job *job, const struct stg_explain_result *result,
+                             struct stg_strbuf *out);
+void stg_explain_report_text(const struct stg_job *job, const struct stg_explain_result *result,
+                             struct stg_strbuf *out);
+
+/* What those of all families have in common. */
+
+/** The member "programs". */
+void stg_explain_programs_json(struct stg_json_out *json, const struct stg_explain_result *result);
+void stg_explain_programs_text(const struct stg_explain_result *result, struct stg_strbuf *out);
+/** The member "why_miss". */
+void stg_explain_miss_json(struct stg_json_out *json, const struct stg_miss *miss);
+void stg_explain_miss_text(const struct stg_miss *miss, struct stg_strbuf *out);
+/** The row "launch" of a kernel, in a table of two columns. */
+void stg_explain_launch_row(struct stg_table *table, const struct stg_explained *kernel);
 
 /** The members of the entry that should serve the kernel and is bad: null where there is none. */
 void stg_miss_bad_json(struct stg_json_out *json, const struct stg_miss *miss);
 /** The line of the same; none where there is none. */
 void stg_miss_bad_text(const struct stg_miss *miss, struct stg_strbuf *out);
-
-/** "decode" or "prefill". */
-const char *stg_tile_name(enum stg_tile tile);
 
 #endif

@@ -79,6 +79,15 @@ stg_status stg_run_output_check(const struct stg_workload *workload, const char 
   return status;
 }
 
+stg_status stg_run_output_check_source(const char *file,
+                                       const struct stg_spec_vector_source *source,
+                                       const char *option, const char *path, stg_error *reterr) {
+  struct output output = {.reader = file, .option = option, .path = path};
+  stg_status status = stg_run_output_check_name(option, path, reterr);
+  return status == STG_OK && stat(path, &output.file) == 0 ? check_source(&output, source, reterr)
+                                                           : status;
+}
+
 stg_status stg_run_output_check_file(const char *input, const char *option, const char *path,
                                      stg_error *reterr) {
   struct output output = {.reader = input, .option = option, .path = path};

@@ -13,6 +13,11 @@ STG_NODISCARD stg_status stg_run_output_check_name(const char *option, const cha
 STG_NODISCARD stg_status stg_run_output_check(const struct stg_workload *workload,
                                               const char *option, const char *path,
                                               stg_error *reterr);
+/** The same of one source of the workload `file`. */
+STG_NODISCARD stg_status stg_run_output_check_source(const char *file,
+                                                     const struct stg_spec_vector_source *source,
+                                                     const char *option, const char *path,
+                                                     stg_error *reterr);
 /** The same for a command that reads one file, `input`, which need not be there. */
 STG_NODISCARD stg_status stg_run_output_check_file(const char *input, const char *option,
                                                    const char *path, stg_error *reterr);

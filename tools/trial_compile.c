@@ -76,15 +76,20 @@ static stg_status compile_into(const char *folder, const char *arch, stg_error *
                                .max_chain = 1,
                                .ops = ops,
                                .n_ops = 1};
+  const struct stg_declared *declared = NULL;
+  struct stg_arena arena = {0};
   stg_engine *engine = NULL;
   stg_status status = stg_job_open_engine(&options, &engine, reterr);
+  if (status == STG_OK) {
+    status = stg_declare_steer(engine, &desc, &arena, &declared, reterr);
+  }
   if (status == STG_OK) {
     bool compiled = false;
     double compile_ms = 0;
     log.is_open = true;
-    status =
-        stg_offline_build(engine, &desc, STG_TILE_DECODE, arch, &compiled, &compile_ms, reterr);
+    status = stg_offline_build(engine, declared, 0, arch, &compiled, &compile_ms, reterr);
   }
+  stg_arena_finish(&arena);
   stg_job_close_engine(engine);
   return status;
 }

@@ -1,5 +1,5 @@
 /*
- * workload_job.c: load, open, register, describe.
+ * workload_job.c: load, register, describe.
  *
  * Must not know how chains get into slots (job_slots.c), nor what is done with the job.
  */
@@ -11,76 +11,11 @@
 
 #include "engine/offline.h"
 #include "engine/oracle/steer.h"
-#include "runtime/base/alloc.h"
-#include "runtime/base/file.h"
 #include "runtime/base/intmath.h"
-#include "tools/report.h"
+#include "specs/spec.h"
 
 /* The chain length that a table declares at least, so that most workloads share their kernels. */
 #define USUAL_CHAIN 4
-
-/* What the environment switches off stays off. */
-static stg_cache_mode cache_mode(const struct stg_job_options *options,
-                                 stg_cache_mode of_environment) {
-  const bool writes = of_environment == STG_CACHE_DEFAULT || of_environment == STG_CACHE_REFRESH;
-  if (options->cache_read_only && (writes || options->cache_is_own)) {
-    return STG_CACHE_READ_ONLY;
-  }
-  return options->cache_is_own ? STG_CACHE_DEFAULT : of_environment;
-}
-
-stg_status stg_job_open_engine(const struct stg_job_options *options, stg_engine **ret_engine,
-                               stg_error *reterr) {
-  stg_options engine_options;
-  stg_status status = stg_options_for_command(&engine_options, reterr);
-  if (status != STG_OK) {
-    return status;
-  }
-  engine_options.backend = options->backend;
-  engine_options.launch = options->launch;
-  if (options->cache_path != NULL) {
-    engine_options.cache_path = options->cache_path;
-  }
-  engine_options.pack_path = options->pack_path;
-  engine_options.compile_threads = options->compile_threads;
-  engine_options.cache_mode = cache_mode(options, engine_options.cache_mode);
-  if (engine_options.compile == STG_COMPILE_DEFAULT) {
-    /* block: what is reported is the declared kernel */
-    engine_options.compile =
-        options->compile != STG_COMPILE_DEFAULT ? options->compile : STG_COMPILE_BLOCK;
-  }
-  engine_options.log = options->log != NULL ? options->log : stg_report_log;
-  engine_options.log_user = options->log_user;
-  return stg_engine_create(&engine_options, ret_engine, reterr);
-}
-
-stg_backend stg_job_backend(const char *word) {
-  if (word == NULL || strcmp(word, "auto") == 0) {
-    return STG_BACKEND_AUTO;
-  }
-  return strcmp(word, "cuda") == 0 ? STG_BACKEND_CUDA : STG_BACKEND_CPU;
-}
-
-void stg_job_close_engine(stg_engine *engine) {
-  if (engine == NULL) {
-    return;
-  }
-  stg_error err = STG_ERROR_INIT;
-  if (stg_engine_destroy(engine, &err) != STG_OK) {
-    stg_report_log(NULL, STG_LOG_ERROR, err.message);
-  }
-}
-
-stg_status stg_job_register_op(stg_engine *engine, const char *path, stg_error *reterr) {
-  char *text = NULL;
-  size_t size = 0;
-  stg_status status = stg_file_read(path, STG_JSON_MAX_BYTES, &text, &size, reterr);
-  if (status == STG_OK) {
-    status = stg_op_register(engine, path, text, size, reterr);
-  }
-  stg_free(text);
-  return status;
-}
 
 static int compare_refs(const void *a, const void *b) {
   const struct stg_job_ref *x = a;
@@ -334,26 +269,47 @@ static stg_status map_rows(struct stg_job *job, stg_error *reterr) {
   return has_windows(w) ? place_rows(job, reterr) : STG_OK;
 }
 
-stg_status stg_job_open(const char *path, const struct stg_job_options *options,
-                        struct stg_job *ret_job, stg_error *reterr) {
-  struct stg_job job = {0};
-  struct stg_workload_options reader = {.allow_outside = options->allow_outside};
-  stg_status status = stg_workload_load(path, &reader, &job.workload, reterr);
+/* A workload of steering alone. */
+static stg_status load_steer(const char *path, const struct stg_workload_options *options,
+                             struct stg_workload *ret_workload, stg_error *reterr) {
+  struct stg_spec spec;
+  stg_status status = stg_spec_load(path, options, &spec, reterr);
   if (status != STG_OK) {
     return status;
   }
-  status = stg_job_open_engine(options, &job.engine, reterr);
-  for (size_t i = 0; i < job.workload.n_ops && status == STG_OK; i++) {
-    status = stg_job_register_op(job.engine, job.workload.ops[i]->file, reterr);
+  if (spec.kind != STG_SPEC_STEER) {
+    status = stg_error_set(reterr, STG_E_UNSUPPORTED,
+                           "%s: family: a workload of '%s' is not one that is timed here; "
+                           "'steergraph run' times it",
+                           path, stg_spec_kind_name(spec.kind));
+    stg_spec_finish(&spec);
+    return status;
+  }
+  *ret_workload = spec.of.steer;
+  return STG_OK;
+}
+
+stg_status stg_job_prepare(struct stg_job *job, bool declare_used, stg_error *reterr) {
+  stg_status status = STG_OK;
+  for (size_t i = 0; i < job->workload.n_ops && status == STG_OK; i++) {
+    status = stg_job_register_op(job->engine, job->workload.ops[i]->file, reterr);
   }
   if (status == STG_OK) {
-    status = check_ops(&job, reterr);
+    status = check_ops(job, reterr);
   }
   if (status == STG_OK) {
-    status = map_rows(&job, reterr);
+    status = map_rows(job, reterr);
   }
+  return status == STG_OK ? describe(job, declare_used, reterr) : status;
+}
+
+stg_status stg_job_open_workload(struct stg_workload *workload,
+                                 const struct stg_job_options *options, struct stg_job *ret_job,
+                                 stg_error *reterr) {
+  struct stg_job job = {.workload = *workload};
+  stg_status status = stg_job_open_engine(options, &job.engine, reterr);
   if (status == STG_OK) {
-    status = describe(&job, options->declare_used, reterr);
+    status = stg_job_prepare(&job, options->declare_used, reterr);
   }
   if (status != STG_OK) {
     stg_job_close(&job);
@@ -361,6 +317,14 @@ stg_status stg_job_open(const char *path, const struct stg_job_options *options,
   }
   *ret_job = job;
   return STG_OK;
+}
+
+stg_status stg_job_open(const char *path, const struct stg_job_options *options,
+                        struct stg_job *ret_job, stg_error *reterr) {
+  const struct stg_workload_options reader = {.allow_outside = options->allow_outside};
+  struct stg_workload workload;
+  stg_status status = load_steer(path, &reader, &workload, reterr);
+  return status == STG_OK ? stg_job_open_workload(&workload, options, ret_job, reterr) : status;
 }
 
 void stg_job_close(struct stg_job *job) {

@@ -1,9 +1,9 @@
 /*
  * workload_job.h: from a workload file to an engine that can serve it.
  *
- * The bridge between specs/ (what the file says) and engine/ (what the library takes). A job is
- * what `run`, `explain` and `build` have in common: the workload, an engine with its user ops, the
- * description of its steer table, and its batch.
+ * The bridge between specs/ (what the file says) and engine/ (what the library takes). A job of
+ * steering is the workload, an engine with its user ops, the description of its steer table, and
+ * its batch. Families beside it are in tools/attention; what the commands see of any is job_kind.h.
  */
 #ifndef STG_TOOLS_WORKLOAD_JOB_H
 #define STG_TOOLS_WORKLOAD_JOB_H
@@ -11,21 +11,7 @@
 #include <steergraph/steer.h>
 
 #include "specs/workload.h"
-
-struct stg_job_options {
-  stg_backend backend;
-  stg_launch_mode launch;
-  const char *cache_path;   /* NULL: from the environment */
-  const char *pack_path;    /* NULL: the installed one, where there is one; "": none */
-  uint32_t compile_threads; /* 0: the engine's default */
-  stg_compile_mode compile; /* DEFAULT: block; the environment may forbid it */
-  bool cache_read_only;     /* nothing will be stored */
-  bool cache_is_own;        /* a folder of the command's own, so STEERGRAPH_CACHE is not about it */
-  bool allow_outside;       /* paths of the workload may leave its folder */
-  bool declare_used;        /* declare the ops in use instead of all ops there are */
-  stg_log_fn log;           /* NULL: the command's */
-  void *log_user;
-};
+#include "tools/job_engine.h"
 
 /* A vector of the workload, and which copy of it. */
 struct stg_job_ref {
@@ -52,25 +38,19 @@ struct stg_job {
  */
 STG_NODISCARD stg_status stg_job_open(const char *path, const struct stg_job_options *options,
                                       struct stg_job *ret_job, stg_error *reterr);
+/** The same of a workload that was read, which is taken over, also on failure. */
+STG_NODISCARD stg_status stg_job_open_workload(struct stg_workload *workload,
+                                               const struct stg_job_options *options,
+                                               struct stg_job *ret_job, stg_error *reterr);
+/**
+ * Register the ops of `job->workload`, with which the job begins, in `job->engine`; describe table
+ * and batch, in the arena. Both stay their owner's who does not call stg_job_close.
+ */
+STG_NODISCARD stg_status stg_job_prepare(struct stg_job *job, bool declare_used, stg_error *reterr);
 /** Close what stg_job_open gave; everything made from its engine must have been destroyed. */
 void stg_job_close(struct stg_job *job);
 
 /** Index in job->refs of a vector in use. */
 size_t stg_job_find_ref(const struct stg_job *job, struct stg_job_ref ref);
-
-/**
- * Open an engine with options from the environment, overridden by `options`, and the command's log
- * unless they name another.
- */
-STG_NODISCARD stg_status stg_job_open_engine(const struct stg_job_options *options,
-                                             stg_engine **ret_engine, stg_error *reterr);
-/** "auto", "cpu" or "cuda", which the words' grammar has checked; NULL is auto. */
-stg_backend stg_job_backend(const char *word);
-/** Close it; that something is still alive would be a bug of the command. */
-void stg_job_close_engine(stg_engine *engine);
-
-/** Read an op definition file and register it. */
-STG_NODISCARD stg_status stg_job_register_op(stg_engine *engine, const char *path,
-                                             stg_error *reterr);
 
 #endif

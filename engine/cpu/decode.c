@@ -260,10 +260,10 @@ stg_status stg_cpu_attend(const struct stg_cpu_attend_batch *batch, stg_error *r
   }
   for (int64_t row = 0; row < batch->rows.rows; row++) {
     const struct stg_row_place place = stg_row_find(&batch->rows, batch->kv, row);
-    if (place.fate == STG_ROW_PADDING) {
+    if (place.fate == STG_FATE_PADDING) {
       continue;
     }
-    if (place.fate != STG_ROW_LIVE ||
+    if (place.fate != STG_FATE_LIVE ||
         (batch->valid != NULL && place.position >= batch->valid[place.seq])) {
       store_zeros(&worker, row);
       continue;

@@ -52,7 +52,7 @@ struct centres {
 };
 
 static bool knows_position(const struct stg_row_place *place) {
-  return place->fate == STG_ROW_LIVE || place->fate == STG_ROW_FULL;
+  return place->fate == STG_FATE_LIVE || place->fate == STG_FATE_FULL;
 }
 
 static stg_status centres_init(const struct stg_rope_geometry *g, const struct stg_step_rows *rows,
@@ -87,9 +87,9 @@ static int64_t centre_of(const struct centres *centres, const struct stg_row_pla
 static struct stg_row_place find_row(const struct stg_step_rows *rows, const struct stg_kv_view *kv,
                                      const struct stg_rope_angles *angles, int64_t row) {
   struct stg_row_place place = stg_row_find(rows, kv, row);
-  if (kv == NULL && place.fate == STG_ROW_LIVE && angles->table != NULL &&
+  if (kv == NULL && place.fate == STG_FATE_LIVE && angles->table != NULL &&
       place.position >= angles->table_positions) {
-    place.fate = STG_ROW_BAD;
+    place.fate = STG_FATE_BAD;
   }
   return place;
 }
@@ -97,7 +97,7 @@ static struct stg_row_place find_row(const struct stg_step_rows *rows, const str
 /* Whether a row's heads can be turned: a full row may be at a position that a table does not have.
  */
 static bool has_angles(const struct stg_rope_angles *angles, const struct stg_row_place *place) {
-  return place->fate != STG_ROW_BAD &&
+  return place->fate != STG_FATE_BAD &&
          (angles->table == NULL || place->position < angles->table_positions);
 }
 
@@ -106,7 +106,7 @@ static void note_refusal(struct stg_kv_words *words, const struct stg_row_place 
   if (words == NULL) {
     return;
   }
-  const bool full = place->fate == STG_ROW_FULL;
+  const bool full = place->fate == STG_FATE_FULL;
   uint64_t *lowest = full ? &words->full : &words->bad;
   const uint64_t word = stg_kv_word(row, place->seq);
   *lowest = word < *lowest ? word : *lowest;
@@ -124,9 +124,10 @@ static unsigned char *target_of(const struct stg_cpu_rope_batch *batch,
     return head_of(g, &batch->q, row, head);
   }
   if (kv == NULL) {
-    return head_of(g, part == STG_ROPE_K ? &batch->k : &batch->v, row, head);
+    const struct stg_cpu_heads *heads = part == STG_ROPE_K ? &batch->k : &batch->v;
+    return heads->data != NULL ? head_of(g, heads, row, head) : NULL;
   }
-  if (place->fate != STG_ROW_LIVE) {
+  if (place->fate != STG_FATE_LIVE) {
     return NULL;
   }
   const int64_t offset = place->offset + (int64_t)head * kv->head_stride;
@@ -173,10 +174,10 @@ stg_status stg_cpu_rope(const struct stg_cpu_rope_batch *batch, stg_error *reter
   for (int64_t row = 0; row < batch->rows.rows; row++) {
     const struct stg_row_place place = find_row(&batch->rows, batch->kv, batch->angles, row);
     struct stg_cpu_turn turn;
-    if (place.fate == STG_ROW_PADDING) {
+    if (place.fate == STG_FATE_PADDING) {
       continue;
     }
-    if (place.fate != STG_ROW_LIVE) {
+    if (place.fate != STG_FATE_LIVE) {
       note_refusal(batch->words, &place, row);
     }
     const bool turned = has_angles(batch->angles, &place);
@@ -198,16 +199,15 @@ static void gather_gradient(const struct stg_cpu_rope_gradient *gradient, bool b
                                                              &gradient->v};
   unsigned char *packed =
       (unsigned char *)gradient->qkv + row * gradient->qkv_stride * (int64_t)unit;
-  if (bad) {
-    memset(packed, 0, (size_t)stg_rope_row_elems(g) * unit);
-    return;
-  }
-  uint32_t buffer[STG_ROPE_MAX_DIM];
+  uint32_t buffer[STG_ROPE_MAX_DIM] = {0};
   for (int part = 0; part < STG_ROPE_PARTS; part++) {
-    for (uint32_t head = 0; head < stg_rope_part_heads(g, part); head++) {
+    const bool stays = parts[part]->data == NULL;
+    for (uint32_t head = 0; !stays && head < stg_rope_part_heads(g, part); head++) {
       const struct stg_rope_head to = stg_rope_find_head(g, part, head);
-      memcpy(buffer, head_of(g, parts[part], row, head), g->dim * unit);
-      if (part != STG_ROPE_V) {
+      if (!bad) {
+        memcpy(buffer, head_of(g, parts[part], row, head), g->dim * unit);
+      }
+      if (!bad && part != STG_ROPE_V) {
         stg_cpu_turn_head_back(turn, part, buffer);
       }
       scatter(unit, (const unsigned char *)buffer, g->dim, to.step,
@@ -225,14 +225,14 @@ stg_status stg_cpu_rope_back(const struct stg_cpu_rope_gradient *gradient, stg_e
   for (int64_t row = 0; row < gradient->rows.rows; row++) {
     const struct stg_row_place place = find_row(&gradient->rows, NULL, gradient->angles, row);
     struct stg_cpu_turn turn;
-    if (place.fate == STG_ROW_PADDING) {
+    if (place.fate == STG_FATE_PADDING) {
       continue;
     }
-    if (place.fate == STG_ROW_LIVE) {
+    if (place.fate == STG_FATE_LIVE) {
       stg_cpu_turn_init(gradient->geometry, gradient->angles, place.position,
                         centre_of(&centres, &place), &turn);
     }
-    gather_gradient(gradient, place.fate == STG_ROW_BAD, row, &turn);
+    gather_gradient(gradient, place.fate == STG_FATE_BAD, row, &turn);
   }
   stg_free(centres.largest);
   return STG_OK;

@@ -29,7 +29,7 @@ struct stg_cpu_rope_batch {
   const void *qkv; /* [rows] of packed rows */
   int64_t qkv_stride;
   struct stg_cpu_heads q;
-  struct stg_cpu_heads k, v;    /* without a cache */
+  struct stg_cpu_heads k, v;    /* without a cache; v.data NULL: V stays in the packed rows */
   const struct stg_kv_view *kv; /* where K and V are appended; NULL: to k and v */
   struct stg_kv_words *words;   /* refused rows are added to it; NULL: none are counted */
 };
@@ -37,8 +37,9 @@ struct stg_cpu_rope_batch {
 /**
  * Split, rotate and append. The batch has been checked; of a table, table_positions covers the
  * capacity of a cache. Padding leaves everything as it is. A row without room has its q and nothing
- * else; a bad row, which without a cache one past the table is as well, has zeros for what goes to
- * tensors. STG_E_NO_MEMORY with xPos only, before any write.
+ * else, zeros if its position is past the table; a bad row, which without a cache one past the
+ * table is as well, has zeros for what goes to tensors. STG_E_NO_MEMORY with xPos only, before any
+ * write.
  */
 STG_NODISCARD stg_status stg_cpu_rope(const struct stg_cpu_rope_batch *batch, stg_error *reterr);
 
@@ -47,7 +48,7 @@ struct stg_cpu_rope_gradient {
   const struct stg_rope_geometry *geometry;
   const struct stg_rope_angles *angles;
   struct stg_step_rows rows;
-  struct stg_cpu_heads q, k, v; /* read */
+  struct stg_cpu_heads q, k, v; /* read; v.data NULL: V of qkv stays as it is */
   void *qkv;
   int64_t qkv_stride;
 };

@@ -7,10 +7,10 @@
 
 struct stg_oracle_place stg_oracle_find_row(const struct stg_step_rows *rows,
                                             const struct stg_kv_view *kv, int64_t row) {
-  struct stg_oracle_place place = {.fate = STG_ROW_BAD};
+  struct stg_oracle_place place = {.fate = STG_FATE_BAD};
   place.seq = rows->seq != NULL ? rows->seq[row] : 0;
   if (place.seq < 0) {
-    place.fate = STG_ROW_PADDING;
+    place.fate = STG_FATE_PADDING;
     return place;
   }
   if (place.seq >= (int64_t)rows->batch) {
@@ -26,10 +26,10 @@ struct stg_oracle_place stg_oracle_find_row(const struct stg_step_rows *rows,
   if (place.position < 0 || place.position > 2147483646) {
     return place;
   }
-  place.fate = STG_ROW_LIVE;
+  place.fate = STG_FATE_LIVE;
   if (kv != NULL &&
       !stg_oracle_find_position(kv, place.seq, place.position, &place.unit, &place.within)) {
-    place.fate = STG_ROW_FULL;
+    place.fate = STG_FATE_FULL;
   }
   return place;
 }
@@ -70,9 +70,9 @@ void stg_oracle_heads_report_init(struct stg_oracle_heads_report *ret_report) {
 void stg_oracle_note_row(struct stg_oracle_heads_report *report,
                          const struct stg_oracle_place *place) {
   report->rows++;
-  report->rows_padding += place->fate == STG_ROW_PADDING;
-  report->rows_refused += place->fate == STG_ROW_FULL;
-  report->rows_bad += place->fate == STG_ROW_BAD;
+  report->rows_padding += place->fate == STG_FATE_PADDING;
+  report->rows_refused += place->fate == STG_FATE_FULL;
+  report->rows_bad += place->fate == STG_FATE_BAD;
 }
 
 static void note(struct stg_oracle_heads_report *report, struct stg_oracle_head_name name,
@@ -90,13 +90,17 @@ static void note(struct stg_oracle_heads_report *report, struct stg_oracle_head_
 }
 
 void stg_oracle_note_head(struct stg_oracle_heads_report *report, struct stg_oracle_head_name name,
-                          struct stg_oracle_width width, const double *after, const double *ref,
-                          const double *bound) {
-  const struct stg_oracle_verdict verdict = stg_oracle_judge(width, after, ref, bound);
+                          struct stg_oracle_width width, const double *after,
+                          const struct stg_oracle_reference *reference) {
+  double ref[STG_ROPE_MAX_DIM];
   for (int64_t j = 0; j < width.n; j++) {
-    const double error = fabs(after[j] - ref[j]);
+    const bool left = reference->leaves[j] && !isfinite(after[j]);
+    const double error = fabs(after[j] - reference->ref[j]);
+    ref[j] = left ? nan("") : reference->ref[j];
+    report->overflows += left;
     report->mae += isfinite(error) ? error : 0; /* a sum until the report is finished */
   }
+  const struct stg_oracle_verdict verdict = stg_oracle_judge(width, after, ref, reference->bound);
   report->elements += (uint64_t)width.n;
   note(report, name, &verdict);
 }
@@ -128,7 +132,7 @@ void stg_oracle_check_advance(const struct stg_step_rows *rows, const struct stg
     int64_t length = before[seq];
     for (int64_t row = 0; row < rows->rows; row++) {
       const struct stg_oracle_place place = stg_oracle_find_row(&then, kv, row);
-      length += place.fate == STG_ROW_LIVE && place.seq == seq;
+      length += place.fate == STG_FATE_LIVE && place.seq == seq;
     }
     if (after[seq] != length) {
       stg_oracle_note_fault(report, (struct stg_oracle_head_name){"len", seq, -1});

@@ -57,7 +57,7 @@ struct checker {
   /* one head: as it was, as doubles, as it is now, and what it must be */
   uint32_t stored[STG_ROPE_MAX_DIM];
   double values[STG_ROPE_MAX_DIM], after[STG_ROPE_MAX_DIM];
-  double ref[STG_ROPE_MAX_DIM], bound[STG_ROPE_MAX_DIM];
+  struct stg_oracle_reference reference;
 };
 
 static void checker_init(struct checker *ret, const struct stg_rope_geometry *geometry,
@@ -75,9 +75,9 @@ static void checker_init(struct checker *ret, const struct stg_rope_geometry *ge
 static struct stg_oracle_place place_of(const struct checker *checker, int64_t row) {
   struct stg_oracle_place place = stg_oracle_find_row(checker->rows, checker->kv, row);
   const struct stg_oracle_angles *angles = checker->angles;
-  if (place.fate == STG_ROW_LIVE && checker->kv == NULL && angles->table != NULL &&
+  if (place.fate == STG_FATE_LIVE && checker->kv == NULL && angles->table != NULL &&
       place.position >= angles->table_positions) {
-    place.fate = STG_ROW_BAD;
+    place.fate = STG_FATE_BAD;
   }
   return place;
 }
@@ -85,7 +85,7 @@ static struct stg_oracle_place place_of(const struct checker *checker, int64_t r
 /* A full row may be at a position that a table does not have. */
 static bool has_angles(const struct checker *checker, const struct stg_oracle_place *place) {
   const struct stg_oracle_angles *angles = checker->angles;
-  return (place->fate == STG_ROW_LIVE || place->fate == STG_ROW_FULL) &&
+  return (place->fate == STG_FATE_LIVE || place->fate == STG_FATE_FULL) &&
          (angles->table == NULL || place->position < angles->table_positions);
 }
 
@@ -97,7 +97,7 @@ static int64_t centre_of(const struct checker *checker, const struct stg_oracle_
   }
   for (int64_t row = 0; row < checker->rows->rows; row++) {
     const struct stg_oracle_place other = stg_oracle_find_row(checker->rows, checker->kv, row);
-    const bool counts = other.fate == STG_ROW_LIVE || other.fate == STG_ROW_FULL;
+    const bool counts = other.fate == STG_FATE_LIVE || other.fate == STG_FATE_FULL;
     if (counts && other.seq == place->seq && other.position > largest) {
       largest = other.position;
     }
@@ -140,10 +140,8 @@ static void check_head(struct checker *checker, enum stg_rope_part part, const u
   stg_oracle_widen(turned, stored, checker->values);
   stg_oracle_widen(turned, after, checker->after);
   if (rot != 0) {
-    stg_oracle_turn_head(&checker->turn, part, checker->back, checker->values, checker->ref,
-                         checker->bound);
-    stg_oracle_note_head(&checker->report, name, turned, checker->after, checker->ref,
-                         checker->bound);
+    stg_oracle_turn_head(&checker->turn, part, checker->back, checker->values, &checker->reference);
+    stg_oracle_note_head(&checker->report, name, turned, checker->after, &checker->reference);
     if (checker->exact) {
       check_eager(checker, after, name);
     }
@@ -179,7 +177,7 @@ static void check_tensor(struct checker *checker, const struct stg_oracle_rope_b
         stg_oracle_head_offset(g->order, heads->stride, row, head, (int64_t)g->dim);
     const unsigned char *after = at(heads->after, offset, g->dtype);
     const struct stg_oracle_head_name name = {part_names[part], row, head};
-    if (place->fate == STG_ROW_PADDING) {
+    if (place->fate == STG_FATE_PADDING) {
       if (heads->before != NULL) {
         stg_oracle_note_bytes(&checker->report, name, width, at(heads->before, offset, g->dtype),
                               after);
@@ -221,7 +219,7 @@ static stg_status find_writers(const struct checker *checker, struct writers *re
   for (int64_t row = 0; row < checker->rows->rows; row++) {
     const struct stg_oracle_place place = place_of(checker, row);
     int64_t *writer = &ret->rows[place.unit * ret->positions + place.within];
-    if (place.fate != STG_ROW_LIVE) {
+    if (place.fate != STG_FATE_LIVE) {
       continue;
     }
     if (*writer >= 0) {
@@ -291,10 +289,10 @@ static void check_words(struct checker *checker, const struct stg_kv_words *word
   struct stg_kv_words expected = STG_KV_WORDS_INIT;
   for (int64_t row = checker->rows->rows - 1; row >= 0; row--) {
     const struct stg_oracle_place place = place_of(checker, row);
-    if (place.fate == STG_ROW_FULL) {
+    if (place.fate == STG_FATE_FULL) {
       expected.full = word_of(row, place.seq);
       expected.full_rows++;
-    } else if (place.fate == STG_ROW_BAD) {
+    } else if (place.fate == STG_FATE_BAD) {
       expected.bad = word_of(row, place.seq);
       expected.bad_rows++;
     }
@@ -318,6 +316,8 @@ stg_status stg_oracle_rope_check(const struct stg_oracle_rope_batch *batch,
     check_tensor(&checker, batch, &place, row, STG_ROPE_Q);
     if (batch->kv == NULL) {
       check_tensor(&checker, batch, &place, row, STG_ROPE_K);
+    }
+    if (batch->kv == NULL && batch->v.after != NULL) {
       check_tensor(&checker, batch, &place, row, STG_ROPE_V);
     }
   }
@@ -331,6 +331,17 @@ stg_status stg_oracle_rope_check(const struct stg_oracle_rope_batch *batch,
   stg_oracle_heads_report_finish(&checker.report);
   *ret_report = checker.report;
   return STG_OK;
+}
+
+/* A head of V that no tensor has a gradient for, as it is now. */
+static void check_stayed(struct checker *checker, const struct stg_oracle_rope_gradient *gradient,
+                         int64_t row, int64_t head, const void *after) {
+  const struct stg_oracle_width width = {checker->geometry->dtype, (int64_t)checker->geometry->dim};
+  if (gradient->qkv_before != NULL) {
+    take_head(checker, gradient->qkv_before, row * gradient->qkv_stride, STG_ROPE_V, head);
+    stg_oracle_note_bytes(&checker->report, (struct stg_oracle_head_name){"qkv", row, head}, width,
+                          checker->stored, after);
+  }
 }
 
 /* One row of packed gradients. */
@@ -347,7 +358,11 @@ static void check_packed(struct checker *checker, const struct stg_oracle_rope_g
       uint32_t after[STG_ROPE_MAX_DIM];
       take_head(checker, gradient->qkv, row * gradient->qkv_stride, part, head);
       memcpy(after, checker->stored, sizeof after);
-      if (place->fate == STG_ROW_BAD) {
+      if (tensors[part]->after == NULL) {
+        check_stayed(checker, gradient, row, head, after);
+        continue;
+      }
+      if (place->fate == STG_FATE_BAD) {
         stg_oracle_note_bytes(&checker->report, name,
                               (struct stg_oracle_width){g->dtype, (int64_t)g->dim}, zeros, after);
         continue;
@@ -368,10 +383,10 @@ void stg_oracle_rope_back_check(const struct stg_oracle_rope_gradient *gradient,
     const struct stg_oracle_place place = place_of(&checker, row);
     const int64_t first = row * gradient->qkv_stride;
     stg_oracle_note_row(&checker.report, &place);
-    if (place.fate == STG_ROW_LIVE) {
+    if (place.fate == STG_FATE_LIVE) {
       take_row(&checker, &place);
     }
-    if (place.fate != STG_ROW_PADDING) {
+    if (place.fate != STG_FATE_PADDING) {
       check_packed(&checker, gradient, &place, row);
     } else if (gradient->qkv_before != NULL) {
       stg_oracle_note_bytes(&checker.report, (struct stg_oracle_head_name){"qkv", row, -1}, packed,

@@ -10,7 +10,8 @@ class WithoutDevice(Case):
         self.environment["CUDA_VISIBLE_DEVICES"] = ""
 
     def test_suites_that_time_a_device_say_that_they_need_one(self):
-        for words in (("steer",), ("decode",), ("steer", "--quick", "--json"), ("decode", "--quick")):
+        for words in (("steer",), ("decode",), ("rope",), ("attend",), ("steer", "--quick", "--json"),
+                      ("decode", "--quick"), ("attend", "--quick", "--json")):
             with self.subTest(words=words):
                 line = self.refuse(FAILED, "bench", *words)
                 self.assertIn(f"bench {words[0]} needs a GPU: ", line)
@@ -24,13 +25,14 @@ class WithoutDevice(Case):
 
 
 class Words(Case):
-    def test_decode_takes_no_workload(self):
-        line = self.refuse(WRONG, "bench", "decode", "x.json")
-        self.assertIn("'x.json' is one word too many for decode", line)
+    def test_suites_of_one_list_take_no_workload(self):
+        for suite in ("decode", "rope", "attend"):
+            line = self.refuse(WRONG, "bench", suite, "x.json")
+            self.assertIn(f"'x.json' is one word too many for {suite}", line)
 
     def test_the_help_lists_the_suites(self):
         text = self.succeed("bench", "--help").out
-        for name in ("steer", "decode", "all"):
+        for name in ("steer", "decode", "rope", "attend", "all"):
             self.assertRegex(text, rf"(?m)^  {name} +\S")
         self.assertIn("--quick", text)
 

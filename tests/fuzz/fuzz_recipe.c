@@ -103,11 +103,11 @@ static stg_status seal_and_read(const char *data, size_t size) {
 
 /* A header in front of text and body. */
 static stg_status assemble_and_read(const char *text, size_t text_size, const char *body,
-                                    size_t body_size, uint32_t flags) {
+                                    size_t body_size, uint32_t format, uint32_t flags) {
   unsigned char key[STG_KEY_BYTES];
   struct stg_strbuf out = {0};
   stg_strbuf_str(&out, STG_RECIPE_MAGIC);
-  stg_le_append(&out, STG_RECIPE_FORMAT, 4);
+  stg_le_append(&out, format, 4);
   stg_le_append(&out, flags, 4);
   stg_key_store(stg_key_of(text, text_size), key);
   stg_strbuf_mem(&out, key, sizeof key);
@@ -130,9 +130,8 @@ static void agree_and_read(const char *body, size_t size) {
   stg_status status = stg_recipe_body_read(body, size, &arena, &recipe, &err);
   check_error(status, &err);
   if (status == STG_OK && recipe.n_nodes > 0) {
-    const size_t len =
-        stg_recipe_key_text(recipe.nodes[0].key, recipe.batch, recipe.seq, recipe.rows, text);
-    status = assemble_and_read(text, len, body, size, 0);
+    const size_t len = stg_recipe_text(&recipe, text);
+    status = assemble_and_read(text, len, body, size, stg_recipe_format(recipe.n_nodes), 0);
     check(status == STG_OK || status == STG_E_CORRUPT || status == STG_E_NO_MEMORY);
   }
   stg_arena_finish(&arena);
@@ -148,6 +147,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) { /* NOLINT: libFuz
     const size_t body_size = size - around - text_size;
     (void)seal_and_read((const char *)data, size);
     (void)assemble_and_read(text, text_size, text + text_size, body_size,
+                            (uint32_t)stg_le_load(data + STG_RECIPE_AT_VERSION, 4),
                             (uint32_t)stg_le_load(data + STG_RECIPE_AT_FLAGS, 4));
     agree_and_read(text + text_size, body_size);
   }

@@ -12,7 +12,7 @@
 #include "codegen/op.h"
 #include "runtime/base/alloc.h"
 #include "specs/manifest.h"
-#include "specs/workload.h"
+#include "specs/spec.h"
 
 #define MAX_PARAMS 64
 #define MAX_VALUES (1 << 16) /* of all vectors of a workload that are really read */
@@ -80,19 +80,94 @@ static void read_vectors(const struct stg_workload *workload) {
   }
 }
 
-static void read_workload(const char *text, size_t size) {
-  struct stg_workload workload;
+static void read_steer(struct stg_workload *workload) {
+  for (size_t i = 0; i < workload->n_ops; i++) {
+    compile_op(&workload->arena, workload->ops[i]);
+  }
+  read_vectors(workload);
+}
+
+/* The last elements of an array, from the middle of a block of the generator. */
+static void read_array(const struct stg_attention_workload *workload,
+                       const struct stg_spec_array *array) {
+  unsigned char elems[8 * sizeof(float)];
+  const int64_t count = array->elems < 7 ? array->elems : 7;
   stg_error err = STG_ERROR_INIT;
-  stg_status status = stg_workload_parse("specs/fuzz.json", text, size, NULL, &workload, &err);
+  stg_status status = stg_attention_read(workload, array, array->elems - count, (size_t)count,
+                                         workload->dtype, elems, &err);
+  check_error(status, &err);
+}
+
+/* Sequences and positions are of those that there are, and no block is given out twice. */
+static void check_rows(const struct stg_attention_workload *w) {
+  const int64_t entries = (int64_t)w->cache.batch * stg_attention_table_row(w);
+  if (w->rows > MAX_VALUES || entries > MAX_VALUES) {
+    return;
+  }
+  int32_t *seq = stg_calloc((size_t)w->rows + 1, sizeof *seq);
+  int64_t *pos = stg_calloc((size_t)w->rows + 1, sizeof *pos);
+  int32_t *table = stg_calloc((size_t)entries + 1, sizeof *table);
+  if (seq == NULL || pos == NULL || table == NULL) {
+    abort();
+  }
+  stg_attention_fill_seq(w, seq);
+  if (w->positions == STG_SPEC_POSITIONS_I64) {
+    stg_attention_fill_positions(w, pos);
+  }
+  for (int64_t i = 0; i < w->rows; i++) {
+    if (seq[i] >= (int32_t)w->batch || pos[i] < 0 || pos[i] > STG_ATTENTION_MAX_POSITION) {
+      abort();
+    }
+  }
+  int64_t given = 0;
+  if (entries > 0) {
+    stg_attention_fill_table(w, table);
+  }
+  for (int64_t i = 0; i < entries; i++) {
+    given += table[i] >= 0;
+  }
+  if (given > w->cache.n_blocks) {
+    abort();
+  }
+  stg_free(seq);
+  stg_free(pos);
+  stg_free(table);
+}
+
+static void read_attention(struct stg_attention_workload *workload) {
+  const struct {
+    bool has;
+    const struct stg_spec_array *array;
+  } arrays[] = {{workload->has_qkv, &workload->qkv},
+                {workload->has_q, &workload->q},
+                {workload->has_k, &workload->k},
+                {workload->has_v, &workload->v},
+                {workload->rope.has_table, &workload->rope.table}};
+  for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
+    if (arrays[i].has) {
+      read_array(workload, arrays[i].array);
+    }
+  }
+  check_rows(workload);
+  if (workload->steered) {
+    read_steer(&workload->steer);
+  }
+}
+
+static void read_workload(const char *text, size_t size) {
+  struct stg_spec spec;
+  stg_error err = STG_ERROR_INIT;
+  stg_status status = stg_spec_parse("specs/fuzz.json", text, size, NULL, &spec, &err);
   check_error(status, &err);
   if (status != STG_OK) {
     return;
   }
-  for (size_t i = 0; i < workload.n_ops; i++) {
-    compile_op(&workload.arena, workload.ops[i]);
+  if (spec.kind == STG_SPEC_STEER) {
+    read_steer(&spec.of.steer);
+  } else {
+    read_attention(&spec.of.attention);
   }
-  read_vectors(&workload);
-  stg_workload_finish(&workload);
+  stg_spec_finish(&spec);
 }
 
 static void read_op(const char *text, size_t size) {

@@ -6,7 +6,9 @@
 #ifndef STG_TESTS_GOLDEN_GOLDEN_H
 #define STG_TESTS_GOLDEN_GOLDEN_H
 
-#include "codegen/op.h"
+#include "codegen/decode_kernel.h"
+#include "codegen/rope_text.h"
+#include "codegen/steer.h"
 
 /**
  * Split "add+swap" and compile each op: a built-in, or one of the user ops that golden_ops.c holds.
@@ -28,5 +30,37 @@ STG_NODISCARD stg_status golden_program(struct stg_arena *arena, const char *nam
  */
 STG_NODISCARD stg_status golden_cuda(struct stg_arena *arena, const char *name,
                                      struct stg_strbuf *out, stg_error *reterr);
+
+/** The geometry that a name of kind `cuda` spells; its ops live in the arena. */
+STG_NODISCARD stg_status golden_geometry(struct stg_arena *arena, const char *name,
+                                         struct stg_steer_geometry *ret, stg_error *reterr);
+
+/**
+ * Kind `keys`: what a cache knows the kernels of a declaration by, in both tiles and for two
+ * architectures: signature, request key, launch rule; then the keys of three graphs and the recipe
+ * of one. NAME is as for `cuda`, its tile left out of account.
+ */
+STG_NODISCARD stg_status golden_keys(struct stg_arena *arena, const char *name,
+                                     struct stg_strbuf *out, stg_error *reterr);
+
+/**
+ * Kind `rope`: a kernel of the rope family, without the prelude, after a comment that gives its
+ * launch rule. NAME is rotate-hHEADS-kKV_HEADS-dDIM-rROT-DTYPE-LAYOUT-PAIRS-SINK, with what is not
+ * as usual after '+', as in "rotate-h32-k8-d128-r128-bf16-concat-half-dense+each_op"; or
+ * transpose-dDIM-DTYPE; or advance.
+ */
+STG_NODISCARD stg_status golden_rope(struct stg_arena *arena, const char *name,
+                                     struct stg_strbuf *out, stg_error *reterr);
+
+/**
+ * Kind `decode`: as `cuda`, of the decode family. NAME is qHEADS-kKVHEADS-dDIM-DTYPE-CACHE-
+ * cCHUNK-ORDER, as in "q32-k8-d128-bf16-paged+window+mask-c128-rows".
+ */
+STG_NODISCARD stg_status golden_decode(struct stg_arena *arena, const char *name,
+                                       struct stg_strbuf *out, stg_error *reterr);
+
+/** The geometry that a name of kind `decode` spells. */
+STG_NODISCARD stg_status golden_decode_geometry(const char *name, struct stg_decode_geometry *ret,
+                                                stg_error *reterr);
 
 #endif

@@ -95,24 +95,36 @@ static size_t drop_outputs(const struct stg_op **ops, size_t n_ops, bool probes)
   return n;
 }
 
-stg_status golden_cuda(struct stg_arena *arena, const char *name, struct stg_strbuf *out,
-                       stg_error *reterr) {
-  const struct stg_op *ops[STG_CHAIN_MAX_OPS] = {0};
+stg_status golden_geometry(struct stg_arena *arena, const char *name,
+                           struct stg_steer_geometry *ret, stg_error *reterr) {
+  const struct stg_op **ops = stg_arena_alloc(arena, STG_CHAIN_MAX_OPS, sizeof(struct stg_op *));
   const char *op_names = NULL;
   struct stg_steer_geometry geometry;
-  struct stg_launch_rule rule;
-  struct stg_strbuf source = {0};
+  if (ops == NULL) {
+    return stg_arena_status(arena, reterr);
+  }
   stg_status status = parse_geometry(arena, name, &geometry, &op_names, reterr);
   if (status == STG_OK) {
     status = golden_ops(arena, op_names, ops, &geometry.n_ops, reterr);
   }
-  if (status != STG_OK) {
-    return status;
+  if (status == STG_OK) {
+    geometry.n_ops = drop_outputs(ops, geometry.n_ops, geometry.probes);
+    qsort(ops, geometry.n_ops, sizeof ops[0], stg_op_compare);
+    geometry.ops = ops;
+    *ret = geometry;
   }
-  geometry.n_ops = drop_outputs(ops, geometry.n_ops, geometry.probes);
-  qsort(ops, geometry.n_ops, sizeof ops[0], stg_op_compare);
-  geometry.ops = ops;
-  status = stg_steer_generate(&geometry, &source, &rule, reterr);
+  return status;
+}
+
+stg_status golden_cuda(struct stg_arena *arena, const char *name, struct stg_strbuf *out,
+                       stg_error *reterr) {
+  struct stg_steer_geometry geometry;
+  struct stg_launch_rule rule;
+  struct stg_strbuf source = {0};
+  stg_status status = golden_geometry(arena, name, &geometry, reterr);
+  if (status == STG_OK) {
+    status = stg_steer_generate(&geometry, &source, &rule, reterr);
+  }
   if (status == STG_OK) {
     stg_strbuf_printf(out, "// launch: threads %u, rows_per_block %u\n", rule.threads,
                       rule.rows_per_block);

@@ -12,6 +12,7 @@
 
 #include <steergraph/warm.h>
 
+#include "engine/steer_decl.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
 #include "tests/gpu/gpu_test.h"

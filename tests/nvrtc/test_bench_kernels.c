@@ -72,6 +72,14 @@ static void compiles_the_copies_of_the_floor_without_spills(void **state) {
   }
 }
 
+static void compiles_the_reads_of_the_floor_without_spills(void **state) {
+  (void)state;
+  static const char *const names[] = {"stg_read_1", "stg_read_2", "stg_read_4", "stg_read_8"};
+  for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++) {
+    check("read", names, sizeof names / sizeof names[0], archs[i]);
+  }
+}
+
 int main(void) {
   int skip = skip_without_nvrtc();
   if (skip != 0) {
@@ -80,6 +88,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(compiles_every_kernel_of_the_baselines_without_spills),
       cmocka_unit_test(compiles_the_copies_of_the_floor_without_spills),
+      cmocka_unit_test(compiles_the_reads_of_the_floor_without_spills),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

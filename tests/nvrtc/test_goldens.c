@@ -14,6 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codegen/decode_kernel.h"
+#include "codegen/rope_args.h"
+#include "codegen/rope_text.h"
 #include "codegen/steer.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
@@ -24,7 +27,6 @@
 
 #define N_ARCHS 4
 #define MAX_GOLDENS 64
-#define MIN_GOLDENS 10
 #define MAX_GOLDEN_BYTES 65536
 
 /* What every architecture has: of a thread, of a multiprocessor, of a block. */
@@ -36,36 +38,91 @@
 
 static const struct stg_log no_log;
 
-/* The files of the folder, sorted by name. */
+static void rotate_prelude(struct stg_strbuf *out) {
+  stg_rope_prelude(STG_ROPE_ROTATE, out);
+}
+static void transpose_prelude(struct stg_strbuf *out) {
+  stg_rope_prelude(STG_ROPE_TRANSPOSE, out);
+}
+static void advance_prelude(struct stg_strbuf *out) {
+  stg_rope_prelude(STG_ROPE_ADVANCE, out);
+}
+
+/* Kernels with an entry point: files of a folder whose names begin alike. */
+static const struct kind {
+  const char *folder, *prefix, *kernel;
+  size_t args_bytes;
+  void (*prelude)(struct stg_strbuf *out);
+  size_t least;         /* files that there are at least */
+  const char *no_spill; /* in names of those that keep to `max_local` */
+  uint32_t max_local;
+} kinds[] = {
+    {"cuda", "h", STG_STEER_KERNEL_NAME, sizeof(struct stg_steer_args), stg_steer_prelude, 10,
+     "h4096-bf16-bf16-", MAX_LOCAL_BYTES},
+    {"cuda-decode", "q", STG_DECODE_KERNEL_NAME, sizeof(struct stg_decode_args), stg_decode_prelude,
+     8, "", 0},
+    {"cuda-rope", "rotate-", "stg_rope_rotate", sizeof(struct stg_rope_args), rotate_prelude, 8, "",
+     0},
+    {"cuda-rope", "transpose-", "stg_rope_transpose", sizeof(struct stg_transpose_args),
+     transpose_prelude, 2, "", 0},
+    {"cuda-rope", "advance", "stg_rope_advance", sizeof(struct stg_advance_args), advance_prelude,
+     1, "", 0},
+};
+#define N_KINDS (sizeof kinds / sizeof kinds[0])
+
+struct golden {
+  const struct kind *kind;
+  const char *prelude;
+  char *path;
+};
+
+/* Those of each kind, sorted by name. */
 struct goldens {
-  char *paths[MAX_GOLDENS];
+  struct golden all[MAX_GOLDENS];
   size_t count;
-  struct stg_strbuf prelude;
+  struct stg_strbuf preludes[N_KINDS];
 };
 
 static int compare_paths(const void *a, const void *b) {
-  return strcmp(*(char *const *)a, *(char *const *)b);
+  return strcmp(((const struct golden *)a)->path, ((const struct golden *)b)->path);
+}
+
+static bool is_golden(const struct kind *kind, const char *name) {
+  const char *suffix = strrchr(name, '.');
+  return strncmp(name, kind->prefix, strlen(kind->prefix)) == 0 && suffix != NULL &&
+         strcmp(suffix, ".cu") == 0;
+}
+
+static void find_kind(struct goldens *goldens, size_t which) {
+  const struct kind *kind = &kinds[which];
+  const size_t first = goldens->count;
+  char *path = stg_path_join(STG_GOLDEN_DIR, kind->folder);
+  assert_non_null(path);
+  DIR *folder = opendir(path);
+  assert_non_null(folder);
+  kind->prelude(&goldens->preludes[which]);
+  assert_int_equal(stg_strbuf_status(&goldens->preludes[which], NULL), STG_OK);
+  /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
+  for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
+    if (is_golden(kind, entry->d_name)) {
+      assert_true(goldens->count < MAX_GOLDENS);
+      goldens->all[goldens->count++] = (struct golden){
+          kind, stg_strbuf_text(&goldens->preludes[which]), stg_path_join(path, entry->d_name)};
+      assert_non_null(goldens->all[goldens->count - 1].path);
+    }
+  }
+  closedir(folder);
+  stg_free(path);
+  assert_true(goldens->count - first >= kind->least);
+  qsort(goldens->all + first, goldens->count - first, sizeof goldens->all[0], compare_paths);
 }
 
 static int find_goldens(void **state) {
   struct goldens *goldens = stg_calloc(1, sizeof *goldens);
-  DIR *folder = opendir(STG_GOLDEN_CUDA_DIR);
   assert_non_null(goldens);
-  assert_non_null(folder);
-  /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
-  for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
-    const char *suffix = strrchr(entry->d_name, '.');
-    if (suffix != NULL && strcmp(suffix, ".cu") == 0) {
-      assert_true(goldens->count < MAX_GOLDENS);
-      char *path = stg_path_join(STG_GOLDEN_CUDA_DIR, entry->d_name);
-      assert_non_null(path);
-      goldens->paths[goldens->count++] = path;
-    }
+  for (size_t i = 0; i < N_KINDS; i++) {
+    find_kind(goldens, i);
   }
-  closedir(folder);
-  qsort(goldens->paths, goldens->count, sizeof goldens->paths[0], compare_paths);
-  stg_steer_prelude(&goldens->prelude);
-  assert_int_equal(stg_strbuf_status(&goldens->prelude, NULL), STG_OK);
   *state = goldens;
   return 0;
 }
@@ -73,9 +130,11 @@ static int find_goldens(void **state) {
 static int drop_goldens(void **state) {
   struct goldens *goldens = *state;
   for (size_t i = 0; i < goldens->count; i++) {
-    stg_free(goldens->paths[i]);
+    stg_free(goldens->all[i].path);
   }
-  stg_strbuf_finish(&goldens->prelude);
+  for (size_t i = 0; i < N_KINDS; i++) {
+    stg_strbuf_finish(&goldens->preludes[i]);
+  }
   stg_free(goldens);
   return 0;
 }
@@ -90,36 +149,37 @@ static uint32_t launch_number(const char *source, const char *key) {
   return (uint32_t)strtoul(at + strlen(key), NULL, 10);
 }
 
-static void check_facts(const char *path, const char *arch, const struct stg_cubin_info *info,
-                        uint32_t threads) {
+static void check_facts(const struct golden *golden, const char *arch,
+                        const struct stg_cubin_info *info, uint32_t threads) {
   uint32_t sm = 0;
   print_message("%-7s %3u registers, %4u local, %5u shared, %6u code  %s\n", arch, info->registers,
-                info->local_bytes, info->shared_bytes, info->code_bytes, strrchr(path, '/') + 1);
+                info->local_bytes, info->shared_bytes, info->code_bytes,
+                strrchr(golden->path, '/') + 1);
   assert_true(stg_arch_parse(arch, &sm));
   assert_int_equal(info->sm, sm);
   assert_in_range(info->registers, 1, MAX_REGISTERS);
   assert_true(info->registers * threads <= REGISTER_FILE);
   assert_true(info->shared_bytes <= MAX_STATIC_SHARED_BYTES);
-  assert_int_equal(info->param_bytes, sizeof(struct stg_steer_args));
+  assert_int_equal(info->param_bytes, golden->kind->args_bytes);
   assert_true(info->code_bytes > 0);
-  if (strstr(path, "/h4096-bf16-bf16-") != NULL) {
-    assert_in_range(info->local_bytes, 0, MAX_LOCAL_BYTES);
+  if (strstr(golden->path, golden->kind->no_spill) != NULL) {
+    assert_in_range(info->local_bytes, 0, golden->kind->max_local);
   }
 }
 
-static void compile_golden(const struct goldens *goldens, const char *path, const char *arch) {
+static void compile_golden(const struct golden *golden, const char *arch) {
   char *source = NULL;
   size_t size = 0;
   stg_error error = STG_ERROR_INIT;
   struct stg_kernel_image image = {0};
   struct stg_cubin_info info = {0};
-  if (stg_file_read(path, MAX_GOLDEN_BYTES, &source, &size, &error) != STG_OK) {
+  if (stg_file_read(golden->path, MAX_GOLDEN_BYTES, &source, &size, &error) != STG_OK) {
     fail_msg("%s", error.message);
   }
   const struct stg_kernel_request request = {
       .signature = "test: golden",
-      .name = STG_STEER_KERNEL_NAME,
-      .prelude = stg_strbuf_text(&goldens->prelude),
+      .name = golden->kind->kernel,
+      .prelude = golden->prelude,
       .source = source,
       .arch = arch,
       .threads = launch_number(source, "threads "),
@@ -127,12 +187,12 @@ static void compile_golden(const struct goldens *goldens, const char *path, cons
   };
 
   if (stg_compile(&request, &no_log, &image, &error) != STG_OK) {
-    fail_msg("%s: %s", path, error.message);
+    fail_msg("%s: %s", golden->path, error.message);
   }
 
   assert_int_equal(
-      stg_cubin_read(image.cubin, image.cubin_size, STG_STEER_KERNEL_NAME, &info, &error), STG_OK);
-  check_facts(path, arch, &info, request.threads);
+      stg_cubin_read(image.cubin, image.cubin_size, golden->kind->kernel, &info, &error), STG_OK);
+  check_facts(golden, arch, &info, request.threads);
   stg_kernel_image_finish(&image);
   stg_free(source);
 }
@@ -154,14 +214,13 @@ static bool is_known(const char *arch) {
 
 /* The nth of the architectures. */
 static void compile_all(const struct goldens *goldens, const char *arch, size_t nth) {
-  assert_true(goldens->count >= MIN_GOLDENS);
   if (!is_known(arch)) {
     print_message("%s: this NVRTC does not know it\n", arch);
     return;
   }
   const bool quick = test_is_quick();
   for (size_t i = quick ? nth : 0; i < goldens->count; i += quick ? N_ARCHS : 1) {
-    compile_golden(goldens, goldens->paths[i], arch);
+    compile_golden(&goldens->all[i], arch);
   }
 }
 

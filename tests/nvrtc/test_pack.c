@@ -20,6 +20,8 @@
 #include "tests/support/temp_folder.h"
 #include "tests/support/test_fork.h"
 
+#define KERNELS 2 /* a tile each */
+
 static const stg_steer_desc desc = {
     .struct_size = sizeof desc, .hidden_size = 64, .dtype = STG_F32, .max_chain = 1};
 
@@ -38,17 +40,32 @@ static stg_engine *engine_on(const char *cache_path, const char *pack_path) {
   return engine;
 }
 
+/* One of the table's two kernels. */
+static stg_status build_kernel(stg_engine *engine, size_t index, const char *arch,
+                               bool *ret_compiled, double *ret_ms, stg_error *reterr) {
+  struct stg_arena arena = {0};
+  const struct stg_declared *declared = NULL;
+  assert_int_equal(stg_declare_steer(engine, &desc, &arena, &declared, NULL), STG_OK);
+  const stg_status status =
+      stg_offline_build(engine, declared, index, arch, ret_compiled, ret_ms, reterr);
+  stg_arena_finish(&arena);
+  return status;
+}
+
 /* Both tiles for sm_90, as compiled by NVRTC. */
 static void make_pack(const char *path) {
   struct stg_offline_pack *pack = NULL;
   stg_engine *engine = engine_on(NULL, "");
   size_t size = 0;
+  struct stg_arena arena = {0};
+  const struct stg_declared *declared = NULL;
+  assert_int_equal(stg_declare_steer(engine, &desc, &arena, &declared, NULL), STG_OK);
+  assert_int_equal(stg_declared_kernels(declared), KERNELS);
   assert_int_equal(stg_offline_pack_create(&pack, NULL), STG_OK);
-  for (int tile = 0; tile < STG_TILE_COUNT; tile++) {
+  for (size_t i = 0; i < KERNELS; i++) {
     struct stg_offline_built built = {0};
     stg_error err = STG_ERROR_INIT;
-    if (stg_offline_pack_add(pack, engine, &desc, (enum stg_tile)tile, "sm_90", &built, &err) !=
-        STG_OK) {
+    if (stg_offline_pack_add(pack, engine, declared, i, "sm_90", &built, &err) != STG_OK) {
       fail_msg("%s", err.message);
     }
     assert_true(built.compiled && built.compile_ms > 0);
@@ -56,6 +73,7 @@ static void make_pack(const char *path) {
   assert_int_equal(stg_offline_pack_save(pack, path, &size, NULL), STG_OK);
   assert_true(size > 1000);
   stg_offline_pack_destroy(pack);
+  stg_arena_finish(&arena);
   assert_int_equal(stg_engine_destroy(engine, NULL), STG_OK);
 }
 
@@ -67,16 +85,13 @@ static void an_engine_finds_kernels_in_a_pack_without_any_folder(void **state) {
   double ms = 7;
   make_pack(path);
   stg_engine *engine = engine_on(NULL, path);
-  for (int tile = 0; tile < STG_TILE_COUNT; tile++) {
-    assert_int_equal(
-        stg_offline_build(engine, &desc, (enum stg_tile)tile, "sm_90", &compiled, &ms, NULL),
-        STG_OK);
+  for (size_t i = 0; i < KERNELS; i++) {
+    assert_int_equal(build_kernel(engine, i, "sm_90", &compiled, &ms, NULL), STG_OK);
     assert_false(compiled);
   }
-  assert_int_equal(stg_offline_build(engine, &desc, STG_TILE_DECODE, "sm_80", &compiled, &ms, &err),
-                   STG_E_UNSUPPORTED);
+  assert_int_equal(build_kernel(engine, 0, "sm_80", &compiled, &ms, &err), STG_E_UNSUPPORTED);
   stg_engine_stats(engine, &stats);
-  assert_int_equal(stats.cache_pack_hits, STG_TILE_COUNT);
+  assert_int_equal(stats.cache_pack_hits, KERNELS);
   assert_int_equal(stats.cache_stores, 0);
   assert_int_equal(stg_engine_destroy(engine, NULL), STG_OK);
 }
@@ -88,11 +103,9 @@ static void a_folder_above_a_pack_gets_what_the_pack_lacks(void **state) {
   double ms = 0;
   make_pack(path);
   stg_engine *engine = engine_on(temp_path(state, "rw"), path);
-  assert_int_equal(stg_offline_build(engine, &desc, STG_TILE_DECODE, "sm_90", &compiled, &ms, NULL),
-                   STG_OK);
+  assert_int_equal(build_kernel(engine, 0, "sm_90", &compiled, &ms, NULL), STG_OK);
   assert_false(compiled);
-  assert_int_equal(stg_offline_build(engine, &desc, STG_TILE_DECODE, "sm_80", &compiled, &ms, NULL),
-                   STG_OK);
+  assert_int_equal(build_kernel(engine, 0, "sm_80", &compiled, &ms, NULL), STG_OK);
   assert_true(compiled);
   stg_engine_stats(engine, &stats);
   assert_int_equal(stats.cache_pack_hits, 1);
@@ -115,7 +128,7 @@ static bool builds(stg_engine *engine, const char *arch) {
   bool compiled = false;
   double ms = 0;
   stg_error err = STG_ERROR_INIT;
-  if (stg_offline_build(engine, &desc, STG_TILE_DECODE, arch, &compiled, &ms, &err) != STG_OK) {
+  if (build_kernel(engine, 0, arch, &compiled, &ms, &err) != STG_OK) {
     fail_msg("%s", err.message);
   }
   return compiled;
@@ -172,8 +185,7 @@ static void memory_alone_still_reads_packs(void **state) {
   options.cache_mode = STG_CACHE_MEMORY;
   engine = engine_with(&options);
   assert_false(builds(engine, "sm_90"));
-  assert_int_equal(stg_offline_build(engine, &desc, STG_TILE_DECODE, "sm_80", &compiled, &ms, &err),
-                   STG_E_UNSUPPORTED);
+  assert_int_equal(build_kernel(engine, 0, "sm_80", &compiled, &ms, &err), STG_E_UNSUPPORTED);
   assert_int_equal(stg_engine_destroy(engine, NULL), STG_OK);
 
   options.cache_path = path; /* nothing is written, so a pack may be the last */
@@ -188,12 +200,11 @@ enum warm_exit { WARM_OK = 0, WARM_FAILED = 1, WARM_COMPILED = 2, WARM_LOADED = 
 static enum warm_exit warm(const char *path) {
   stg_engine *engine = engine_on(NULL, path);
   enum warm_exit found = WARM_OK;
-  for (int tile = 0; tile < STG_TILE_COUNT && found == WARM_OK; tile++) {
+  for (size_t i = 0; i < KERNELS && found == WARM_OK; i++) {
     bool compiled = false;
     double ms = 0;
     stg_error err = STG_ERROR_INIT;
-    if (stg_offline_build(engine, &desc, (enum stg_tile)tile, "sm_90", &compiled, &ms, &err) !=
-        STG_OK) {
+    if (build_kernel(engine, i, "sm_90", &compiled, &ms, &err) != STG_OK) {
       fprintf(stderr, "%s\n", err.message);
       found = WARM_FAILED;
     } else if (compiled) {

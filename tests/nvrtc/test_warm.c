@@ -127,8 +127,8 @@ static size_t build(void *const *state) {
   stg_options options;
   stg_engine *engine = NULL;
   struct stg_arena arena = {0};
-  const stg_steer_desc *descs = NULL;
-  size_t n_descs = 0, n_compiled = 0;
+  const struct stg_declared *const *declared = NULL;
+  size_t n_declared = 0, n_compiled = 0;
   stg_error error = STG_ERROR_INIT;
   const char *path = temp_path(state, "m.json");
   stg_options_init(&options);
@@ -136,13 +136,12 @@ static size_t build(void *const *state) {
   options.cache_path = *state;
   ok(stg_engine_create(&options, &engine, &error), &error);
   ok(stg_file_write_atomic(path, manifest, sizeof manifest - 1, 0600, &error), &error);
-  ok(stg_offline_read_manifest(engine, path, &arena, &descs, &n_descs, &error), &error);
-  for (size_t i = 0; i < n_descs * STG_TILE_COUNT; i++) {
+  ok(stg_offline_read_manifest(engine, path, &arena, &declared, &n_declared, &error), &error);
+  for (size_t i = 0; i < 2 * n_declared; i++) {
     bool compiled = false;
     double ms = 0;
-    ok(stg_offline_build(engine, &descs[i / STG_TILE_COUNT], (enum stg_tile)(i % STG_TILE_COUNT),
-                         "sm_90", &compiled, &ms, &error),
-       &error);
+    assert_int_equal(2, stg_declared_kernels(declared[i / 2])); /* both tiles */
+    ok(stg_offline_build(engine, declared[i / 2], i % 2, "sm_90", &compiled, &ms, &error), &error);
     n_compiled += compiled ? 1 : 0;
   }
   stg_arena_finish(&arena);

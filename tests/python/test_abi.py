@@ -11,13 +11,13 @@ import unittest
 
 import support  # noqa: F401  # puts the package on the path
 import tap
-from steergraph import _abi, _errors, chains
+from steergraph import _abi, _abi_attention, _abi_steering, _errors, chains
 
 SPLIT = sys.argv.index("--")
 ROOT, INCLUDES, COMPILER = pathlib.Path(sys.argv[2]), sys.argv[3:SPLIT], sys.argv[SPLIT + 1 :]
 HEADERS = ROOT / "engine" / "include" / "steergraph"
 
-# Of the offline cache reader and of counters, which the package reads as JSON.
+# Of the offline cache reader, and of counters, which the package reads as JSON.
 NOT_BRIDGED_STRUCTS = {
     "stg_cache_difference",
     "stg_cache_entry",
@@ -47,15 +47,22 @@ ENUMS = {
     "STG_LAUNCH_": _abi.LAUNCH_MODE,
     "STG_CACHE_": _abi.CACHE_MODE,
     "STG_LOG_": _abi.LOG_LEVEL,
-    "STG_STATE_": _abi.STATE,
-    "STG_EPILOGUE_": _abi.EPILOGUE,
-    "STG_PHASE_": _abi.PHASE,
+    "STG_STATE_": _abi_steering.STATE,
+    "STG_EPILOGUE_": _abi_steering.EPILOGUE,
+    "STG_PHASE_": _abi_steering.PHASE,
+    "STG_ORDER_": _abi_attention.ORDER,
+    "STG_QKV_": _abi_attention.LAYOUT,
+    "STG_PAIRS_": _abi_attention.PAIRS,
+    "STG_ROUND_": _abi_attention.ROUND,
+    "STG_TRIG_": _abi_attention.TRIG,
+    "STG_SCALING_": _abi_attention.SCALING,
+    "STG_XPOS_": _abi_attention.XPOS,
 }
 CONSTANTS = {
-    "STG_ROW_UNSTEERED": _abi.ROW_UNSTEERED,
-    "STG_ROW_PADDING": _abi.ROW_PADDING,
-    "STG_MAX_CALL_VECTORS": _abi.MAX_CALL_VECTORS,
-    "STG_MAX_CALL_PARAMS": _abi.MAX_CALL_PARAMS,
+    "STG_ROW_UNSTEERED": _abi_steering.ROW_UNSTEERED,
+    "STG_ROW_PADDING": _abi_steering.ROW_PADDING,
+    "STG_MAX_CALL_VECTORS": _abi_steering.MAX_CALL_VECTORS,
+    "STG_MAX_CALL_PARAMS": _abi_steering.MAX_CALL_PARAMS,
     "STG_ERROR_MESSAGE_BYTES": _abi.ERROR_MESSAGE_BYTES,
 }
 
@@ -137,7 +144,7 @@ class Abi(unittest.TestCase):
         text = header_text()
         for prefix, table in ENUMS.items():
             if not prefix.startswith("STG_DTYPE_NONE"):
-                names = set(re.findall(rf"\b{prefix}[A-Z_]+(?= = )", text))
+                names = set(re.findall(rf"\b{prefix}[A-Z0-9_]+(?= = )", text))
                 with self.subTest(prefix):
                     self.assertEqual({c_enum(prefix, word) for word in table}, names)
 

@@ -202,7 +202,7 @@ frame.step([0])
             ("library", _abi._lock, steergraph.load),
             ("engines", wire._engines_lock, steergraph.apply_per_request_steering, *batch),
             ("wire", batches._lock, batches.apply, *batch),
-            ("frame", things["frame"]._lock, things["frame"].step, [0]),
+            ("frame", things["frame"].lock, things["frame"].step, [0]),
         ):
             with self.subTest(what):
                 self.assertTrue(

@@ -1,13 +1,18 @@
-"""Objects that the library calls busy: they stay open, to be closed again later. And copies."""
+"""Objects that the library calls busy: they stay open, to be closed again later. Copies, and streams
+that are waited for."""
+import contextlib
 import copy
 import gc
 import pickle
+import sys
+import types
 import unittest
+import unittest.mock
 
 import support  # noqa: F401
 import tap
 import numpy as np
-from steergraph import _handle
+from steergraph import _handle, _streams
 from support import refusal, steergraph
 
 
@@ -23,13 +28,13 @@ class Handles(unittest.TestCase):
     def setUp(self):
         self.busy, self.destroyed = set(), []
 
-    def handle(self, name, parent=None):
+    def handle(self, name, *parents):
         def destroy(pointer):
             if pointer in self.busy:
                 raise steergraph.BusyError(f"{pointer} is in use")
             self.destroyed.append(pointer)
 
-        return _handle.Handle(name, name, destroy, parent)
+        return _handle.Handle(name, name, destroy, *parents)
 
     def test_what_is_busy_stays_open_and_is_closed_again(self):
         engine = self.handle("engine")
@@ -60,6 +65,30 @@ class Handles(unittest.TestCase):
         engine.close()
         engine.close()
         self.assertEqual(self.destroyed, ["table", "engine"])
+
+    def test_a_child_of_several_parents_goes_before_any_of_them(self):
+        engine = self.handle("engine")
+        kv = self.handle("kv", engine)
+        rope, attend = self.handle("rope", kv), self.handle("attend", kv)
+        block = self.handle("block", rope, attend)
+        with block:  # a call that is in flight
+            kv.close()
+            self.assertEqual(self.destroyed, [])
+            self.assertEqual([h.closed for h in (kv, rope, attend, block)], [True] * 4)
+        self.assertEqual(self.destroyed[0], "block")
+        self.assertEqual(set(self.destroyed[1:3]), {"rope", "attend"})
+        self.assertEqual(self.destroyed[3:], ["kv"])
+        engine.close()
+        self.assertEqual(self.destroyed[4:], ["engine"])
+
+    def test_one_closed_parent_of_several_is_named(self):
+        rope, attend = self.handle("rope"), self.handle("attend")
+        attend.close()
+        said = (steergraph.ClosedError, "the attend is closed")
+        self.assertEqual(refusal(self.handle, "block", rope, attend), said)
+        self.assertEqual(self.destroyed, ["attend", "block"])
+        rope.close()  # has no child that it waits for
+        self.assertEqual(self.destroyed, ["attend", "block", "rope"])
 
     def test_what_was_collected_while_busy_is_closed_with_the_next_table(self):
         engine = Owner(self.handle("engine"))
@@ -102,6 +131,55 @@ class Handles(unittest.TestCase):
         self.assertEqual(self.destroyed, ["table", "engine"])
         _handle.close_busy()
         self.assertEqual(self.destroyed, ["table", "engine"])
+
+
+class Streams(unittest.TestCase):
+    """With what stands for torch here, which has no streams without a GPU."""
+
+    def setUp(self):
+        waited = self.waited = []
+        self.capturing = False
+
+        class Stream:
+            def __init__(self, address=0):
+                self.address = address
+
+            def synchronize(self):
+                waited.append(self.address)
+                if self.address == 13:
+                    raise RuntimeError("invalid resource handle")
+
+        cuda = types.SimpleNamespace(
+            is_current_stream_capturing=lambda: self.capturing,
+            device=contextlib.nullcontext,
+            default_stream=Stream,
+            ExternalStream=Stream,
+        )
+        torch = types.SimpleNamespace(cuda=cuda)
+        patch = unittest.mock.patch.dict(sys.modules, torch=torch)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def test_each_stream_is_waited_for(self):
+        streams = _streams.Streams("cuda:0")
+        for stream in (7, 0, 13, 7, 9):
+            self.assertEqual(streams.of(stream), stream)
+        streams.wait("rope")
+        self.assertEqual(sorted(self.waited), [0, 7, 9, 13])
+
+    def test_a_capture_is_not_ended_by_waiting(self):
+        streams = _streams.Streams("cuda:0")
+        streams.of(7)
+        self.capturing = True
+        said = "the stream is capturing; close the rope when it has ended"
+        self.assertEqual(refusal(streams.wait, "rope"), (steergraph.BusyError, said))
+        self.assertEqual(self.waited, [])
+
+    def test_the_cpu_has_none(self):
+        streams = _streams.Streams("cpu")
+        self.assertIsNone(streams.of(7))
+        streams.wait("rope")
+        self.assertEqual(self.waited, [])
 
 
 tap.main()

@@ -85,6 +85,14 @@ void *attn_random(struct attn_bed *bed, stg_dtype dtype, int64_t elems) {
   return tensor;
 }
 
+void attn_spread(stg_dtype dtype, int64_t elems, void *tensor) {
+  for (int64_t j = 0; j < elems; j++) {
+    const int power = dtype == STG_F16 ? (int)(j / 2 % 5) * 6 - 14 : (int)(j / 2 % 13) * 22 - 138;
+    const float value = stg_load_f32(dtype, tensor, (size_t)j);
+    stg_store_f32(dtype, tensor, (size_t)j, ldexpf(value, power));
+  }
+}
+
 void *attn_copy(struct attn_bed *bed, stg_dtype dtype, const void *tensor, int64_t elems) {
   const size_t bytes = (size_t)elems * stg_dtype_bytes(dtype);
   return memcpy(attn_filled(bed, bytes, 0), tensor, bytes);
@@ -96,14 +104,6 @@ void *attn_nans(struct attn_bed *bed, stg_dtype dtype, int64_t elems) {
     stg_store_f32(dtype, tensor, (size_t)j, NAN);
   }
   return tensor;
-}
-
-static uint32_t log2_of(uint32_t power) {
-  uint32_t shift = 0;
-  while ((1U << shift) < power) {
-    shift++;
-  }
-  return shift;
 }
 
 /* Every stretch of every sequence gets a block of its own, in shuffled order. */
@@ -118,7 +118,7 @@ static void deal_blocks(struct attn_bed *bed, struct stg_kv_view *view, uint32_t
   }
   view->block_table = table;
   view->table_row = row;
-  view->block_shift = log2_of(block);
+  view->block_shift = stg_kv_block_shift(block);
   view->n_blocks = n;
 }
 
@@ -233,11 +233,24 @@ void attn_expect_ok(const struct stg_oracle_heads_report *report) {
   }
 }
 
+static void run_on_cpu(void *user, const struct stg_cpu_rope_batch *batch) {
+  (void)user;
+  assert_int_equal(STG_OK, stg_cpu_rope(batch, NULL));
+}
+
 struct stg_oracle_heads_report attn_rope_run(struct attn_rope *rope) {
+  return attn_rope_run_by(rope, run_on_cpu, NULL);
+}
+
+struct stg_oracle_heads_report
+attn_rope_run_by(struct attn_rope *rope,
+                 void (*run)(void *user, const struct stg_cpu_rope_batch *batch), void *user) {
   const struct stg_rope_geometry *g = &rope->geometry;
   const struct stg_cpu_rope_batch batch = attn_rope_batch(rope);
   const int64_t q_elems = rope->rows.rows * g->heads * g->dim;
   const int64_t kv_elems = rope->rows.rows * g->kv_heads * g->dim;
+  const int64_t packed = rope->rows.rows * batch.qkv_stride;
+  const void *qkv_before = attn_copy(rope->bed, g->dtype, rope->qkv, packed);
   struct stg_oracle_rope_batch check = {
       .geometry = g,
       .angles = {&rope->freq, (double)rope->angles.xpos_base, rope->angles.table,
@@ -247,7 +260,8 @@ struct stg_oracle_heads_report attn_rope_run(struct attn_rope *rope) {
       .qkv_stride = batch.qkv_stride,
       .q = {attn_copy(rope->bed, g->dtype, rope->q, q_elems), rope->q, batch.q.stride},
       .k = {attn_copy(rope->bed, g->dtype, rope->k, kv_elems), rope->k, batch.k.stride},
-      .v = {attn_copy(rope->bed, g->dtype, rope->v, kv_elems), rope->v, batch.v.stride},
+      .v = {rope->v != NULL ? attn_copy(rope->bed, g->dtype, rope->v, kv_elems) : NULL, rope->v,
+            batch.v.stride},
       .kv = batch.kv,
       .words = &rope->words,
   };
@@ -258,7 +272,8 @@ struct stg_oracle_heads_report attn_rope_run(struct attn_rope *rope) {
   struct stg_oracle_heads_report report;
   stg_error error = STG_ERROR_INIT;
   rope->words = (struct stg_kv_words)STG_KV_WORDS_INIT;
-  assert_int_equal(STG_OK, stg_cpu_rope(&batch, &error));
+  run(user, &batch);
+  assert_memory_equal(qkv_before, rope->qkv, (size_t)packed * stg_dtype_bytes(g->dtype));
   assert_int_equal(STG_OK, stg_oracle_rope_check(&check, &report, &error));
   attn_expect_ok(&report);
   return report;

@@ -27,6 +27,9 @@ void attn_check_guards(const struct attn_bed *bed);
 void *attn_filled(struct attn_bed *bed, size_t bytes, int fill);
 /** `elems` numbers in [-2, 2) of `dtype`, between two guards. */
 void *attn_random(struct attn_bed *bed, stg_dtype dtype, int64_t elems);
+/** Multiply `elems` elements by powers of two, two neighbours by one, that cover the type's range.
+ */
+void attn_spread(stg_dtype dtype, int64_t elems, void *tensor);
 /** A copy of the elements that `tensor` has now. */
 void *attn_copy(struct attn_bed *bed, stg_dtype dtype, const void *tensor, int64_t elems);
 /** The next number, uniform below `limit`. */
@@ -67,7 +70,7 @@ struct attn_rope {
   struct stg_step_rows rows;
   struct attn_kv *kv; /* NULL: K and V go to k and v */
   void *qkv;
-  void *q, *k, *v;
+  void *q, *k, *v; /* v NULL without a cache: V stays in qkv */
   struct stg_kv_words words;
 };
 
@@ -79,8 +82,14 @@ void attn_rope_open(struct attn_bed *bed, const struct stg_rope_geometry *geomet
                     struct attn_kv *kv, struct attn_rope *ret);
 /** The call as the CPU takes it. */
 struct stg_cpu_rope_batch attn_rope_batch(struct attn_rope *rope);
-/** Run it, and fail the test where the oracle finds a violation; returns the report. */
+/** Run it, and fail the test where the oracle finds a violation, or where packed rows have changed;
+ * returns the report. */
 struct stg_oracle_heads_report attn_rope_run(struct attn_rope *rope);
+
+/** The same, with what `run` does in place of the CPU. */
+struct stg_oracle_heads_report
+attn_rope_run_by(struct attn_rope *rope,
+                 void (*run)(void *user, const struct stg_cpu_rope_batch *batch), void *user);
 
 /** Elements from a row to the next, or from a head to the next, of a packed tensor of heads. */
 int64_t attn_stride(enum stg_heads_order order, int64_t rows, int64_t heads, int64_t dim);

@@ -31,7 +31,7 @@ struct work {
   struct stg_event *event;
   uint64_t ticket; /* of the event: the record that is meant */
   struct stream *recorded_on;
-  struct stg_steer_args args;
+  struct host_device_launch launch;
 };
 
 struct stream {
@@ -62,6 +62,14 @@ static bool is_ready(const struct work *work) {
   return work->kind != WAIT || work->event->passed >= work->ticket;
 }
 
+static void run_kernel(const struct host_device_launch *launch) {
+  if (host_device_attn_bytes(launch->signature) > 0) {
+    host_device_attn_run(launch);
+  } else {
+    host_device_add_chains((const struct stg_steer_args *)(const void *)launch->args);
+  }
+}
+
 static void do_work(const struct work *work) {
   switch (work->kind) {
   case COPY:
@@ -76,7 +84,7 @@ static void do_work(const struct work *work) {
     work->event->passed = work->ticket;
     break;
   case LAUNCH:
-    host_device_add_chains(&work->args);
+    run_kernel(&work->launch);
     break;
   case WAIT:
     break;
@@ -359,13 +367,14 @@ stg_status stg_event_synchronize(dev *device, struct stg_event *event, stg_error
 stg_status stg_launch(dev *device, const struct stg_module *module,
                       const struct stg_launch_dims *dims, void **args, stg_stream_handle stream,
                       stg_error *reterr) {
-  const struct stg_steer_args *given = args[0];
-  if (host_device_note_capture(module, given)) {
+  if (host_device_note_capture(module, args[0])) {
     return STG_OK;
   }
   calls.launches++;
   host_device_note_launch(module);
-  return add(stream, &(struct work){.kind = LAUNCH, .args = *given}, reterr);
+  return add(stream,
+             &(struct work){.kind = LAUNCH, .launch = host_device_launch_of(module, args[0])},
+             reterr);
 }
 
 stg_status stg_launch_early(dev *device, const struct stg_module *module,

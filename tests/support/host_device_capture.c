@@ -5,7 +5,6 @@
 #include <assert.h>
 #include <pthread.h>
 
-#include "codegen/steer.h"
 #include "runtime/launch.h"
 #include "runtime/pin.h"
 #include "tests/support/host_device.h"
@@ -26,7 +25,7 @@ struct held {
 struct launch {
   uint64_t capture;
   const struct stg_module *module;
-  struct stg_steer_args args;
+  struct host_device_launch launch;
 };
 
 /* All that is here, under one lock. */
@@ -67,13 +66,14 @@ bool host_device_is_capturing(void) {
   return current != 0;
 }
 
-bool host_device_note_capture(const struct stg_module *module, const struct stg_steer_args *args) {
+bool host_device_note_capture(const struct stg_module *module, const void *args) {
   if (current == 0 || !keeps_launches) {
     return false;
   }
   pthread_mutex_lock(&lock);
   assert(n_launches < MAX_LAUNCHES);
-  launches[n_launches++] = (struct launch){.capture = current, .module = module, .args = *args};
+  launches[n_launches++] = (struct launch){
+      .capture = current, .module = module, .launch = host_device_launch_of(module, args)};
   pthread_mutex_unlock(&lock);
   return true;
 }
@@ -83,7 +83,7 @@ size_t host_device_replay(uint64_t capture, stg_stream_handle stream) {
   assert(current == 0);
   for (size_t i = 0; i < n_launches; i++) {
     if (launches[i].capture == capture) {
-      void *args[] = {&launches[i].args};
+      void *args[] = {launches[i].launch.args};
       stg_status status = stg_launch(NULL, launches[i].module, NULL, args, stream, NULL);
       assert(status == STG_OK);
       count += status == STG_OK ? 1 : 0;

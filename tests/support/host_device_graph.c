@@ -1,11 +1,10 @@
 /*
- * host_device_graph.c: graphs of one kernel on a device of the host: what they were set to last is
- * what a launch puts on its stream.
+ * host_device_graph.c: graphs of kernels in a line on a device of the host: what they were set to
+ * last is what a launch puts on its stream.
  */
 #include <assert.h>
 #include <stdlib.h>
 
-#include "codegen/steer.h"
 #include "runtime/launch.h"
 #include "tests/support/host_device.h"
 
@@ -14,10 +13,15 @@
 
 typedef struct stg_device dev;
 
+#define MAX_NODES 4
+
 struct stg_graph {
-  const struct stg_module *module;
-  struct stg_launch_dims dims;
-  struct stg_steer_args args;
+  size_t count;
+  struct node {
+    const struct stg_module *module;
+    struct stg_launch_dims dims;
+    struct host_device_launch launch;
+  } nodes[MAX_NODES];
 };
 
 static struct host_device_graphs graphs;
@@ -32,10 +36,16 @@ void host_device_refuse_graphs(bool new_ones, bool updates) {
   refuse_updates = updates;
 }
 
-static void set(struct stg_graph *graph, const struct stg_graph_kernel *kernel) {
-  graph->module = kernel->module;
-  graph->dims = kernel->dims;
-  graph->args = *(const struct stg_steer_args *)kernel->args[0];
+static void set(struct node *node, const struct stg_graph_kernel *kernel) {
+  node->module = kernel->module;
+  node->dims = kernel->dims;
+  node->launch = host_device_launch_of(kernel->module, kernel->args[0]);
+}
+
+static void set_all(struct stg_graph *graph, const struct stg_graph_kernel *kernels) {
+  for (size_t i = 0; i < graph->count; i++) {
+    set(&graph->nodes[i], &kernels[i]);
+  }
 }
 
 static stg_status refuse(const char *call, stg_error *reterr) {
@@ -45,13 +55,14 @@ static stg_status refuse(const char *call, stg_error *reterr) {
 stg_status stg_graph_create(dev *device, const struct stg_graph_kernel *kernels, size_t count,
                             stg_stream_handle stream, struct stg_graph **ret_graph,
                             stg_error *reterr) {
-  assert(count == 1);
+  assert(count >= 1 && count <= MAX_NODES);
   if (refuse_new) {
     return refuse("cuGraphInstantiateWithFlags", reterr);
   }
   struct stg_graph *graph = calloc(1, sizeof *graph);
   assert(graph != NULL);
-  set(graph, kernels);
+  graph->count = count;
+  set_all(graph, kernels);
   graphs.made++;
   graphs.live++;
   *ret_graph = graph;
@@ -65,11 +76,11 @@ void stg_graph_destroy(dev *device, struct stg_graph *graph) {
 
 stg_status stg_graph_set(dev *device, struct stg_graph *graph, size_t index,
                          const struct stg_graph_kernel *kernel, stg_error *reterr) {
-  assert(index == 0);
+  assert(index < graph->count);
   if (refuse_updates) {
     return refuse("cuGraphExecKernelNodeSetParams", reterr);
   }
-  set(graph, kernel);
+  set(&graph->nodes[index], kernel);
   return STG_OK;
 }
 
@@ -79,13 +90,18 @@ stg_status stg_graph_remake(dev *device, struct stg_graph *graph,
   if (refuse_new) {
     return refuse("cuGraphInstantiateWithFlags", reterr);
   }
-  set(graph, kernels);
+  set_all(graph, kernels);
   graphs.made++;
   return STG_OK;
 }
 
 stg_status stg_graph_launch(dev *device, struct stg_graph *graph, stg_stream_handle stream,
                             stg_error *reterr) {
-  void *args[] = {&graph->args};
-  return stg_launch(device, graph->module, &graph->dims, args, stream, reterr);
+  stg_status status = STG_OK;
+  for (size_t i = 0; i < graph->count && status == STG_OK; i++) {
+    struct node *node = &graph->nodes[i];
+    void *args[] = {node->launch.args};
+    status = stg_launch(device, node->module, &node->dims, args, stream, reterr);
+  }
+  return status;
 }

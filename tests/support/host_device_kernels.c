@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "codegen/steer.h"
 #include "runtime/module_cache.h"
 
 /* many calls here have nothing to do */
@@ -21,7 +22,7 @@ struct stg_module {
   struct stg_module *next;
   struct stg_key key;
   size_t refs;
-  char signature[512];
+  char signature[HOST_DEVICE_SIGNATURE_CHARS];
 };
 
 #define MAX_COMPILES 256
@@ -33,7 +34,7 @@ static struct stg_module *modules;
 static struct host_compiler compiler;
 static size_t n_compiles, n_running;
 static pthread_t compiled_on[MAX_COMPILES];
-static char launched[512];
+static char launched[HOST_DEVICE_SIGNATURE_CHARS];
 
 void host_device_set_compiler(const struct host_compiler *now) {
   pthread_mutex_lock(&lock);
@@ -74,14 +75,25 @@ void host_device_note_launch(const struct stg_module *module) {
   memcpy(launched, module->signature, sizeof launched);
 }
 
+struct host_device_launch host_device_launch_of(const struct stg_module *module, const void *args) {
+  struct host_device_launch launch = {.signature = ""};
+  const size_t attn = host_device_attn_bytes(module->signature);
+  memcpy(launch.signature, module->signature, sizeof launch.signature);
+  memcpy(launch.args, args, attn > 0 ? attn : sizeof(struct stg_steer_args));
+  return launch;
+}
+
 const char *host_device_launched(void) {
   return launched;
 }
 
+/* Of all engines; the library asks one that there is for its counters alone. */
+static struct stg_module_cache { char unused; } cache_of_all;
+
 stg_status stg_module_cache_create(dev *device, struct stg_disk_cache *disk,
                                    const struct stg_log *log, struct stg_module_cache **ret_cache,
                                    stg_error *reterr) {
-  *ret_cache = NULL;
+  *ret_cache = &cache_of_all;
   return STG_OK;
 }
 

@@ -4,7 +4,9 @@
  */
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "codegen/steer.h"
 #include "runtime/launch.h"
 #include "tests/support/host_device.h"
 
@@ -55,6 +57,12 @@ void host_device_wait_for_compiles(size_t running) {
 }
 
 void host_device_note_launch(const struct stg_module *module) {
+}
+
+struct host_device_launch host_device_launch_of(const struct stg_module *module, const void *args) {
+  struct host_device_launch launch = {.signature = "steer"};
+  memcpy(launch.args, args, sizeof(struct stg_steer_args));
+  return launch;
 }
 
 const char *host_device_launched(void) {

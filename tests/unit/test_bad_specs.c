@@ -6,7 +6,7 @@
  * "stage: reader" or "stage: engine". Those of the engine must pass the reader; their messages are
  * checked through the command line (tests/cli).
  */
-#include "specs/workload.h"
+#include "specs/spec.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -70,8 +70,8 @@ static void check_file(const char *name, struct counts *counts) {
   snprintf(path, sizeof path, "%s/%.*s.expect", BAD_DIR, (int)(strlen(name) - 5), name);
   assert_int_equal(stg_file_read(path, 4096, &expect, &size, &err), STG_OK);
   snprintf(path, sizeof path, "%s/%s", BAD_DIR, name);
-  struct stg_workload workload = {0};
-  stg_status status = stg_workload_load(path, NULL, &workload, &err);
+  struct stg_spec spec = {0};
+  stg_status status = stg_spec_load(path, NULL, &spec, &err);
   if (strstr(expect, "\nstage: engine\n") != NULL) {
     counts->engine++;
     if (status != STG_OK) {
@@ -82,7 +82,7 @@ static void check_file(const char *name, struct counts *counts) {
     counts->reader++;
     counts->wrong += !check_reader(name, expect, status, &err);
   }
-  stg_workload_finish(&workload);
+  stg_spec_finish(&spec);
   stg_free(expect);
 }
 

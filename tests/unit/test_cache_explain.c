@@ -97,17 +97,21 @@ static void finds_none_between_one_kernel_and_itself(void **state) {
                    0);
 }
 
-/* SIGNATURE with `piece` in place of the piece that begins so. */
-static const char *with_piece(const char *piece) {
+/* A signature with `piece` in place of the piece that begins so. */
+static const char *with_piece_of(const char *signature, const char *piece) {
   static char text[512];
   const size_t name = strcspn(piece, "=<") + 1;
-  const char *at = SIGNATURE;
-  while (strncmp(at, piece, name) != 0) {
+  const char *at = signature;
+  while (at == signature || at[-1] != ' ' || strncmp(at, piece, name) != 0) {
     at++;
   }
-  snprintf(text, sizeof text, "%.*s%s%s", (int)(at - SIGNATURE), SIGNATURE, piece,
+  snprintf(text, sizeof text, "%.*s%s%s", (int)(at - signature), signature, piece,
            at + strcspn(at, " "));
   return text;
+}
+
+static const char *with_piece(const char *piece) {
+  return with_piece_of(SIGNATURE, piece);
 }
 
 static void has_a_sentence_for_every_piece_of_a_signature(void **state) {
@@ -143,6 +147,55 @@ static void has_a_sentence_for_every_piece_of_a_signature(void **state) {
     } else {
       pair->there.signature = with_piece(cases[i].piece);
     }
+    explain(pair);
+    assert_int_equal(pair->count, 1);
+    assert_difference(pair, 0, "signature", cases[i].here, cases[i].piece, cases[i].words);
+  }
+}
+
+#define ROPE                                                                                       \
+  "rope v1 | work=rotate heads=32 kv_heads=8 dim=128 dtype=bf16 | layout=concat rot=128 "          \
+  "pairs=half round=final trig=f32 angles=computed xpos=none | sink=dense order=rows "             \
+  "dir=forward | sm_90"
+#define DECODE                                                                                     \
+  "decode v1 | heads=32 kv_heads=8 dim=128 dtype=bf16 | cache=dense chunk=128 window=0 mask=0 "    \
+  "loose=0 order=rows | sm_90"
+
+static void has_a_sentence_for_every_piece_of_rope_and_decode(void **state) {
+  static const struct {
+    const char *signature, *piece, *here, *words;
+  } cases[] = {
+      {ROPE, "work=turn", "work=rotate", "the work is rotate here, turn there"},
+      {ROPE, "heads=16", "heads=32", "there are 32 query heads here, 16 there"},
+      {ROPE, "kv_heads=4", "kv_heads=8", "there are 8 KV heads here, 4 there"},
+      {ROPE, "dim=64", "dim=128", "heads have 128 elements here, 64 there"},
+      {ROPE, "layout=grouped", "layout=concat", "packed rows are concat here, grouped there"},
+      {ROPE, "rot=64", "rot=128", "of a head 128 elements are rotated here, 64 there"},
+      {ROPE, "pairs=interleaved", "pairs=half", "pairs are half here, interleaved there"},
+      {ROPE, "round=each_op", "round=final",
+       "results are rounded once here, after each operation there"},
+      {ROPE, "trig=dtype", "trig=f32",
+       "cosines and sines are f32 here, of the tensors' type there"},
+      {ROPE, "trig=swapped_bf16", "trig=f32",
+       "cosines and sines are f32 here, bf16 and exchanged there"},
+      {ROPE, "angles=table", "angles=computed",
+       "angles are computed here, read from a table there"},
+      {ROPE, "xpos=halves", "xpos=none", "xPos scales nothing here, halves there"},
+      {ROPE, "sink=out", "sink=dense", "K and V go to a dense cache here, to tensors there"},
+      {ROPE, "order=heads", "order=rows", "tensors of heads have rows first here, heads there"},
+      {ROPE, "dir=backward", "dir=forward", "the way is forward here, backward there"},
+      {DECODE, "cache=paged", "cache=dense",
+       "K and V are read from a dense cache here, from a paged cache there"},
+      {DECODE, "chunk=256", "chunk=128",
+       "sums are merged every 128 positions here, every 256 there"},
+      {DECODE, "window=1", "window=0", "with windows of positions there, without them here"},
+      {DECODE, "mask=1", "mask=0", "with masks of keys there, without them here"},
+      {DECODE, "loose=1", "loose=0", "with K and V that stand anywhere there, without them here"},
+  };
+  struct pair *pair = *state;
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    pair->here.signature = cases[i].signature;
+    pair->there.signature = with_piece_of(cases[i].signature, cases[i].piece);
     explain(pair);
     assert_int_equal(pair->count, 1);
     assert_difference(pair, 0, "signature", cases[i].here, cases[i].piece, cases[i].words);
@@ -200,6 +253,31 @@ static void tells_texts_of_another_version_from_those_of_another_signature(void 
   assert_difference(pair, 1, "source", "14 bytes, differs from line 1 on",
                     "14 bytes, differs from line 1 on",
                     "follows from the signature; differs from line 1 on");
+}
+
+/* Pieces of one have no counterpart in the other, and each has a prelude of its own. */
+static void compares_no_pieces_of_two_families_or_works(void **state) {
+  static const struct {
+    const char *of_here, *of_there, *here, *there, *words;
+  } cases[] = {
+      {SIGNATURE, "rope v1 | work=advance | sm_90", "steer", "rope",
+       "kernels of two families: steer here, rope there"},
+      {"rope v1 | work=advance | sm_90", "rope v1 | work=transpose dim=8 dtype=f32 | sm_90",
+       "work=advance", "work=transpose", "the work is advance here, transpose there"},
+  };
+  struct pair *pair = *state;
+  pair->here_creator = pair->there_creator = "0.1.0";
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    pair->here.signature = cases[i].of_here;
+    pair->there.signature = cases[i].of_there;
+    pair->there.prelude = "// of another kind\n";
+    explain(pair);
+    assert_int_equal(pair->count, 2);
+    assert_difference(pair, 0, "signature", cases[i].here, cases[i].there, cases[i].words);
+    assert_string_equal(pair->differences[1].factor, "prelude");
+    assert_string_equal(pair->differences[1].words,
+                        "follows from the signature; differs from line 1 on");
+  }
 }
 
 static void compares_options_as_a_set(void **state) {
@@ -370,9 +448,11 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       OF_PAIR(finds_none_between_one_kernel_and_itself),
       OF_PAIR(has_a_sentence_for_every_piece_of_a_signature),
+      OF_PAIR(has_a_sentence_for_every_piece_of_rope_and_decode),
       OF_PAIR(says_switches_from_either_side),
       OF_PAIR(says_the_architecture_once),
       OF_PAIR(tells_texts_of_another_version_from_those_of_another_signature),
+      OF_PAIR(compares_no_pieces_of_two_families_or_works),
       OF_PAIR(compares_options_as_a_set),
       OF_PAIR(names_the_variable_that_an_option_comes_from),
       OF_PAIR(sees_options_in_another_order_and_twice),

@@ -31,10 +31,9 @@ static struct stg_cpu_rope_gradient gradient_of(struct attn_rope *rope, void *qk
                                         .qkv_stride = batch.qkv_stride};
 }
 
-/* Run it into NaN, and hold it against the oracle. */
-static struct stg_oracle_heads_report run_back(struct attn_rope *rope, void *qkv) {
+static struct stg_oracle_heads_report check_back(struct attn_rope *rope, void *qkv,
+                                                 const void *before) {
   const struct stg_cpu_rope_gradient gradient = gradient_of(rope, qkv);
-  const int64_t elems = rope->rows.rows * gradient.qkv_stride;
   const struct stg_oracle_rope_gradient check = {
       .geometry = &rope->geometry,
       .angles = {&rope->freq, (double)rope->angles.xpos_base, rope->angles.table,
@@ -43,13 +42,22 @@ static struct stg_oracle_heads_report run_back(struct attn_rope *rope, void *qkv
       .q = {NULL, gradient.q.data, gradient.q.stride},
       .k = {NULL, gradient.k.data, gradient.k.stride},
       .v = {NULL, gradient.v.data, gradient.v.stride},
-      .qkv_before = attn_copy(rope->bed, rope->geometry.dtype, qkv, elems),
+      .qkv_before = before,
       .qkv = qkv,
       .qkv_stride = gradient.qkv_stride,
   };
   struct stg_oracle_heads_report report;
-  assert_int_equal(STG_OK, stg_cpu_rope_back(&gradient, NULL));
   stg_oracle_rope_back_check(&check, &report);
+  return report;
+}
+
+/* Run it into NaN, and hold it against the oracle. */
+static struct stg_oracle_heads_report run_back(struct attn_rope *rope, void *qkv) {
+  const struct stg_cpu_rope_gradient gradient = gradient_of(rope, qkv);
+  const int64_t elems = rope->rows.rows * gradient.qkv_stride;
+  const void *before = attn_copy(rope->bed, rope->geometry.dtype, qkv, elems);
+  assert_int_equal(STG_OK, stg_cpu_rope_back(&gradient, NULL));
+  const struct stg_oracle_heads_report report = check_back(rope, qkv, before);
   attn_expect_ok(&report);
   return report;
 }
@@ -119,8 +127,47 @@ static void every_option_of_the_way_back_is_within_the_bound(void **state) {
     rope.q = attn_random(&bed, g.dtype, (int64_t)6 * g.heads * g.dim);
     rope.k = attn_random(&bed, g.dtype, (int64_t)6 * g.kv_heads * g.dim);
     rope.v = attn_random(&bed, g.dtype, (int64_t)6 * g.kv_heads * g.dim);
+    const void *before =
+        attn_copy(&bed, g.dtype, rope.qkv, rope.rows.rows * stg_rope_row_elems(&g));
+    rope.v = k % 3 == 1 ? NULL : rope.v; /* V of the packed rows then stays */
     const struct stg_oracle_heads_report report = run_back(&rope, rope.qkv);
     assert_int_equal(1, report.rows_padding);
+    if (rope.v == NULL) {
+      void *v =
+          (char *)rope.qkv + ((size_t)g.heads + g.kv_heads) * g.dim * stg_dtype_bytes(g.dtype);
+      stg_store_f32(g.dtype, v, 0, 3);
+      assert_false(check_back(&rope, rope.qkv, before).ok);
+    }
+    attn_close(&bed);
+  }
+  (void)state;
+}
+
+/* As on the way there: scales down to 0 and up to infinity, and gradients of all sizes. */
+static void scales_at_the_ends_of_a_type_are_within_the_bound(void **state) {
+  static const int32_t pos[] = {0, 1, 255, 4095, 30000};
+  static const float bases[] = {1500, 400, 190, 100, 1, 1e-35F};
+  const struct stg_step_rows rows = {.rows = 5, .batch = 1, .pos = pos};
+  for (int k = 0; k < 3 * 2 * 3 * 6; k++) {
+    struct stg_rope_geometry g = attn_rope_geometry();
+    struct attn_bed bed;
+    struct attn_rope rope;
+    attn_open(&bed, (uint64_t)k);
+    g.dtype = dtypes[k % 3];
+    g.round = (enum stg_rope_round)(k / 3 % 2);
+    g.trig = (enum stg_rope_trig)(k / 6 % 3);
+    g.xpos = STG_ROPE_XPOS_HALVES;
+    g.pairs = STG_ROPE_PAIRS_INTERLEAVED;
+    attn_rope_open(&bed, &g, &plain, &rows, NULL, &rope);
+    const int64_t q_elems = (int64_t)5 * g.heads * g.dim, k_elems = (int64_t)5 * g.kv_heads * g.dim;
+    rope.angles.xpos_base = bases[k / 18];
+    rope.q = attn_random(&bed, g.dtype, q_elems);
+    rope.k = attn_random(&bed, g.dtype, k_elems);
+    rope.v = attn_random(&bed, g.dtype, k_elems);
+    attn_spread(g.dtype, q_elems, rope.q);
+    attn_spread(g.dtype, k_elems, rope.k);
+    const struct stg_oracle_heads_report report = run_back(&rope, rope.qkv);
+    assert_true(report.overflows > 0 || k / 18 < 4);
     attn_close(&bed);
   }
   (void)state;
@@ -206,6 +253,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(backward_of_forward_is_the_identity_on_1_19_and_99_rows),
       cmocka_unit_test(every_option_of_the_way_back_is_within_the_bound),
+      cmocka_unit_test(scales_at_the_ends_of_a_type_are_within_the_bound),
       cmocka_unit_test(the_gradient_of_each_op_is_bit_exact_to_the_eager_one),
       cmocka_unit_test(the_way_back_is_the_transpose_of_the_way_there),
       cmocka_unit_test(bad_rows_have_a_gradient_of_zeros),

@@ -166,6 +166,33 @@ static void scale_multiplies_before_the_one_rounding(void **state) {
   }
 }
 
+/* Worked out from the words of Philox with another program. */
+static void integers_keep_their_range_and_their_values(void **state) {
+  (void)state;
+  static const struct {
+    uint64_t seed;
+    uint64_t stream;
+    uint64_t index;
+    int64_t min, max, value;
+  } pinned[] = {
+      {3U, 38654705664U, 0U, 64, 900, 475},
+      {3U, 38654705664U, 1U, 64, 900, 223},
+      {3U, 38654705664U, 2U, 64, 900, 324},
+      {3U, 38654705664U, 3U, 64, 900, 176},
+      {3U, 38654705664U, 7U, 64, 900, 686},
+      {0U, 0U, 0U, 0, 4294967295, 1713891541},
+      {9007199254740991U, 38654705664U, 1099511627779U, -5, 5, 3},
+  };
+  for (size_t i = 0; i < sizeof pinned / sizeof *pinned; i++) {
+    assert_int_equal(stg_random_between(pinned[i].seed, pinned[i].stream, pinned[i].index,
+                                        pinned[i].min, pinned[i].max),
+                     pinned[i].value);
+  }
+  for (uint64_t i = 0; i < 64; i++) {
+    assert_int_equal(stg_random_between(1, 2, i, -7, -7), -7);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(matches_the_published_philox_answers),
@@ -175,6 +202,7 @@ int main(void) {
       cmocka_unit_test(element_depends_on_its_index_alone),
       cmocka_unit_test(streams_and_seeds_differ),
       cmocka_unit_test(keeps_its_bits),
+      cmocka_unit_test(integers_keep_their_range_and_their_values),
       cmocka_unit_test(scale_multiplies_before_the_one_rounding),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -101,10 +101,21 @@ static void comes_back_as_it_went_in(void **state) {
   assert_true(stg_key_equal(recipe.key, stg_recipe_key(&there)));
 }
 
+/* The graph key of several kernels stands for all of them, in order. */
+static struct stg_key fold_fixture(void) {
+  unsigned char keys[2 * STG_KEY_BYTES];
+  stg_key_store(fixture_recipe_nodes[0].key, keys);
+  stg_key_store(fixture_recipe_nodes[1].key, keys + STG_KEY_BYTES);
+  return stg_key_of(keys, sizeof keys);
+}
+
 /* The layout that other tools read; it changes with the format's number. */
-static void has_the_bytes_of_format_1(void **state) {
+static void has_the_bytes_of_format_2(void **state) {
   const struct sealed *sealed = *state;
-  static const char text[] = "kernel=455acebd18ab00010123456789abcdef batch<=32 seq<=64 rows<=2048";
+  char text[] = "kernel=00000000000000000000000000000000 batch<=32 seq<=64 rows<=2048";
+  char hex[STG_KEY_HEX_CHARS + 1];
+  stg_key_hex(fold_fixture(), hex);
+  memcpy(text + strlen("kernel="), hex, STG_KEY_HEX_CHARS);
   static const char body[] =
       "{\"signature\":\"steer v1 | ops=add chain<=16 | \\\"h\\\" | sm_90 | batch<=32 seq<=64 "
       "rows<=2048\",\"arch\":\"sm_90\",\"creator\":\"";
@@ -123,12 +134,85 @@ static void has_the_bytes_of_format_1(void **state) {
   const size_t rest_at = sealed->bytes.len - STG_RECIPE_FOOTER_BYTES - (sizeof rest - 1);
   unsigned char key[STG_KEY_BYTES];
   stg_key_store(stg_key_of(text, sizeof text - 1), key);
-  assert_memory_equal(bytes, "STGRECIP\1\0\0\0\0\0\0\0", 16);
+  assert_memory_equal(bytes, "STGRECIP\2\0\0\0\0\0\0\0", 16);
   assert_memory_equal(bytes + STG_RECIPE_AT_KEY, key, sizeof key);
   assert_int_equal((unsigned char)bytes[STG_RECIPE_AT_SIZES], sizeof text - 1);
   assert_memory_equal(bytes + STG_RECIPE_HEADER_BYTES, text, sizeof text - 1);
   assert_memory_equal(bytes + body_at, body, sizeof body - 1);
   assert_memory_equal(bytes + rest_at, rest, sizeof rest - 1);
+}
+
+/* Of one node the key is its kernel's. */
+static struct stg_recipe one_node(void) {
+  struct stg_recipe recipe = fixture_recipe();
+  recipe.n_nodes = 1;
+  recipe.n_edges = 0;
+  return recipe;
+}
+
+static void has_the_bytes_of_format_1(void **state) {
+  struct sealed *sealed = *state;
+  static const char text[] = "kernel=455acebd18ab00010123456789abcdef batch<=32 seq<=64 rows<=2048";
+  static const char rest[] = "\"wide_stage_bytes\":8192,\"params\":[{\"ordinal\":0,\"offset\":0,"
+                             "\"bytes\":16},{\"ordinal\":1,\"offset\":16,\"bytes\":8}]}],"
+                             "\"edges\":[],\"slots\":[{\"node\":0,\"param\":0,\"offset\":0,"
+                             "\"bytes\":8,\"name\":\"hidden\"},{\"node\":0,\"param\":1,"
+                             "\"offset\":4,\"bytes\":4,\"name\":\"rows\"}]}";
+  const struct stg_recipe there = one_node();
+  struct stg_recipe recipe;
+  unsigned char key[STG_KEY_BYTES];
+  stg_strbuf_finish(&sealed->bytes);
+  assert_int_equal(stg_recipe_encode(&there, &sealed->bytes, NULL), STG_OK);
+  const char *bytes = sealed->bytes.data;
+  const size_t rest_at = sealed->bytes.len - STG_RECIPE_FOOTER_BYTES - (sizeof rest - 1);
+  stg_key_store(stg_key_of(text, sizeof text - 1), key);
+  assert_memory_equal(bytes, "STGRECIP\1\0\0\0\0\0\0\0", 16);
+  assert_memory_equal(bytes + STG_RECIPE_AT_KEY, key, sizeof key);
+  assert_memory_equal(bytes + STG_RECIPE_HEADER_BYTES, text, sizeof text - 1);
+  assert_memory_equal(bytes + rest_at, rest, sizeof rest - 1);
+  assert_int_equal(stg_recipe_decode(bytes, sealed->bytes.len, &sealed->arena, &recipe, NULL),
+                   STG_OK);
+  assert_int_equal(recipe.n_nodes, 1);
+}
+
+static void a_format_goes_with_the_number_of_nodes(void **state) {
+  struct sealed *sealed = *state;
+  const struct stg_recipe there = one_node();
+  sealed->bytes.data[STG_RECIPE_AT_VERSION] = 1;
+  reseal(sealed);
+  assert_corrupt(sealed, "a graph of 2 nodes in format 1");
+  stg_strbuf_finish(&sealed->bytes);
+  assert_int_equal(stg_recipe_encode(&there, &sealed->bytes, NULL), STG_OK);
+  sealed->bytes.data[STG_RECIPE_AT_VERSION] = 2;
+  reseal(sealed);
+  assert_corrupt(sealed, "a graph of 1 nodes in format 2");
+}
+
+/* Two graphs that begin with one kernel are two. */
+static void every_kernel_moves_the_key(void **state) {
+  (void)state;
+  struct stg_recipe_node nodes[3];
+  struct stg_recipe recipe = fixture_recipe();
+  struct stg_key keys[5];
+  recipe.nodes = nodes;
+  recipe.n_nodes = 3;
+  nodes[0] = fixture_recipe_nodes[0];
+  nodes[1] = nodes[2] = fixture_recipe_nodes[1];
+  keys[0] = stg_recipe_key(&recipe);
+  nodes[2] = fixture_recipe_nodes[0];
+  keys[1] = stg_recipe_key(&recipe);
+  nodes[1] = fixture_recipe_nodes[0];
+  nodes[2] = fixture_recipe_nodes[1];
+  keys[2] = stg_recipe_key(&recipe);
+  recipe.n_nodes = 2;
+  keys[3] = stg_recipe_key(&recipe);
+  recipe.n_nodes = 1;
+  keys[4] = stg_recipe_key(&recipe);
+  for (size_t i = 0; i < 5; i++) {
+    for (size_t k = 0; k < i; k++) {
+      assert_false(stg_key_equal(keys[i], keys[k]));
+    }
+  }
 }
 
 static void is_refused_with_any_bit_flipped(void **state) {
@@ -178,18 +262,22 @@ static void is_refused_at_any_other_length(void **state) {
 static void tells_another_format_from_damage(void **state) {
   struct sealed *sealed = *state;
   stg_error err;
-  sealed->bytes.data[STG_RECIPE_AT_VERSION] = 2;
+  sealed->bytes.data[STG_RECIPE_AT_VERSION] = 3;
   assert_corrupt(sealed, "checksum does not match its bytes");
   reseal(sealed);
   assert_int_equal(decode(sealed, sealed->bytes.len, &err), STG_E_UNSUPPORTED);
-  assert_string_equal(err.message, "recipe format 2, this version reads 1");
+  assert_string_equal(err.message, "recipe format 3, this version reads 1 to 2");
+  sealed->bytes.data[STG_RECIPE_AT_VERSION] = 0;
+  reseal(sealed);
+  assert_int_equal(decode(sealed, sealed->bytes.len, &err), STG_E_UNSUPPORTED);
+  assert_string_equal(err.message, "recipe format 0, this version reads 1 to 2");
 }
 
 static void members_that_contradict_each_other_are_refused(void **state) {
   static const struct {
     const char *old, *replacement, *says;
   } cases[] = {
-      {"kernel=455", "kernel=456", "key text is not what the body says"},
+      {"kernel=", "kernol=", "key text is not what the body says"},
       {"rows<=2048\"", "rows<=2049\"", "does not end with"},
       {"\"arch\":\"sm_90\"", "\"arch\":\"sm_80\"", "does not end with"},
       {"\"batch\":32", "\"batch\":33", "does not end with"},
@@ -307,6 +395,9 @@ int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
       CASE(comes_back_as_it_went_in),
       CASE(has_the_bytes_of_format_1),
+      CASE(has_the_bytes_of_format_2),
+      CASE(a_format_goes_with_the_number_of_nodes),
+      CASE(every_kernel_moves_the_key),
       CASE(is_refused_with_any_bit_flipped),
       CASE(is_read_safely_with_any_byte_forged),
       CASE(is_refused_at_any_other_length),

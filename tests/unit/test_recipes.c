@@ -9,7 +9,12 @@
 
 #include <cmocka.h>
 
-#include "engine/recipe_steer.h"
+#include "codegen/decode_kernel.h"
+#include "codegen/rope_args.h"
+#include "codegen/rope_text.h"
+#include "codegen/steer.h"
+#include "engine/family.h"
+#include "engine/recipe_nodes.h"
 #include "engine/recipes.h"
 #include "tests/support/disk_fixture.h"
 #include "tests/support/temp_folder.h"
@@ -264,21 +269,34 @@ static void what_waits_is_bounded(void **state) {
   assert_int_equal(STG_RECIPES_MAX, count_files(temp_path(state, GRAPHS)));
 }
 
-/* Every argument of the kernel is a slot, in their order and without a gap. */
+/* Every argument of a kernel is a slot, in their order and without a gap. */
 static void the_slots_are_the_arguments_of_the_kernel(void **state) {
   (void)state;
-  const struct stg_steer_graph graph = {.signature = "", .arch = "sm_90"};
-  struct stg_recipe_node node;
-  struct stg_recipe recipe;
-  size_t end = 0;
-  stg_steer_recipe(&graph, &node, &recipe);
-  for (size_t i = 0; i < recipe.n_slots; i++) {
-    const struct stg_recipe_slot *slot = &recipe.slots[i];
-    assert_true(slot->offset == end || (slot->offset > end && slot->offset - end < slot->bytes));
-    end = slot->offset + slot->bytes;
+  const struct {
+    const struct stg_family *family;
+    const char *kernel;
+    size_t bytes, alignment;
+  } kernels[] = {
+#define KERNEL(family, kernel, args) {&(family), kernel, sizeof(args), _Alignof(args)}
+      KERNEL(stg_family_steer, "", struct stg_steer_args),
+      KERNEL(stg_family_rope, stg_rope_kernel_name(STG_ROPE_ROTATE), struct stg_rope_args),
+      KERNEL(stg_family_rope, stg_rope_kernel_name(STG_ROPE_TRANSPOSE), struct stg_transpose_args),
+      KERNEL(stg_family_rope, stg_rope_kernel_name(STG_ROPE_ADVANCE), struct stg_advance_args),
+      KERNEL(stg_family_decode, "", struct stg_decode_args),
+#undef KERNEL
+  };
+  for (size_t k = 0; k < sizeof kernels / sizeof kernels[0]; k++) {
+    const struct stg_args_form form = kernels[k].family->args_of(kernels[k].kernel);
+    size_t end = 0;
+    assert_true(form.n_slots <= STG_MAX_ARGS_SLOTS);
+    for (size_t i = 0; i < form.n_slots; i++) {
+      const struct stg_recipe_slot *slot = &form.slots[i];
+      assert_true(slot->offset == end || (slot->offset > end && slot->offset - end < slot->bytes));
+      end = slot->offset + slot->bytes;
+    }
+    assert_int_equal(kernels[k].bytes, form.bytes);
+    assert_true(form.bytes - end < kernels[k].alignment);
   }
-  assert_int_equal(node.params[0].bytes, sizeof(struct stg_steer_args));
-  assert_true(sizeof(struct stg_steer_args) - end < _Alignof(struct stg_steer_args));
 }
 
 int main(void) {

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/steer_signature.h"
 #include "tests/support/builtin_ops.h"
 #include "tests/support/compile_op.h"
 
@@ -227,15 +228,15 @@ static void the_graph_key_moves_with_the_kernel_and_every_bucket(void **state) {
   const struct stg_graph_shape shapes[] = {{8, 1, 32}, {16, 1, 32}, {8, 2, 32}, {8, 1, 40}};
   struct stg_key keys[5];
   for (size_t i = 0; i < 4; i++) {
-    keys[i] = stg_graph_key(kernels[0], &shapes[i]);
+    keys[i] = stg_graph_key(&kernels[0], 1, &shapes[i]);
   }
-  keys[4] = stg_graph_key(kernels[1], &shapes[0]);
+  keys[4] = stg_graph_key(&kernels[1], 1, &shapes[0]);
   for (size_t i = 0; i < 5; i++) {
     for (size_t j = 0; j < i; j++) {
       assert_false(stg_key_equal(keys[i], keys[j]));
     }
   }
-  assert_true(stg_key_equal(keys[0], stg_graph_key(kernels[0], &shapes[0])));
+  assert_true(stg_key_equal(keys[0], stg_graph_key(&kernels[0], 1, &shapes[0])));
   struct stg_strbuf text = {0};
   stg_graph_shape_print(&shapes[1], &text);
   assert_string_equal(" | batch<=16 seq<=1 rows<=32", stg_strbuf_text(&text));

@@ -13,7 +13,8 @@
 #include <string.h>
 
 #include "engine/ops.h"
-#include "engine/signature.h"
+#include "engine/signature_parse.h"
+#include "engine/steer_signature.h"
 
 static const char *const user_ops[] = {
     "{\"op\": \"one\", \"vectors\": [\"v\"], \"body\": [\"h += 2 * v\"]}",
@@ -97,27 +98,31 @@ static void what_is_printed_reads_back_as_it_was(void **state) {
         .batch = 1 + draw(5000), .seq = prefill ? 2 + draw(5000) : 1, .rows = 1 + draw(1 << 22)};
     struct stg_strbuf text = {0}, again = {0};
     struct stg_arena arena = {0};
-    struct stg_steer_parsed parsed;
+    struct stg_steer_signature read;
+    struct stg_graph_shape read_shape;
     stg_error error = STG_ERROR_INIT;
     print(&kernel, &shape, &text);
-    ok(stg_steer_signature_parse(stg_strbuf_text(&text), table, &arena, &parsed, &error), &error);
-    print(&parsed.kernel, &parsed.shape, &again);
+    struct stg_signature_reader reader = {
+        .text = stg_strbuf_text(&text), .ops = table, .arena = &arena, .err = &error};
+    ok(stg_steer_signature_read(&reader, &read), &error);
+    ok(stg_signature_take_shape(&reader, &read_shape), &error);
+    print(&read, &read_shape, &again);
     assert_string_equal(stg_strbuf_text(&text), stg_strbuf_text(&again));
-    assert_int_equal(kernel.n_ops, parsed.kernel.n_ops);
+    assert_int_equal(kernel.n_ops, read.n_ops);
     for (size_t i = 0; i < kernel.n_ops; i++) {
-      assert_int_equal(0, stg_op_compare(&ops[i], &parsed.kernel.ops[i]));
+      assert_int_equal(0, stg_op_compare(&ops[i], &read.ops[i]));
     }
-    assert_int_equal(kernel.hidden_size, parsed.kernel.hidden_size);
-    assert_int_equal(kernel.dtype, parsed.kernel.dtype);
-    assert_int_equal(kernel.bank_dtype, parsed.kernel.bank_dtype);
-    assert_int_equal(kernel.pair, parsed.kernel.pair);
-    assert_int_equal(kernel.prefill, parsed.kernel.prefill);
-    assert_int_equal(kernel.epilogue, parsed.kernel.epilogue);
-    assert_int_equal(kernel.windows, parsed.kernel.windows);
-    assert_int_equal(kernel.counters, parsed.kernel.counters);
-    assert_int_equal(kernel.probes, parsed.kernel.probes);
-    assert_null(parsed.kernel.arch);
-    assert_memory_equal(&shape, &parsed.shape, sizeof shape);
+    assert_int_equal(kernel.hidden_size, read.hidden_size);
+    assert_int_equal(kernel.dtype, read.dtype);
+    assert_int_equal(kernel.bank_dtype, read.bank_dtype);
+    assert_int_equal(kernel.pair, read.pair);
+    assert_int_equal(kernel.prefill, read.prefill);
+    assert_int_equal(kernel.epilogue, read.epilogue);
+    assert_int_equal(kernel.windows, read.windows);
+    assert_int_equal(kernel.counters, read.counters);
+    assert_int_equal(kernel.probes, read.probes);
+    assert_null(read.arch);
+    assert_memory_equal(&shape, &read_shape, sizeof shape);
     stg_arena_finish(&arena);
     stg_strbuf_finish(&text);
     stg_strbuf_finish(&again);
@@ -137,7 +142,9 @@ static void what_is_no_signature_is_refused_with_its_column(void **state) {
   static const struct {
     const char *text, *message;
   } cases[] = {
-      {"", "column 1: expected 'steer v1 | ops=', found the end"},
+      {"", "column 1: expected the name of a family of kernels, found the end"},
+      {"steers v1 | ops=add",
+       "column 1: expected the name of a family of kernels, found 'steers v1 | ops=add'"},
       {"steer v2 | ops=add", "column 1: expected 'steer v1 | ops=', found 'steer v2 | ops=add'"},
       {"steer v1 | ops=", "column 16: expected an op, found the end"},
       {"steer v1 | ops=adds", "column 16: 'adds' is no built-in op; a user op is user:<hash of its "
@@ -179,16 +186,49 @@ static void what_is_no_signature_is_refused_with_its_column(void **state) {
        "batch<=0 seq<=1 rows<=4: no bucket is 0"},
       {OPS TYPES VARIANT EXTRAS " | batch<=8 seq<=2 rows<=4",
        "tile=decode with seq<=2: seq<=1 is decode, more is prefill"},
+      {OPS TYPES VARIANT EXTRAS " + add" SHAPE,
+       "column 139: expected the name of a family of kernels, found 'add | batch<=8 seq<=1 "
+       "rows<=4'"},
       {OPS TYPES VARIANT EXTRAS SHAPE " ", "column 162: expected the end, found ' '"},
   };
   struct stg_op_table *table = open_ops();
   struct stg_arena arena = {0};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    struct stg_steer_parsed parsed;
+    struct stg_parsed parsed;
     stg_error error = STG_ERROR_INIT;
-    stg_status status = stg_steer_signature_parse(cases[i].text, table, &arena, &parsed, &error);
+    stg_status status = stg_signature_parse(cases[i].text, table, &arena, &parsed, &error);
     assert_string_equal(cases[i].message, error.message);
     assert_int_equal(STG_E_FORMAT, status);
+  }
+  stg_arena_finish(&arena);
+  stg_op_table_destroy(table);
+}
+
+#define STEER OPS TYPES VARIANT EXTRAS
+
+static void what_nobody_declares_is_refused(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *message;
+    stg_status status;
+  } cases[] = {
+      {OPS " chain<=16 | hidden=8 dtype=bf16 bank=f16 state=hidden" VARIANT EXTRAS SHAPE,
+       "bank_dtype: 2 is neither dtype (bf16) nor f32", STG_E_INVALID},
+      {OPS " chain<=16 | hidden=0 dtype=bf16 bank=f32 state=hidden" VARIANT EXTRAS SHAPE,
+       "hidden_size: 0 is not in 1..1048576", STG_E_INVALID},
+      {STEER " + " STEER SHAPE,
+       "column 139: 'steer' in a signature that has a kernel of several that stand in for one "
+       "another already; there can be one",
+       STG_E_FORMAT},
+  };
+  struct stg_op_table *table = open_ops();
+  struct stg_arena arena = {0};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct stg_parsed parsed;
+    stg_error error = STG_ERROR_INIT;
+    assert_int_equal(cases[i].status,
+                     stg_signature_parse(cases[i].text, table, &arena, &parsed, &error));
+    assert_string_equal(cases[i].message, error.message);
   }
   stg_arena_finish(&arena);
   stg_op_table_destroy(table);
@@ -203,12 +243,12 @@ static void one_other_character_is_another_signature_or_none(void **state) {
     for (int c = 32; c < 127; c++) {
       char text[sizeof good];
       struct stg_arena arena = {0};
-      struct stg_steer_parsed parsed;
+      struct stg_parsed parsed;
       memcpy(text, good, sizeof good);
       text[at] = (char)c;
-      if (stg_steer_signature_parse(text, table, &arena, &parsed, NULL) == STG_OK) {
+      if (stg_signature_parse(text, table, &arena, &parsed, NULL) == STG_OK) {
         struct stg_strbuf again = {0};
-        print(&parsed.kernel, &parsed.shape, &again);
+        stg_parsed_print(&parsed, &again);
         assert_string_equal(text, stg_strbuf_text(&again));
         stg_strbuf_finish(&again);
       }
@@ -222,6 +262,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_is_printed_reads_back_as_it_was),
       cmocka_unit_test(what_is_no_signature_is_refused_with_its_column),
+      cmocka_unit_test(what_nobody_declares_is_refused),
       cmocka_unit_test(one_other_character_is_another_signature_or_none),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "codegen/steer_extents.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -229,11 +230,17 @@ static void the_launch_rule_depends_on_hidden_size_and_tile_alone(void **state) 
     const uint32_t warps = stg_steer_threads(geometry.hidden_size) / 32;
     assert_int_equal(rule.threads, (warps + geometry.turns - 1) / geometry.turns * 32);
     assert_int_equal(rule.rows_per_block, 1);
-    assert_int_equal(rule.vector_bytes % 16, 0);
-    assert_true(rule.staged_vectors <= rule.wide_staged_vectors);
+    const struct stg_steer_extents extents = stg_steer_extents_of(&geometry);
+    assert_int_equal(extents.vector_bytes % 16, 0);
+    assert_int_equal(rule.resident_blocks, extents.resident_blocks);
+    assert_int_equal(rule.stage_bytes,
+                     extents.weight_bytes + (int64_t)rule.staged * extents.vector_bytes);
+    assert_int_equal(rule.wide_stage_bytes,
+                     extents.weight_bytes + (int64_t)rule.wide_staged * extents.vector_bytes);
+    assert_true(rule.staged <= rule.wide_staged);
     /* with sums and the longest chain beside it, within the 99 KiB of the smaller architectures */
-    assert_true(rule.weight_bytes + rule.wide_staged_vectors * rule.vector_bytes <= 64 * 1024);
-    assert_true(rule.weight_bytes == 0 || geometry.epilogue);
+    assert_true(rule.wide_stage_bytes <= 64 * 1024);
+    assert_true(extents.weight_bytes == 0 || geometry.epilogue);
     stg_strbuf_finish(&source);
   }
   stg_arena_finish(&arena);
@@ -263,7 +270,9 @@ static void an_epilogue_stages_its_weight(void **state) {
 
     struct stg_strbuf source = must_generate(&geometry, &rule);
 
-    assert_int_equal(rule.weight_bytes, cases[i].bytes);
+    const int64_t vector_bytes = stg_steer_extents_of(&geometry).vector_bytes;
+    assert_int_equal(rule.stage_bytes - rule.staged * vector_bytes, cases[i].bytes);
+    assert_int_equal(rule.wide_stage_bytes - rule.wide_staged * vector_bytes, cases[i].bytes);
     stg_strbuf_finish(&source);
   }
   stg_arena_finish(&arena);

@@ -282,12 +282,12 @@ static void a_capture_takes_its_tile_from_the_row_bucket(void **state) {
 static struct stg_key key_of(struct stg_op_table *ops, const stg_steer_desc *desc,
                              enum stg_tile tile, const char *arch, const char *options) {
   struct stg_steer_decl decl;
-  struct stg_steer_kernel kernel;
+  struct stg_kernel_text kernel;
   stg_error error = STG_ERROR_INIT;
   init(ops, desc, &decl);
   assert_int_equal(STG_OK, stg_steer_kernel_init(&decl, tile, arch, options, &kernel, &error));
   const struct stg_key key = kernel.key;
-  stg_steer_kernel_finish(&kernel);
+  stg_kernel_text_finish(&kernel);
   stg_steer_decl_finish(&decl);
   return key;
 }
@@ -441,7 +441,7 @@ static void a_used_name_takes_its_own_definition_only(void **state) {
 
 static void the_cpu_has_a_text_and_no_source(void **state) {
   struct stg_steer_decl decl;
-  struct stg_steer_kernel kernel;
+  struct stg_kernel_text kernel;
   stg_error error = STG_ERROR_INIT;
   const stg_steer_desc desc = plain_desc();
   init(*state, &desc, &decl);
@@ -451,7 +451,7 @@ static void the_cpu_has_a_text_and_no_source(void **state) {
   assert_string_equal(" | cpu", text + strlen(text) - 6);
   assert_null(kernel.request.source);
   assert_true(stg_key_equal(kernel.key, stg_key_of(text, strlen(text))));
-  stg_steer_kernel_finish(&kernel);
+  stg_kernel_text_finish(&kernel);
   stg_steer_decl_finish(&decl);
 }
 

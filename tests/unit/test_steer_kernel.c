@@ -26,17 +26,16 @@ static void expect_stage(struct stg_op_table *ops, bool epilogue, enum stg_tile 
       .epsilon = epilogue ? 1e-6f : 0.0f,
   };
   struct stg_steer_decl decl;
-  struct stg_steer_kernel kernel;
+  struct stg_kernel_text kernel;
   assert_int_equal(stg_steer_decl_init(&desc, ops, &decl, NULL), STG_OK);
   assert_int_equal(stg_steer_kernel_init(&decl, tile, "sm_90", NULL, &kernel, NULL), STG_OK);
   const struct stg_launch_rule *rule = &kernel.rule;
   const uint32_t weights = epilogue ? 1 : 0;
   assert_int_equal(kernel.request.threads, rule->threads);
-  assert_true(rule->staged_vectors < rule->wide_staged_vectors);
-  assert_int_equal(kernel.request.stage_bytes, VECTOR_BYTES * (weights + rule->staged_vectors));
-  assert_int_equal(kernel.request.wide_stage_bytes,
-                   VECTOR_BYTES * (weights + rule->wide_staged_vectors));
-  stg_steer_kernel_finish(&kernel);
+  assert_true(rule->staged < rule->wide_staged);
+  assert_int_equal(kernel.request.stage_bytes, VECTOR_BYTES * (weights + rule->staged));
+  assert_int_equal(kernel.request.wide_stage_bytes, VECTOR_BYTES * (weights + rule->wide_staged));
+  stg_kernel_text_finish(&kernel);
   stg_steer_decl_finish(&decl);
 }
 

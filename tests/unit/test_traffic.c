@@ -193,8 +193,9 @@ static void what_is_saved_of_any_table_can_be_warmed(void **state) {
 static void leaves_out_what_is_about_to_have_its_first_step(void **state) {
   stg_engine *engine = open_engine(0);
   const struct stg_graph_shape shape = {.batch = 8, .seq = 1, .rows = 1};
+  static const char kernel[] = ADD " | tile=decode" NONE;
   struct stg_traffic_count *count =
-      stg_traffic_find(engine->traffic, ADD " | tile=decode" NONE " | cpu", &shape);
+      stg_traffic_find(engine->traffic, kernel, strlen(kernel), &shape);
   expect_saved(engine, state, HEAD "},\n  \"manifest\": []\n}\n");
   stg_traffic_add(count);
   expect_saved(
@@ -259,6 +260,8 @@ static void steps_of_many_threads_are_all_counted(void **state) {
   close_all(engine, steer);
 }
 
+#define KERNEL_CHARS (sizeof "steer v1 | x" - 1)
+
 static void what_is_beyond_the_limit_is_counted_together(void **state) {
   (void)state;
   struct stg_traffic *traffic = NULL;
@@ -267,10 +270,11 @@ static void what_is_beyond_the_limit_is_counted_together(void **state) {
   ok(stg_traffic_create(&traffic, &error), &error);
   for (int64_t i = 0; i < STG_TRAFFIC_MAX_SHAPES + 10; i++) {
     const struct stg_graph_shape shape = {.batch = 8, .seq = 1, .rows = i + 1};
-    stg_traffic_add(stg_traffic_find(traffic, "steer v1 | x | sm_90", &shape));
+    stg_traffic_add(stg_traffic_find(traffic, "steer v1 | x | sm_90", KERNEL_CHARS, &shape));
   }
   const struct stg_graph_shape known = {.batch = 8, .seq = 1, .rows = 7};
-  struct stg_traffic_count *count = stg_traffic_find(traffic, "steer v1 | x | sm_80", &known);
+  struct stg_traffic_count *count =
+      stg_traffic_find(traffic, "steer v1 | x | sm_80", KERNEL_CHARS, &known);
   assert_string_equal("steer v1 | x", count->kernel); /* whatever the architecture was */
   assert_int_equal(1, count->steps);
   stg_traffic_get_totals(traffic, &totals);
@@ -287,7 +291,7 @@ static void without_memory_steps_are_counted_as_dropped(void **state) {
   stg_error error = STG_ERROR_INIT;
   ok(stg_traffic_create(&traffic, &error), &error);
   stg_alloc_fail_at(1);
-  stg_traffic_add(stg_traffic_find(traffic, "steer v1 | x | sm_90", &shape));
+  stg_traffic_add(stg_traffic_find(traffic, "steer v1 | x | sm_90", KERNEL_CHARS, &shape));
   stg_alloc_fail_at(0);
   stg_traffic_get_totals(traffic, &totals);
   assert_int_equal(0, totals.shapes);

@@ -386,7 +386,9 @@ static void refuses_what_this_version_does_not_support(void **state) {
   (void)state;
   static const struct refused cases[] = {
       {"\"family\": \"steer\"", "\"family\": \"rope\"",
-       "w.json: family: 'rope' is not supported by this version; use 'steer'"},
+       "w.json: family: 'rope' where steering is read; use 'steer'"},
+      {"\"family\": \"steer\"", "\"family\": \"prove\"",
+       "w.json: family: 'prove' is not a family; use 'steer', 'rope', 'decode' or 'step'"},
       {"\"values\": [1, 0, 0, 0]", "\"file\": \"v.ckpt\"",
        "w.json: vectors.axis.file: 'v.ckpt' is a PyTorch file, a pickle, which is never read; "
        "convert it with tools/pt_to_safetensors.py"},

@@ -116,6 +116,9 @@ static stg_status restore_area(stg_engine *engine, const struct stg_bench_buffer
 
 stg_status stg_bench_buffers_restore(stg_engine *engine, const struct stg_bench_buffers *buffers,
                                      stg_error *reterr) {
+  if (buffers->pristine == NULL) {
+    return STG_OK;
+  }
   stg_status status = restore_area(engine, buffers, buffers->area, buffers->pristine, reterr);
   return status == STG_OK && buffers->writes_residual
              ? restore_area(engine, buffers, buffers->residual_area, buffers->residual_pristine,

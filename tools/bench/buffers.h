@@ -28,8 +28,8 @@ struct stg_bench_buffers {
   void **memory;
   void **residual; /* NULL elements without one */
   bool writes_residual;
-  size_t pitch; /* bytes from one to the next */
-  void *area, *pristine;
+  size_t pitch;                            /* bytes from one to the next */
+  void *area, *pristine;                   /* NULL both: memory that is somebody else's, or none */
   void *residual_area, *residual_pristine; /* the second only where the residual is written */
 };
 
@@ -41,7 +41,8 @@ void stg_bench_buffers_finish(stg_engine *engine, struct stg_bench_buffers *buff
 /** The first of the buffers, as many as stay in the L2 after a restore. Borrows. */
 struct stg_bench_buffers stg_bench_buffers_warm(stg_engine *engine,
                                                 const struct stg_bench_buffers *buffers);
-/** Queue the first content again on the engine's stream. */
+/** Queue the first content again on the engine's stream; nothing where there is none, as for work
+ * whose result does not depend on how often it is done. */
 STG_NODISCARD stg_status stg_bench_buffers_restore(stg_engine *engine,
                                                    const struct stg_bench_buffers *buffers,
                                                    stg_error *reterr);

@@ -32,7 +32,11 @@ static stg_status explain(struct stg_arena *arena, struct stg_explained *ret, st
   if (status != STG_OK) {
     return status;
   }
-  status = stg_explain_kernel(engine, &desc, STG_TILE_DECODE, ARCH, arena, ret, reterr);
+  const struct stg_declared *declared = NULL;
+  status = stg_declare_steer(engine, &desc, arena, &declared, reterr);
+  if (status == STG_OK) {
+    status = stg_explain_kernel(engine, declared, 0, ARCH, arena, ret, reterr);
+  }
   stg_status closed = stg_engine_destroy(engine, status == STG_OK ? reterr : NULL);
   return status == STG_OK ? closed : status;
 }

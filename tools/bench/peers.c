@@ -9,10 +9,12 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
 #include "runtime/base/interrupt.h"
+#include "tools/bench/attn_peer_list.h"
+#include "tools/bench/attn_peers.h"
 #include "tools/bench/figures.h"
 #include "tools/bench/peer_case.h"
 #include "tools/bench/peer_folder.h"
-#include "tools/bench/peer_run.h"
+#include "tools/bench/peer_try.h"
 #include "tools/bench/suite.h"
 #include "tools/bench/temp_folder.h"
 #include "tools/report.h"
@@ -110,6 +112,7 @@ struct peers_run {
   const char *scripts; /* folder */
   const char *folder;  /* temporary */
   char *case_folders[N_CASES];
+  struct stg_peer_failures *failures;
 };
 
 static bool is_wanted(const struct peers_run *run, const char *suite) {
@@ -180,7 +183,7 @@ static stg_status run_peer(const struct peers_run *run, const struct peer *peer,
                                        .out = out,
                                        .limit_s = peer->limit_s,
                                        .quick = run->options->quick};
-    status = stg_peer_run(&call, report, reterr);
+    status = stg_peer_try(&call, report, run->failures, reterr);
   }
   stg_free(script);
   stg_free(out);
@@ -258,6 +261,19 @@ static stg_status run_all(struct peers_run *run, struct stg_bench_report *report
   return status;
 }
 
+static stg_status run_attention(const struct peers_run *run, struct stg_bench_report *report,
+                                stg_error *reterr) {
+  const struct stg_attn_peers attention = {.options = run->options,
+                                           .suites = run->suites,
+                                           .n_suites = run->n_suites,
+                                           .scripts = run->scripts,
+                                           .folder = run->folder,
+                                           .failures = run->failures};
+  return stg_attn_peers_wanted(run->suites, run->n_suites)
+             ? stg_attn_peers_run(&attention, report, reterr)
+             : STG_OK;
+}
+
 /* Ctrl-C ends the child; then the folder is removed, and then we end. */
 static stg_status run_in_folder(struct peers_run *run, struct stg_bench_report *report,
                                 stg_error *reterr) {
@@ -268,6 +284,7 @@ static stg_status run_in_folder(struct peers_run *run, struct stg_bench_report *
   if (status == STG_OK) {
     run->folder = folder;
     status = run_all(run, report, reterr);
+    status = status == STG_OK ? run_attention(run, report, reterr) : status;
     stg_status removed = stg_bench_temp_folder_remove(folder, status == STG_OK ? reterr : NULL);
     status = status == STG_OK ? removed : status;
     for (size_t i = 0; i < N_CASES; i++) {
@@ -287,10 +304,10 @@ stg_status stg_bench_peers_check(const struct stg_bench_options *options, const 
   for (size_t i = 0; i < N_CASES; i++) {
     any |= peers_of(&run, i);
   }
-  if (any == 0) {
+  if (any == 0 && !stg_attn_peers_wanted(suites, n_suites)) {
     return stg_error_set(reterr, STG_E_INVALID,
-                         "bench --peers: no peer does what this suite does; steer, decode and "
-                         "warmup have some");
+                         "bench --peers: no peer does what this suite does; steer, decode, "
+                         "rope, attend and warmup have some");
   }
   stg_status status = stg_peer_folder_find(options->peers, &scripts, reterr);
   if (status == STG_OK) {
@@ -301,14 +318,17 @@ stg_status stg_bench_peers_check(const struct stg_bench_options *options, const 
 
 stg_status stg_bench_peers_run(const struct stg_bench_options *options, const char *const *suites,
                                size_t n_suites, struct stg_bench_report *report,
-                               stg_error *reterr) {
+                               struct stg_peer_failures *failures, stg_error *reterr) {
   char *scripts = NULL;
   stg_status status = stg_peer_folder_find(options->peers, &scripts, reterr);
   if (status != STG_OK) {
     return status;
   }
-  struct peers_run run = {
-      .options = options, .suites = suites, .n_suites = n_suites, .scripts = scripts};
+  struct peers_run run = {.options = options,
+                          .suites = suites,
+                          .n_suites = n_suites,
+                          .scripts = scripts,
+                          .failures = failures};
   status = run_in_folder(&run, report, reterr);
   stg_free(scripts);
   return status;

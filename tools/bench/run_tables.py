@@ -5,8 +5,10 @@ early floor, the ratio to each and that of a table with every op, how many times
 takes, and how many times that of the same batch ours is, unsteered or in a table that declares nothing
 more, where that was measured; the same peers over one call of ours; what a batch takes whose vectors
 come by RPC; what is said of warming up, and of calls beside compiles; what the cache costs beside its
-targets; how long the run took; and tokens per second of a whole model, whose rows peers/llama.py writes
-into a file for --add. All else stays in the file.
+targets; of the suites rope and attend as of steer, a layer as one graph beside plain launches,
+and a KV cache through every length beside those of PyTorch; how long the run took; and tokens per
+second of a whole model, whose rows peers/llama.py writes into a file for --add. All else stays in the
+file.
 
 Must not know of files and documents, which are table.py's.
 """
@@ -27,8 +29,11 @@ GROUPS = {
     "norm": "add + RMSNorm",
     "declares": "1 op, 2048 rows, in a table that",
     "decode": "decode",
+    "rope": "split and rotate",
+    "attend": "attention, and layers of both",
 }
-BY_CALL = ("steer", "decode")  # groups whose peers are timed one call at a time
+BY_CALL = ("steer", "decode", "rope", "attend")  # groups whose peers are timed one call at a time
+BUT_LINES = ("rope", "attend")  # of which those in a graph are timed in lines, as ours
 OVER = {"unsteered_x": "over unsteered", "without_x": "over without"}
 LLAMA_REFERENCE = "torch reference loop"
 RPC_OURS = "steergraph in one call"
@@ -47,7 +52,24 @@ PEERS = {
     "torch.compile op (reduce-overhead)": "reduce-overhead",
     "torch add + rms_norm in a graph": "in a graph",
     "torch.compile add + rms_norm in a graph": "compiled, in a graph",
+    "torch rope": "eager",
+    "torch rope in a graph": "in a graph",
+    "torch.compile rope": "compiled",
+    "torch.compile rope in a graph": "compiled, in a graph",
+    "torch.compile rope (reduce-overhead)": "reduce-overhead",
+    "torch.compile rope (max-autotune)": "max-autotune",
+    "torch SDPA with mask": "SDPA with mask",
+    "torch SDPA with mask in a graph": "in a graph",
+    "torch.compile SDPA with mask": "compiled",
 }
+FAILED = " failed"  # the end of a row's name, which begins with "peer "
+# Of a loop over every length: ours, and what it is measured by.
+LOOP = "every length"
+GROWING = "torch growing cache"
+PLAIN = "steergraph, plain launches"
+LOOP_NOTE = ("Speed-up and memory are over the eager cache that grows; recompiles are those after the first of "
+             "each function, over all lengths; MAE is the mean distance from float64.")
+CUT_NOTE = " What was stopped by a length, for its compiles took too long, was timed up to there, where a token costs less."
 
 
 def workload_name(name: str) -> str:
@@ -118,7 +140,7 @@ def group_of(row: dict) -> str | None:
         return None
     if row["suite"] == "steer":
         return next((name for name in ("hidden", "norm", "declares") if row["name"].startswith(name)), "steer")
-    return row["suite"] if row["suite"] == "decode" else None
+    return row["suite"] if row["suite"] in ("decode", "rope", "attend") else None
 
 
 def workload_lines(rows: list[dict], group: str) -> list[str]:
@@ -153,7 +175,8 @@ def call_lines(rows: list[dict], group: str) -> list[str]:
     at = {(row["suite"], row["name"], row["series"]): row for row in rows}
     ours = [row for row in rows if group_of(row) == group and is_number(row.get("eager_us")) and row["wall_us"]]
     keys = [(row["suite"], row["name"]) for row in ours]
-    peers = [peer for peer in PEERS if any((*key, peer) in at for key in keys)]
+    peers = [peer for peer in PEERS if any((*key, peer) in at for key in keys)
+             and not (group in BUT_LINES and peer.endswith("in a graph"))]
     table = []
     for row, key in zip(ours, keys):
         found = [at.get((*key, peer), {}) for peer in peers]
@@ -227,12 +250,71 @@ def llama_lines(rows: list[dict]) -> list[str]:
     return lines_of(head, table, (0,)) if table else []
 
 
+def block_lines(rows: list[dict]) -> list[str]:
+    """A layer's parts as one graph and as launches of their own: on the host's clock, and the host's part."""
+    graphs = {row["name"]: row for row in rows if row["suite"] == "attend" and row["series"] == OURS}
+    table = []
+    for plain in rows:
+        graph = graphs.get(plain["name"])
+        if plain["suite"] == "attend" and plain["series"] == PLAIN and graph is not None:
+            times = (graph["wall_us"], plain["wall_us"], graph.get("cpu_us"), plain.get("cpu_us"))
+            table.append([plain["name"], *(f"{time:.1f}" if is_number(time) else "" for time in times)])
+    head = ["a layer, µs", "one graph", "plain launches", "host, one graph", "host, plain launches"]
+    return lines_of(head, table, (0,)) if table else []
+
+
+def is_cut(row: dict, most: float) -> bool:
+    """Whether a cache was stopped ahead of its last length."""
+    return is_number(row.get("lengths")) and row["lengths"] < most
+
+
+def recompiles_text(row: dict, most: float) -> str:
+    count = row.get("recompiles")
+    if not is_number(count):
+        return ""
+    return f"{count:.0f} by length {row['lengths']:.0f}" if is_cut(row, most) else f"{count:.0f}"
+
+
+def overhead_text(bytes_of_it, bytes_of_growing) -> str:
+    if not (is_number(bytes_of_it) and is_number(bytes_of_growing) and bytes_of_growing > 0):
+        return ""
+    return f"{100 * (bytes_of_it / bytes_of_growing - 1):+.0f} %"
+
+
+def metrics_lines(rows: list[dict]) -> list[str]:
+    """A cache through every length: what was compiled, what a token costs, beside one that grows."""
+    loops = [row for row in rows if row["suite"] == "attend" and row["name"].startswith(LOOP)]
+    growing = next((row for row in loops if row["series"] == GROWING), {})
+    most = max((row["lengths"] for row in loops if is_number(row.get("lengths"))), default=0)
+    table = []
+    for row in loops:
+        graphs, mae = row.get("cudagraphs"), row.get("mae")
+        speed = growing.get("wall_us") and row["wall_us"] and growing["wall_us"] / row["wall_us"]
+        table.append([
+            row["series"],
+            "" if graphs is None else "yes" if graphs == 1 else "no",
+            recompiles_text(row, most),
+            f"{row['wall_us']:.1f}" if row["wall_us"] else "",
+            times_text(speed) if speed else "",
+            f"{mae:.1e}" if is_number(mae) else "",
+            "" if is_cut(row, most) else overhead_text(row.get("peak_bytes"), growing.get("peak_bytes")),
+        ])
+    head = [f"a cache, {loops[0]['name']}" if loops else "", "CUDA graphs enabled", "recompiles per model",
+            "a token, µs", "speed-up", "MAE", "peak memory overhead"]  # fmt: skip
+    note = LOOP_NOTE + (CUT_NOTE if any(is_cut(row, most) for row in loops) else "")
+    return [*lines_of(head, table, (0, 1)), "", note] if table else []
+
+
 def run_lines(rows: list[dict]) -> list[str]:
-    """How long the run itself took."""
+    """How long the run itself took, and which of its peers failed while others went on."""
     times = {row["name"]: row["wall_us"] for row in rows if row["suite"] == RUN and row["wall_us"]}
+    names = [row["name"] for row in rows if row["suite"] == RUN]
+    failed = [f"`{name[len('peer '):-len(FAILED)]}`" for name in names if name.endswith(FAILED)]
     whole = times.pop("all of it", None)
     parts = ", ".join(f"`{name}` {us * 1e-6:.0f} s" for name, us in times.items())
-    return [f"The whole run took {whole * 1e-6:.0f} s" + (f": {parts}." if parts else ".")] if whole else []
+    lines = [f"The whole run took {whole * 1e-6:.0f} s" + (f": {parts}." if parts else ".")] if whole else []
+    return lines + ([f"Not every series of {', '.join(failed)} came to its end; what is blank may be theirs."]
+                    if failed else [])
 
 
 def facts_of(run: dict) -> str:
@@ -255,8 +337,8 @@ def render_run(run: dict) -> list[str]:
     for group in GROUPS:
         parts.append(workload_lines(run["rows"], group))
         parts += [call_lines(run["rows"], group)] if group in BY_CALL else []
-    last = (rpc_lines, warmup_lines, pace_lines, cache_lines, llama_lines, run_lines)
-    parts += [lines(run["rows"]) for lines in last]
+    more = (block_lines, metrics_lines, rpc_lines, warmup_lines, pace_lines, cache_lines, llama_lines, run_lines)
+    parts += [lines(run["rows"]) for lines in more]
     parts = [part for part in parts if part]
     for part in parts:
         lines += ["", *part]

@@ -2,7 +2,7 @@
  * cache/explain.c: `steergraph cache explain`: why two entries are two, or why a workload's kernels
  * are not in the cache.
  *
- * Two words are two keys; one is a workload, whose two kernels are looked for as a run would. Needs
+ * Two words are two keys; one is a workload, whose kernels are looked for as a run would. Needs
  * neither a device nor a compiler. Must not know what a factor means.
  */
 #include <string.h>
@@ -14,6 +14,7 @@
 #include "tools/cache/work.h"
 #include "tools/cache_folder.h"
 #include "tools/command.h"
+#include "tools/job_kind.h"
 #include "tools/options.h"
 #include "tools/report.h"
 
@@ -58,32 +59,42 @@ static stg_status explain_keys(stg_cache *cache, void *user, bool *ret_good,
   return status;
 }
 
-static stg_status find_kernels(const struct stg_job *job, const char *arch, stg_cache *cache,
+static stg_status find_kernels(const struct stg_any_job *job, const char *arch, stg_cache *cache,
                                struct stg_arena *arena, struct stg_explained_spec *spec,
                                stg_error *reterr) {
-  stg_status status = STG_OK;
-  for (int tile = 0; tile < STG_TILE_COUNT && status == STG_OK; tile++) {
-    status = stg_explain_kernel(job->engine, &job->desc, (enum stg_tile)tile, arch, arena,
-                                &spec->kernels[tile], reterr);
+  const struct stg_declared *declared = NULL;
+  stg_engine *engine = job->kind->engine(job->of);
+  stg_status status = job->kind->declare(job->of, arena, &declared, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  const size_t count = stg_declared_kernels(declared);
+  spec->kernels = stg_arena_alloc(arena, count, sizeof *spec->kernels);
+  spec->misses = stg_arena_alloc(arena, count, sizeof *spec->misses);
+  status = stg_arena_status(arena, reterr);
+  for (size_t i = 0; i < count && status == STG_OK; i++) {
+    status = stg_explain_kernel(engine, declared, i, arch, arena, &spec->kernels[i], reterr);
     if (status == STG_OK) {
-      status = stg_why_miss(&spec->kernels[tile], cache, &spec->misses[tile], reterr);
+      status = stg_why_miss(&spec->kernels[i], cache, &spec->misses[i], reterr);
     }
   }
+  spec->n_kernels = count;
   return status;
 }
 
-static stg_status explain_job(struct stg_job *job, const struct explain_options *options,
+static stg_status explain_job(const struct stg_any_job *job, const struct explain_options *options,
                               struct stg_strbuf *ret_text, stg_error *reterr) {
   struct stg_explained_spec spec = {.file = options->words[0], .arch = options->arch};
   stg_engine_info info = {.struct_size = sizeof info};
+  struct stg_arena arena = {0};
   stg_cache *cache = NULL;
-  stg_engine_get_info(job->engine, &info);
+  stg_engine_get_info(job->kind->engine(job->of), &info);
   if (spec.arch == NULL) {
     spec.arch = info.backend == STG_BACKEND_CUDA ? info.arch : USUAL_ARCH;
   }
   stg_status status = stg_why_miss_open(&options->job, &cache, reterr);
   if (status == STG_OK) {
-    status = find_kernels(job, spec.arch, cache, &job->arena, &spec, reterr);
+    status = find_kernels(job, spec.arch, cache, &arena, &spec, reterr);
   }
   if (status == STG_OK && options->json) {
     stg_cache_spec_json(&spec, ret_text);
@@ -91,18 +102,19 @@ static stg_status explain_job(struct stg_job *job, const struct explain_options 
     stg_cache_spec_text(&spec, ret_text);
   }
   stg_cache_close(cache);
+  stg_arena_finish(&arena);
   return status;
 }
 
 static int explain_spec(const struct explain_options *options) {
-  struct stg_job job;
+  struct stg_any_job job;
   struct stg_strbuf text = {0};
   stg_error err = STG_ERROR_INIT;
-  if (stg_job_open(options->words[0], &options->job, &job, &err) != STG_OK) {
+  if (stg_any_job_open(options->words[0], &options->job, &job, &err) != STG_OK) {
     return stg_report_fail(&err);
   }
   stg_status status = explain_job(&job, options, &text, &err);
-  stg_job_close(&job);
+  stg_any_job_close(&job);
   int code = status == STG_OK ? stg_report_print(&text) : stg_report_fail(&err);
   stg_strbuf_finish(&text);
   return code;

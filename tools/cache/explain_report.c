@@ -31,61 +31,74 @@ static bool is_only_piece(const struct stg_explained_pair *pair, const char *pie
   return pieces == 1 && differs(pair, "signature", piece);
 }
 
+/* Whether they have a prelude each. */
+static bool of_two_kinds(const struct stg_explained_pair *pair) {
+  return strcmp(pair->here->family, pair->there->family) != 0 ||
+         differs(pair, "signature", "work=");
+}
+
 /* Whether one of two kernels is what another version of steergraph makes. A signature settles the
  * source, but for the version. */
 static bool of_two_versions(const struct stg_explained_pair *pair) {
-  return differs(pair, "format", "") || differs(pair, "prelude", "") ||
+  return differs(pair, "format", "") || (differs(pair, "prelude", "") && !of_two_kinds(pair)) ||
          (!differs(pair, "signature", "") &&
           (differs(pair, "source", "") || differs(pair, "kernel", "")));
 }
 
 /* What two kernels that one version makes are both there for. All that differs must hold at once
  * for one of them to be looked up. */
-static const char *both_needed(const struct stg_explained_pair *pair) {
+static void say_both_needed(const struct stg_explained_pair *pair, struct stg_strbuf *out) {
   const bool arch = differs(pair, "arch", "");
   const bool option = differs(pair, "option", "");
   const bool tile = is_only_piece(pair, "tile="); /* every table takes both */
-  const bool table = differs(pair, "signature", "") && !tile;
-  if (arch && option && table) {
-    return "two kernels: each is needed where there are GPUs of its architecture, by processes "
-           "that compile with its options, as long as tables of its kind are made";
+  const bool kind = differs(pair, "signature", "") && !tile;
+  const bool tables =
+      strcmp(pair->here->family, "steer") == 0 && strcmp(pair->there->family, "steer") == 0;
+  const char *used = tables ? "tables of its kind are made" : "steps of its kind are taken";
+  if (!arch && !option && tile) {
+    stg_strbuf_str(out, "two kernels of one table, for steps of short and of long requests: both "
+                        "are needed");
+    return;
   }
-  if (arch && option) {
-    return "two kernels: each is needed where there are GPUs of its architecture, by processes "
-           "that compile with its options";
+  if (!arch && !option) {
+    stg_strbuf_printf(out, "two kernels: both are needed as long as %s",
+                      tables ? "tables of both kinds are made" : "steps of both kinds are taken");
+    return;
   }
-  if (arch && table) {
-    return "two kernels: each is needed where there are GPUs of its architecture, as long as "
-           "tables of its kind are made";
+  if (!arch && !kind) {
+    stg_strbuf_str(out, "two kernels: both are needed as long as processes compile with either set "
+                        "of options");
+    return;
   }
-  if (option && table) {
-    return "two kernels: each is needed by processes that compile with its options, as long as "
-           "tables of its kind are made";
-  }
+  stg_strbuf_str(out, "two kernels: each is needed");
   if (arch) {
-    return "two kernels: each is needed where there are GPUs of its architecture";
+    stg_strbuf_str(out, " where there are GPUs of its architecture");
   }
   if (option) {
-    return "two kernels: both are needed as long as processes compile with either set of options";
+    stg_strbuf_printf(out, "%s by processes that compile with its options", arch ? "," : "");
   }
-  return tile ? "two kernels of one table, for steps of short and of long requests: both are needed"
-              : "two kernels: both are needed as long as tables of both kinds are made";
+  if (kind) {
+    stg_strbuf_printf(out, ", as long as %s", used);
+  }
 }
 
 /* What follows for whoever wonders whether both must be there. */
-static const char *consequence(const struct stg_explained_pair *pair) {
-  if (strcmp(pair->here->key, pair->there->key) == 0) {
-    if (pair->n_differences > 0) {
-      return "one kernel from two compilers: a process takes that of its own compiler, else the "
-             "newest";
+static void say_consequence(const struct stg_explained_pair *pair, struct stg_strbuf *out) {
+  if (strcmp(pair->here->key, pair->there->key) != 0) {
+    if (of_two_versions(pair)) {
+      stg_strbuf_str(out, "two kernels: the older one is of use to the version that made it, and "
+                          "to no other");
+    } else {
+      say_both_needed(pair, out);
     }
-    return strcmp(pair->here->path, pair->there->path) == 0
-               ? "the same entry"
-               : "one kernel, stored twice: the later folder serves first";
+  } else if (pair->n_differences > 0) {
+    stg_strbuf_str(out, "one kernel from two compilers: a process takes that of its own compiler, "
+                        "else the newest");
+  } else if (strcmp(pair->here->path, pair->there->path) == 0) {
+    stg_strbuf_str(out, "the same entry");
+  } else {
+    stg_strbuf_str(out, "one kernel, stored twice: the later folder serves first");
   }
-  return of_two_versions(pair)
-             ? "two kernels: the older one is of use to the version that made it, and to no other"
-             : both_needed(pair);
 }
 
 static void json_side(struct stg_json_out *json, const char *name, const stg_cache_entry *entry) {
@@ -104,7 +117,10 @@ void stg_cache_pair_json(const struct stg_explained_pair *pair, struct stg_strbu
   json_side(&json, "there", pair->there);
   stg_json_out_bool(&json, "same_kernel", strcmp(pair->here->key, pair->there->key) == 0);
   stg_differences_json(&json, "differences", pair->differences, pair->n_differences);
-  stg_json_out_text(&json, "consequence", consequence(pair));
+  struct stg_strbuf text = {0};
+  say_consequence(pair, &text);
+  stg_json_out_text(&json, "consequence", stg_strbuf_text(&text));
+  stg_strbuf_finish(&text);
   stg_json_out_close(&json, '}');
   *out = json.text;
 }
@@ -121,7 +137,8 @@ void stg_cache_pair_text(const struct stg_explained_pair *pair, struct stg_strbu
   append_side("here", pair->here, out);
   append_side("there", pair->there, out);
   stg_differences_text(pair->differences, pair->n_differences, out);
-  stg_strbuf_printf(out, "%s\n", consequence(pair));
+  say_consequence(pair, out);
+  stg_strbuf_char(out, '\n');
 }
 
 void stg_cache_spec_json(const struct stg_explained_spec *spec, struct stg_strbuf *out) {
@@ -130,12 +147,13 @@ void stg_cache_spec_json(const struct stg_explained_spec *spec, struct stg_strbu
   stg_json_out_text(&json, "spec", spec->file);
   stg_json_out_text(&json, "arch", spec->arch);
   stg_json_out_open(&json, "kernels", '[');
-  for (int tile = 0; tile < STG_TILE_COUNT; tile++) {
-    const struct stg_miss *miss = &spec->misses[tile];
+  for (size_t i = 0; i < spec->n_kernels; i++) {
+    const struct stg_explained *kernel = &spec->kernels[i];
+    const struct stg_miss *miss = &spec->misses[i];
     stg_json_out_open(&json, NULL, '{');
-    stg_json_out_text(&json, "variant", stg_tile_name((enum stg_tile)tile));
-    stg_json_out_text(&json, "key", spec->kernels[tile].kernel_key);
-    stg_json_out_text(&json, "signature", spec->kernels[tile].signature);
+    stg_json_out_text(&json, "variant", kernel->variant);
+    stg_json_out_text(&json, "key", kernel->kernel_key);
+    stg_json_out_text(&json, "signature", kernel->signature);
     stg_json_out_bool(&json, "hit", miss->hit);
     stg_json_out_text(&json, "nearest", miss->path);
     stg_json_out_text(&json, "nearest_key", miss->path != NULL ? miss->key : NULL);
@@ -148,11 +166,9 @@ void stg_cache_spec_json(const struct stg_explained_spec *spec, struct stg_strbu
   *out = json.text;
 }
 
-static void append_kernel(const struct stg_explained_spec *spec, enum stg_tile tile,
-                          struct stg_strbuf *out) {
-  const struct stg_miss *miss = &spec->misses[tile];
-  stg_strbuf_printf(out, "%s kernel %s on %s: ", stg_tile_name(tile),
-                    spec->kernels[tile].kernel_key, spec->arch);
+static void append_kernel(const struct stg_explained *kernel, const struct stg_miss *miss,
+                          const char *arch, struct stg_strbuf *out) {
+  stg_strbuf_printf(out, "%s kernel %s on %s: ", kernel->variant, kernel->kernel_key, arch);
   if (miss->hit) {
     stg_strbuf_str(out, "cached, ");
     stg_report_clean(out, miss->path);
@@ -173,17 +189,17 @@ static void append_kernel(const struct stg_explained_spec *spec, enum stg_tile t
 
 void stg_cache_spec_text(const struct stg_explained_spec *spec, struct stg_strbuf *out) {
   size_t hits = 0;
-  for (int tile = 0; tile < STG_TILE_COUNT; tile++) {
-    append_kernel(spec, (enum stg_tile)tile, out);
-    hits += spec->misses[tile].hit;
+  for (size_t i = 0; i < spec->n_kernels; i++) {
+    append_kernel(&spec->kernels[i], &spec->misses[i], spec->arch, out);
+    hits += spec->misses[i].hit;
   }
   stg_report_clean(out, spec->file);
-  if (hits == STG_TILE_COUNT) {
+  if (hits == spec->n_kernels) {
     stg_strbuf_str(out, ": compiles nothing\n");
   } else {
     stg_strbuf_printf(out,
-                      ": %zu of %d kernels would be compiled; 'steergraph build' makes them "
+                      ": %zu of %zu kernels would be compiled; 'steergraph build' makes them "
                       "ahead\n",
-                      STG_TILE_COUNT - hits, STG_TILE_COUNT);
+                      spec->n_kernels - hits, spec->n_kernels);
   }
 }

@@ -16,12 +16,13 @@ struct stg_explained_pair {
 void stg_cache_pair_json(const struct stg_explained_pair *pair, struct stg_strbuf *out);
 void stg_cache_pair_text(const struct stg_explained_pair *pair, struct stg_strbuf *out);
 
-/* The two kernels of a workload. */
+/* The kernels of a workload. */
 struct stg_explained_spec {
   const char *file;
   const char *arch;
-  struct stg_explained kernels[STG_TILE_COUNT];
-  struct stg_miss misses[STG_TILE_COUNT];
+  struct stg_explained *kernels;
+  struct stg_miss *misses; /* of each */
+  size_t n_kernels;
 };
 void stg_cache_spec_json(const struct stg_explained_spec *spec, struct stg_strbuf *out);
 void stg_cache_spec_text(const struct stg_explained_spec *spec, struct stg_strbuf *out);

@@ -179,9 +179,9 @@ typedef struct stg_stats {
   uint64_t graphs_created, graph_updates, graph_launches, plain_launches, graph_fallbacks;
   uint64_t steps, applies;
   uint64_t vectors_live, vector_bytes, vector_intern_hits, gram_pairs, gram_hits;
-  /* Sums over steps: rows that are not padding (of row maps on the device all rows), and how many
-   * rows their buckets have beyond; and the same of requests, of which a row map on the device
-   * counts as one where the step gives no number. */
+  /* Sums over steps, of frames and of stg_rows: rows that are not padding (of row maps on the
+   * device all rows), and how many rows their buckets have beyond; and the same of requests, of
+   * which a row map on the device counts as one where the step gives no number. */
   uint64_t step_rows, step_pad_rows;
   uint64_t step_requests, step_pad_requests;
   /* Sums over applies, but for those that a host captured, whose replays are not seen: rows with a
@@ -204,9 +204,15 @@ typedef struct stg_stats {
   /* Signatures that steps were counted by (stg_traffic_save), and steps of others beyond 65536. */
   uint64_t traffic_shapes, traffic_dropped;
   /* Captures of the host's of which a graph is alive that uses a frame, so that its table cannot be
-   * destroyed; one that uses two tables counts twice. CUDA says late that a graph is gone. 0 on the
-   * CPU. */
+   * destroyed; one that uses two tables counts twice, as does one that uses two of rows, ropes and
+   * attends. CUDA says late that a graph is gone. 0 on the CPU. */
   uint64_t host_graphs_live;
+  /* Device memory of the attention side held now, 0 on the CPU: what caches did not borrow, tables
+   * of ropes, partial sums. Maps of rows are among frame_bytes. */
+  uint64_t kv_bytes;
+  /* Applies of ropes, attends and blocks, captures among them; rows that were not appended, as far
+   * as stg_kv_status was asked. */
+  uint64_t attention_applies, kv_rows_refused;
 } stg_stats;
 /** Fills nothing when struct_size is not that of this version: the caller's struct is another. */
 STG_API void stg_engine_stats(const stg_engine *engine, stg_stats *stats);

@@ -43,7 +43,8 @@ extern "C" {
   X(E_BAD_SLOT, 18, "a row map on the device held a slot outside the table")                       \
   X(E_NON_FINITE, 19, "a non-finite value where a finite one is required")                         \
   X(E_CORRUPT, 20, "stored data does not match its own checksum or key")                           \
-  X(E_CANCELLED, 21, "given up because the engine is closing")
+  X(E_CANCELLED, 21, "given up because the engine is closing")                                     \
+  X(E_KV_FULL, 22, "a KV cache has no room for a row")
 
 typedef enum stg_status {
 #define STG_STATUS_ENUM(name, value, text) STG_##name = value,

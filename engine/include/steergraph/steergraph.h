@@ -4,6 +4,7 @@
 #ifndef STEERGRAPH_STEERGRAPH_H
 #define STEERGRAPH_STEERGRAPH_H
 
+#include <steergraph/attention.h>
 #include <steergraph/cache.h>
 #include <steergraph/dtype.h>
 #include <steergraph/engine.h>

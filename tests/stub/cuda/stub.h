@@ -101,7 +101,7 @@ struct stub_module {
   char kernel[80]; /* a function is its module */
   bool adds;       /* a launch does something */
 };
-/* Every kernel here is the steer kernel, whose arguments are one struct. */
+/* Of a kernel that adds, which is the steer kernel, its one argument; others do nothing. */
 struct stub_launch {
   struct stub_module *module;
   struct stg_steer_args args;

@@ -173,7 +173,8 @@ def machine() -> dict:
 
 def measure(call, count: int, repeats: int = REPEATS) -> tuple:
     """(device, wall) Times of call(index of a buffer)."""
-    for index in range(WARMUP):
+    warmup = min(WARMUP, repeats)
+    for index in range(warmup):
         call(index % count)
     device, wall = [], []
     for repeat in range(repeats):
@@ -182,7 +183,7 @@ def measure(call, count: int, repeats: int = REPEATS) -> tuple:
         torch.cuda.synchronize()
         start = time.perf_counter()
         begin.record()
-        call((WARMUP + repeat) % count)
+        call((warmup + repeat) % count)
         end.record()
         torch.cuda.synchronize()
         wall.append((time.perf_counter() - start) * 1e6)

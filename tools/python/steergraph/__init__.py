@@ -9,6 +9,8 @@
     frame.step(row_map)           # per scheduling step
     frame.apply(12, hidden)       # per layer
 
+KV caches, rotation and attention: Kv, Rows, Rope, Attend, Block.
+
 Imports neither numpy nor torch. With torch: steergraph.torch_op (ops for torch.compile),
 steergraph.norm (RMSNorm modules), steergraph.attach (hooks on a model).
 """
@@ -28,6 +30,7 @@ from ._errors import (
     FormatError,
     InvalidError,
     IoError,
+    KvFullError,
     NoDeviceError,
     NoMemoryError,
     NonFiniteError,
@@ -38,8 +41,11 @@ from ._errors import (
     SteergraphError,
     UnsupportedError,
 )
+from .attention import Attend, Rope
+from .block import Block
 from .chains import Op, op
 from .engine import Engine, Vector, enabled, version
+from .kv import Kv, KvReport, Rows
 from .steering import (
     PADDING,
     UNSTEERED,
@@ -53,7 +59,9 @@ from .steering import (
 from .wire import Wire, apply_per_request_steering
 
 __all__ = [
+    "Attend",
     "BadSlotError",
+    "Block",
     "BusyError",
     "CancelledError",
     "CapacityError",
@@ -70,6 +78,9 @@ __all__ = [
     "Frame",
     "InvalidError",
     "IoError",
+    "Kv",
+    "KvFullError",
+    "KvReport",
     "LibraryError",
     "NoDeviceError",
     "NoMemoryError",
@@ -81,9 +92,11 @@ __all__ = [
     "PADDING",
     "PendingError",
     "PlanInfo",
+    "Rope",
+    "Rows",
     "SlotCounters",
-    "Steering",
     "SteergraphError",
+    "Steering",
     "UNSTEERED",
     "UnsupportedError",
     "Vector",

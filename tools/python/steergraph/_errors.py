@@ -141,6 +141,12 @@ class CancelledError(SteergraphError):
     status = 21
 
 
+class KvFullError(SteergraphError):
+    """A KV cache has no room for a row."""
+
+    status = 22
+
+
 class ClosedError(InvalidError):
     """The object has been closed, or what it was made from has. Raised by this package alone."""
 

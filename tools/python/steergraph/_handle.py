@@ -1,9 +1,9 @@
 """One object of the library: who uses it, and when it is destroyed.
 
 Closing in any order is safe. An object that is open counts as a user of itself, a call in another
-thread as one more, and every child as one of its parent. close() closes the children first and lets
-nothing new begin; whoever is the last to use the object destroys it, and then its parent if that
-waits for it. What the library calls busy (a CUDA graph still uses it) stays open, to be closed
+thread as one more, and every child as one of each of its parents. close() closes the children first
+and lets nothing new begin; whoever is the last to use the object destroys it, and then those of its
+parents that wait for it. What the library calls busy (a CUDA graph still uses it) stays open, to be closed
 again later. Knows nothing of what the objects are for.
 """
 import os
@@ -61,26 +61,24 @@ class Held:
 class Handle:
     """`with handle as pointer` keeps the object alive meanwhile; ClosedError when it is closed."""
 
-    def __init__(self, what, pointer, destroy, parent=None):
+    def __init__(self, what, pointer, destroy, *parents):
         self.what = what
         self.pointer = pointer
         self._destroy = destroy
-        self._parent = parent
+        self._parents = parents
         self._children = weakref.WeakSet()
         self._users = 1
         self._closed = False
         self._process = os.getpid()
-        if parent is not None:
-            with _lock:
-                if parent._closed:
-                    closed = True
-                else:
-                    closed = False
+        with _lock:
+            closed = next((parent for parent in parents if parent._closed), None)
+            if closed is None:
+                for parent in parents:
                     parent._users += 1
                     parent._children.add(self)
-            if closed:
-                destroy(pointer)
-                raise _errors.ClosedError(f"the {parent.what} is closed")
+        if closed is not None:
+            destroy(pointer)
+            raise _errors.ClosedError(f"the {closed.what} is closed")
 
     def owned_by(self, owner):
         """Close when `owner` is collected or the process ends: children before parents."""
@@ -133,13 +131,14 @@ class Handle:
                 _busy.append(self)  # nobody is there to be told
 
     def _drop(self):
-        """One user less. What nobody uses any more is destroyed, and is one user of its parent."""
-        node, failure = self, None
-        while node is not None:
+        """One user less. What nobody uses any more is destroyed, and is one user of its parents."""
+        nodes, failure = [self], None
+        while nodes:
+            node = nodes.pop()
             with _lock:
                 node._users -= 1
                 if node._users > 0:
-                    break
+                    continue
             try:
                 if node._process == os.getpid():  # what a parent process made is the parent's
                     node._destroy(node.pointer)
@@ -147,9 +146,9 @@ class Handle:
                 failure = failure or error
                 with _lock:
                     node._users, node._closed = 1, False
-                break
+                continue
             except _errors.SteergraphError as error:
                 failure = failure or error
-            node = node._parent
+            nodes += node._parents
         if failure is not None:
             raise failure

@@ -5,20 +5,18 @@ and on which stream, is the host's to order. Calls release the GIL.
 """
 import ctypes
 import threading
-import weakref
 from typing import NamedTuple, Optional
 
-from . import _abi, _errors, _locks, chains, tensors
+from . import _abi, _abi_steering, _errors, _locks, chains, tensors
 from ._apply import Applier, Layouts, describe, slot_of
 from ._handle import Handle, Held, close_busy
+from ._numbers import Numbers
 
-UNSTEERED = _abi.ROW_UNSTEERED
-PADDING = _abi.ROW_PADDING
+UNSTEERED = _abi_steering.ROW_UNSTEERED
+PADDING = _abi_steering.ROW_PADDING
 
-# References to frames by number, for ops of torch, which take no objects. A dict of its own: a
-# WeakValueDictionary takes its time in every apply.
-_frames = {}
-_next_frame = iter(range(1, 2**62)).__next__
+_frames = Numbers("frame")
+frame_of = _frames.find  # by its number, as ops of torch name it
 
 
 class DeviceReport(NamedTuple):
@@ -50,8 +48,8 @@ class Window(NamedTuple):
 
     def struct(self):
         window = _abi.new(
-            _abi.Window,
-            phase=_abi.pick(_abi.PHASE, self.phase, "phase"),
+            _abi_steering.Window,
+            phase=_abi.pick(_abi_steering.PHASE, self.phase, "phase"),
             to=_abi.int64(self.stop or 0, "stop"),
             has_from=self.start is not None,
             has_to=self.stop is not None,
@@ -118,17 +116,17 @@ class Steering(Held):
         self.epsilon = epsilon
         self.layouts = Layouts(self.dtype, self.hidden_size, self.probes, engine.device)
         desc = _abi.new(
-            _abi.SteerDesc,
+            _abi_steering.SteerDesc,
             hidden_size=self.hidden_size,
             layers=self.layers,
             dtype=_abi.DTYPE[self.dtype],
             bank_dtype=_abi.DTYPE[tensors.dtype_word(bank_dtype) if bank_dtype else "none"],
-            state=_abi.pick(_abi.STATE, state, "state"),
+            state=_abi.pick(_abi_steering.STATE, state, "state"),
             max_rows=self.max_rows,
             max_slots=_abi.uint32(max_slots, "max_slots"),
             max_vectors=_abi.uint32(max_vectors, "max_vectors"),
             max_chain=_abi.uint32(max_chain, "max_chain"),
-            epilogue=_abi.pick(_abi.EPILOGUE, epilogue or "none", "epilogue"),
+            epilogue=_abi.pick(_abi_steering.EPILOGUE, epilogue or "none", "epilogue"),
             epsilon=epsilon,
             windows=windows,
             counters=counters,
@@ -198,7 +196,7 @@ class Steering(Held):
         if not chains.is_number(params):
             params = list(params)
         values, given = chains.params_of(self.engine, str(op_index), params)
-        array = (ctypes.c_float * _abi.MAX_CALL_PARAMS)(*values)
+        array = (ctypes.c_float * _abi_steering.MAX_CALL_PARAMS)(*values)
         slot, layer = slot_of(slot), slot_of(layer)
         op_index = _abi.uint32(op_index, "op_index")
         with self.handle as address:
@@ -215,7 +213,7 @@ class Steering(Held):
 
     def counters(self, slot, layer, stream=None):
         """SlotCounters, by all that the stream has done: waits for it. For tables with counters."""
-        counters = _abi.new(_abi.SlotCounters)
+        counters = _abi.new(_abi_steering.SlotCounters)
         where = tensors.stream_of(self.engine.device, stream)
         slot, layer = slot_of(slot), slot_of(layer)
         with self.handle as address:
@@ -253,12 +251,12 @@ class Steering(Held):
             for ops in ops_of:
                 built.add(layer, ops)
             once = _abi.new(
-                _abi.Once,
-                apply=_abi.Apply(ctypes.sizeof(_abi.Apply), *members),
+                _abi_steering.Once,
+                apply=_abi_steering.Apply(ctypes.sizeof(_abi_steering.Apply), *members),
                 rows=rows,
                 n_requests=count,
                 lengths=lengths,
-                chains=ctypes.cast(built.array, ctypes.POINTER(_abi.Chain)),
+                chains=ctypes.cast(built.array, ctypes.POINTER(_abi_steering.Chain)),
             )
             where = tensors.stream_of(self.engine.device, stream)
             with self.handle as address:
@@ -267,7 +265,7 @@ class Steering(Held):
 
     def device_status(self, stream=None):
         """What the device reported since the last report. Waits for the stream."""
-        report = _abi.new(_abi.DeviceReport)
+        report = _abi.new(_abi_steering.DeviceReport)
         where = tensors.stream_of(self.engine.device, stream)
         with self.handle as address:
             _abi.call("stg_device_status", address, where, ctypes.byref(report))
@@ -279,7 +277,7 @@ class Steering(Held):
 
 
 class PlanInfo(NamedTuple):
-    """The plan that serves a frame since its last step."""
+    """The plan that serves a frame, or a block, since its last step."""
 
     signature: str
     kernel_key: str
@@ -295,6 +293,14 @@ class PlanInfo(NamedTuple):
     row_bucket: int
     batch_bucket: int
     seq_bucket: int
+
+
+def plan_of(call, address):
+    """The PlanInfo of a frame or a block."""
+    info = _abi.new(_abi_steering.PlanInfo)
+    _abi.call(call, address, ctypes.byref(info))
+    values = [getattr(info, field) for field in PlanInfo._fields]
+    return PlanInfo(*(v.decode() if isinstance(v, bytes) else v for v in values))
 
 
 class Frame(Held):
@@ -316,11 +322,9 @@ class Frame(Held):
         self.handle.owned_by(self)
         self.steering = steering
         self.rows = 0  # of the last step
-        self.number = _next_frame()
+        self.number = _frames.give(self)
         self._apply = Applier()
-        _locks.own(self, "_lock", threading.Lock)
-        number = self.number
-        _frames[number] = weakref.ref(self, lambda _: _frames.pop(number, None))
+        _locks.own(self, "lock", threading.Lock)
 
     def close(self):
         """Close the frame; waits for the stream of its last step. A second time does nothing."""
@@ -356,7 +360,7 @@ class Frame(Held):
         elif not 0 <= _abi.int64(rows, "rows") <= count:
             raise _errors.InvalidError(f"rows is {rows}, row_map has {count}")
         step = _abi.new(
-            _abi.Step,
+            _abi_steering.Step,
             rows=rows,
             row_map=pointer,
             on_device=where != "cpu",
@@ -375,7 +379,7 @@ class Frame(Held):
                 setattr(step, what, address)
                 kept.append(memory)
         stream = tensors.stream_of(self.steering.engine.device, stream)
-        with self.handle as address, self._lock:
+        with self.handle as address, self.lock:
             _abi.call("stg_steer_step", address, ctypes.byref(step), stream)
             self.rows = rows
         del kept
@@ -402,7 +406,7 @@ class Frame(Held):
         table = self.steering
         rows, members = describe(table, layer, hidden, residual, out, weight, probes)
         stream = tensors.stream_of(table.engine.device, stream)
-        with self.handle as address, self._lock:
+        with self.handle as address, self.lock:
             if rows < self.rows:
                 raise _errors.InvalidError(
                     f"hidden has {rows} rows, the frame's step has {self.rows}"
@@ -412,21 +416,9 @@ class Frame(Held):
 
     def plan(self):
         """The plan of the last step, as a PlanInfo."""
-        info = _abi.new(_abi.PlanInfo)
-        with self.handle as address, self._lock:
-            _abi.call("stg_frame_plan", address, ctypes.byref(info))
-            values = [getattr(info, field) for field in PlanInfo._fields]
-        return PlanInfo(*(v.decode() if isinstance(v, bytes) else v for v in values))
+        with self.handle as address, self.lock:
+            return plan_of("stg_frame_plan", address)
 
     def __repr__(self):
         state = "closed" if self.closed else f"{self.rows} rows"
         return f"<steergraph.Frame of {self.steering!r}: {state}>"
-
-
-def frame_of(number):
-    """The frame of a number, as ops of torch name it."""
-    reference = _frames.get(number)
-    frame = None if reference is None else reference()
-    if frame is None:
-        raise _errors.ClosedError(f"there is no frame {number}: it has been collected")
-    return frame

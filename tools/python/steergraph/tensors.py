@@ -38,17 +38,38 @@ def is_numpy(tensor):
     return numpy is not None and isinstance(tensor, numpy.ndarray)
 
 
-def rows_of(tensor, what):
-    """Any tensor of one dimension or more as rows; leading dimensions must be one run of rows."""
+class View(NamedTuple):
+    """A tensor as it is; strides in elements."""
+
+    pointer: int
+    dtype: str
+    shape: tuple
+    strides: tuple
+    device: str  # "cpu", "cuda:0"
+
+
+def view_of(tensor, what):
+    """A tensor of an element type that the library has."""
     if is_torch(tensor):
         pointer, dtype, strides, device = _of_torch(tensor, what)
     elif is_numpy(tensor):
         pointer, dtype, strides, device = _of_numpy(tensor, what)
     else:
         raise TypeError(f"{what} is {type(tensor).__name__}, not {_WANTED}")
-    shape = tuple(tensor.shape)
-    if not shape:
+    return View(pointer, dtype, tuple(tensor.shape), tuple(strides), device)
+
+
+def rows_of(tensor, what):
+    """Any tensor of one dimension or more as rows; leading dimensions must be one run of rows."""
+    view = view_of(tensor, what)
+    if not view.shape:
         raise _errors.InvalidError(f"{what} has no dimension; give [rows, hidden_size]")
+    return rows_of_view(view, what)
+
+
+def rows_of_view(view, what):
+    """The same of a View, whose last dimension is a row."""
+    pointer, dtype, shape, strides, device = view
     width = shape[-1]
     if 0 in shape[:-1]:
         return Rows(pointer, dtype, 0, width, width, device)
@@ -132,12 +153,12 @@ def check(rows, what, *, dtype, width, device):
         raise _errors.InvalidError(f"{what} is on {rows.device}, the engine runs on {device}")
 
 
-def check_written(tensor, what):
+def check_written(tensor, what, writer="steering"):
     """Refuse what may not be written, or what autograd would not see written. One that rows_of took."""
     if is_torch(tensor):
         if tensor.requires_grad and sys.modules["torch"].is_grad_enabled():
             raise _errors.InvalidError(
-                f"{what} requires grad, and steering has none: use torch.no_grad()"
+                f"{what} requires grad, and {writer} has none: use torch.no_grad()"
             )
     elif not tensor.flags.writeable:
         raise _errors.InvalidError(f"{what} is read-only")
@@ -201,23 +222,40 @@ def dtype_word(dtype):
 
 def entries_of(entries, what):
     """int32 entries: (address, count, device, what keeps the memory). A sequence is copied."""
-    if is_torch(entries):
-        if str(entries.dtype) != "torch.int32":
-            raise _errors.InvalidError(f"{what} is {entries.dtype}; give int32")
-        if entries.dim() != 1 or not entries.is_contiguous() or entries.is_neg():
-            raise _errors.InvalidError(f"{what} is not one contiguous dimension")
-        return entries.data_ptr(), entries.shape[0], str(entries.device), entries
-    if is_numpy(entries):
-        if entries.dtype.name != "int32" or not entries.dtype.isnative:
-            raise _errors.InvalidError(f"{what} is {entries.dtype.name}; give int32")
-        if entries.ndim != 1 or not entries.flags.c_contiguous:
-            raise _errors.InvalidError(f"{what} is not one contiguous dimension")
-        return entries.ctypes.data, entries.shape[0], "cpu", entries
+    if is_torch(entries) or is_numpy(entries):
+        address, shape, device, _ = integers_of(entries, what, ("int32",), 1)
+        return address, shape[0], device, entries
     numbers = list(map(operator.index, entries))
     if any(not -(2**31) <= number < 2**31 for number in numbers):
         raise _errors.InvalidError(f"{what} has an entry that is no int32")
     kept = (ctypes.c_int32 * max(len(numbers), 1))(*numbers)
     return ctypes.addressof(kept), len(numbers), "cpu", kept
+
+
+def positions_of(entries, what):
+    """int32 or int64 entries: (address, count, device, what keeps the memory, whether int64)."""
+    if is_torch(entries) or is_numpy(entries):
+        address, shape, device, word = integers_of(entries, what, ("int32", "int64"), 1)
+        return address, shape[0], device, entries, word == "int64"
+    numbers, count = _abi.int64_array(entries, what)
+    return ctypes.addressof(numbers), count, "cpu", numbers, True
+
+
+def integers_of(array, what, words, dimensions):
+    """(address, shape, device, type) of a contiguous array or tensor of one of these types."""
+    if is_torch(array):
+        word, negated = str(array.dtype).partition(".")[2], array.is_neg()
+        contiguous, device, said = array.is_contiguous(), str(array.device), str(array.dtype)
+    else:
+        word, negated = array.dtype.name, not array.dtype.isnative
+        contiguous, device, said = array.flags.c_contiguous, "cpu", word
+    if word not in words or (negated and not is_torch(array)):
+        raise _errors.InvalidError(f"{what} is {said}; give {' or '.join(words)}")
+    if len(array.shape) != dimensions or not contiguous or negated:
+        dense = "one contiguous dimension" if dimensions == 1 else f"{dimensions} contiguous dimensions"
+        raise _errors.InvalidError(f"{what} is not {dense}")
+    address = array.data_ptr() if is_torch(array) else array.ctypes.data
+    return address, tuple(array.shape), device, word
 
 
 def stream_of(device, stream):

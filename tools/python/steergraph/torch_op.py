@@ -19,27 +19,15 @@ from torch import Tensor
 from torch.autograd.graph import increment_version
 
 from . import _errors
+from ._torch_ops import define, wants_grad
 from .steering import Frame, frame_of
 
-# Compiled code hands on rows as far apart as the model made them.
-_TAGS = (
-    torch.Tag.pt2_compliant_tag,
-    getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order),
-)
 _NO_GRADIENT = "steering has no gradient: use torch.no_grad()"
-
-
-def _wants_grad(*tensors: Optional[Tensor]) -> bool:
-    if torch.is_grad_enabled():
-        for tensor in tensors:
-            if tensor is not None and tensor.requires_grad:
-                return True
-    return False
 
 
 def _refuse_grad(*tensors: Optional[Tensor]) -> None:
     """torch would let gradients pass an op in place as if it did nothing."""
-    if _wants_grad(*tensors):
+    if wants_grad(*tensors):
         raise _errors.InvalidError(_NO_GRADIENT)
 
 
@@ -120,18 +108,9 @@ _OPS = (
 )
 
 
-def _defined():
-    library = torch.library.Library("steergraph", "FRAGMENT")
-    for name, schema, kernel, fake in _OPS:
-        library.define(name + schema, tags=_TAGS)
-        library.impl(name, kernel, "CompositeExplicitAutograd")
-        torch.library.register_fake(f"steergraph::{name}", fake, lib=library)
-    return library
-
-
 # Ops go with their Library. One that is replaced would take them from torch when it is collected:
 # a reload of this module keeps the first, whose kernels find what the module now has.
-_library = globals().get("_library") or _defined()
+_library = globals().get("_library") or define(_OPS)
 
 _op_apply_ = torch.ops.steergraph.apply_.default
 _op_apply = torch.ops.steergraph.apply.default
@@ -216,7 +195,7 @@ def apply(
 ) -> Tensor:
     """Steer into a new tensor. Its rows of padding, and past the last step, hold anything."""
     _refuse_grad(probes)
-    if _wants_grad(hidden, residual):
+    if wants_grad(hidden, residual):
         return _Forward.apply(hidden, residual, frame.number, layer, probes)
     return _out_of_place(hidden, residual, frame.number, layer, probes)
 
