@@ -39,6 +39,12 @@ static const struct {
     {"order=", "tensors of heads have ", " first here, ", " there"},
     {"dir=", "the way is ", " here, ", " there"},
     {"cache=", "K and V are read from ", " here, from ", " there"},
+    {"atoms=", "states have up to ", " atoms here, ", " there"},
+    {"children=", "of a state ", " children are kept here, ", " there"},
+    {"embed=", "atoms are ", " numbers here, ", " there"},
+    {"width=", "layers are ", " wide here, ", " there"},
+    {"blocks=", "the policy has ", " blocks here, ", " there"},
+    {"arithmetic=", "products are made in ", " here, in ", " there"},
     {"chunk=", "sums are merged every ", " positions here, every ", " there"},
 };
 
@@ -58,6 +64,8 @@ static const struct {
     {"hidden", "hidden alone"},
     {"hidden+residual", "hidden plus residual"},
     {"none", "nothing"},
+    {"tf32", "TF32"},
+    {"tf32x3", "three of TF32 each"},
     {"add_rmsnorm", "residual add and RMSNorm"},
     {"decode", "short requests (decode)"},
     {"prefill", "long requests (prefill)"},

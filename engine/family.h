@@ -25,7 +25,7 @@ struct stg_signature_reader;
 /* Kernels that are launched together. */
 #define STG_PLAN_MAX_PARTS 4
 /* Of a kernel's one argument. */
-#define STG_MAX_ARGS_BYTES 256
+#define STG_MAX_ARGS_BYTES 288
 
 /* First member of a family's own declaration, which is checked and immutable. */
 struct stg_decl {
@@ -89,7 +89,8 @@ struct stg_family {
                                  uint64_t no_rows, void *ret_args);
 };
 
-extern const struct stg_family stg_family_steer, stg_family_rope, stg_family_decode;
+extern const struct stg_family stg_family_steer, stg_family_rope, stg_family_decode,
+    stg_family_prover;
 
 /** Whether kernels of a declaration stand in for one another: those of a family with one variant
  * and one tier never do. */

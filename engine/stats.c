@@ -4,61 +4,73 @@
 #include "engine/engine.h"
 #include "runtime/base/strbuf.h"
 
-/* One row per integer counter. */
-#define STAT_LIST(X)                                                                               \
-  X(kernel_memory_hits)                                                                            \
-  X(kernel_disk_hits)                                                                              \
-  X(kernel_compiles)                                                                               \
-  X(cache_stores)                                                                                  \
-  X(cache_store_failures)                                                                          \
-  X(cache_quarantined)                                                                             \
-  X(cache_pack_hits)                                                                               \
-  X(cache_misses)                                                                                  \
-  X(cache_evictions)                                                                               \
-  X(cache_evicted_bytes)                                                                           \
-  X(graphs_created)                                                                                \
-  X(graph_updates)                                                                                 \
-  X(graph_launches)                                                                                \
-  X(plain_launches)                                                                                \
-  X(graph_fallbacks)                                                                               \
-  X(steps)                                                                                         \
-  X(applies)                                                                                       \
-  X(vectors_live)                                                                                  \
-  X(vector_bytes)                                                                                  \
-  X(vector_intern_hits)                                                                            \
-  X(gram_pairs)                                                                                    \
-  X(gram_hits)                                                                                     \
-  X(step_rows)                                                                                     \
-  X(step_pad_rows)                                                                                 \
-  X(step_requests)                                                                                 \
-  X(step_pad_requests)                                                                             \
-  X(rows_steered)                                                                                  \
-  X(rows_untouched)                                                                                \
-  X(rows_unseen)                                                                                   \
-  X(tier0_launches)                                                                                \
-  X(tier1_launches)                                                                                \
-  X(table_bytes)                                                                                   \
-  X(bank_bytes)                                                                                    \
-  X(frame_bytes)                                                                                   \
-  X(pinned_bytes)                                                                                  \
-  X(kernels_live)                                                                                  \
-  X(kernel_bytes)                                                                                  \
-  X(plans_live)                                                                                    \
-  X(graphs_live)                                                                                   \
-  X(plan_evictions)                                                                                \
-  X(graph_evictions)                                                                               \
-  X(plan_bytes)                                                                                    \
-  X(kernel_swaps)                                                                                  \
-  X(compiles_queued)                                                                               \
-  X(compiles_running)                                                                              \
-  X(compiles_refused)                                                                              \
-  X(compile_threads)                                                                               \
-  X(traffic_shapes)                                                                                \
-  X(traffic_dropped)                                                                               \
-  X(host_graphs_live)                                                                              \
-  X(kv_bytes)                                                                                      \
-  X(attention_applies)                                                                             \
-  X(kv_rows_refused)
+/* One row per integer counter: OWN, or USED where it is one of usage.h by that name. */
+#define STAT_LIST(OWN, USED)                                                                       \
+  OWN(kernel_memory_hits)                                                                          \
+  OWN(kernel_disk_hits)                                                                            \
+  OWN(kernel_compiles)                                                                             \
+  OWN(cache_stores)                                                                                \
+  OWN(cache_store_failures)                                                                        \
+  OWN(cache_quarantined)                                                                           \
+  OWN(cache_pack_hits)                                                                             \
+  OWN(cache_misses)                                                                                \
+  OWN(cache_evictions)                                                                             \
+  OWN(cache_evicted_bytes)                                                                         \
+  OWN(graphs_created)                                                                              \
+  OWN(graph_updates)                                                                               \
+  OWN(graph_launches)                                                                              \
+  OWN(plain_launches)                                                                              \
+  OWN(graph_fallbacks)                                                                             \
+  OWN(steps)                                                                                       \
+  OWN(applies)                                                                                     \
+  OWN(vectors_live)                                                                                \
+  OWN(vector_bytes)                                                                                \
+  OWN(vector_intern_hits)                                                                          \
+  OWN(gram_pairs)                                                                                  \
+  OWN(gram_hits)                                                                                   \
+  USED(step_rows)                                                                                  \
+  USED(step_pad_rows)                                                                              \
+  USED(step_requests)                                                                              \
+  USED(step_pad_requests)                                                                          \
+  USED(rows_steered)                                                                               \
+  USED(rows_untouched)                                                                             \
+  USED(rows_unseen)                                                                                \
+  USED(tier0_launches)                                                                             \
+  USED(tier1_launches)                                                                             \
+  USED(table_bytes)                                                                                \
+  USED(bank_bytes)                                                                                 \
+  USED(frame_bytes)                                                                                \
+  USED(pinned_bytes)                                                                               \
+  OWN(kernels_live)                                                                                \
+  OWN(kernel_bytes)                                                                                \
+  OWN(plans_live)                                                                                  \
+  OWN(graphs_live)                                                                                 \
+  OWN(plan_evictions)                                                                              \
+  OWN(graph_evictions)                                                                             \
+  OWN(plan_bytes)                                                                                  \
+  OWN(kernel_swaps)                                                                                \
+  OWN(compiles_queued)                                                                             \
+  OWN(compiles_running)                                                                            \
+  OWN(compiles_refused)                                                                            \
+  OWN(compile_threads)                                                                             \
+  OWN(traffic_shapes)                                                                              \
+  OWN(traffic_dropped)                                                                             \
+  OWN(host_graphs_live)                                                                            \
+  USED(kv_bytes)                                                                                   \
+  USED(attention_applies)                                                                          \
+  USED(kv_rows_refused)                                                                            \
+  USED(prover_bytes)                                                                               \
+  USED(prover_candidates)                                                                          \
+  USED(prover_steps)                                                                               \
+  USED(prover_states)
+
+static void read_usage(const struct stg_usage *usage, stg_stats *stats) {
+#define NOT_USED(field)
+#define USED_FIELD(field) stats->field = atomic_load(&usage->field);
+  STAT_LIST(NOT_USED, USED_FIELD)
+#undef NOT_USED
+#undef USED_FIELD
+}
 
 void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
   if (stats->struct_size != sizeof *stats || stg_engine_check_process(engine, NULL) != STG_OK) {
@@ -81,7 +93,6 @@ void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
   stg_disk_cache_counters(engine->disk, &disk);
   stg_vector_table_counters(engine->vectors, &vectors);
   const struct stg_engine_counters *own = &engine->counters;
-  const struct stg_usage *usage = &engine->usage;
   *stats = (stg_stats){
       .struct_size = sizeof *stats,
       .kernel_memory_hits = modules.memory_hits + atomic_load(&own->kernel_hits),
@@ -108,19 +119,6 @@ void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
       .vector_intern_hits = vectors.hits,
       .gram_pairs = vectors.gram_pairs,
       .gram_hits = vectors.gram_hits,
-      .step_rows = atomic_load(&usage->step_rows),
-      .step_pad_rows = atomic_load(&usage->step_pad_rows),
-      .step_requests = atomic_load(&usage->step_requests),
-      .step_pad_requests = atomic_load(&usage->step_pad_requests),
-      .rows_steered = atomic_load(&usage->rows_steered),
-      .rows_untouched = atomic_load(&usage->rows_untouched),
-      .rows_unseen = atomic_load(&usage->rows_unseen),
-      .tier0_launches = atomic_load(&usage->tier0_launches),
-      .tier1_launches = atomic_load(&usage->tier1_launches),
-      .table_bytes = atomic_load(&usage->table_bytes),
-      .bank_bytes = atomic_load(&usage->bank_bytes),
-      .frame_bytes = atomic_load(&usage->frame_bytes),
-      .pinned_bytes = atomic_load(&usage->pinned_bytes),
       .kernels_live = modules.live,
       .kernel_bytes = modules.code_bytes,
       .plans_live = plans.plans,
@@ -136,10 +134,8 @@ void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
       .traffic_shapes = traffic.shapes,
       .traffic_dropped = traffic.dropped,
       .host_graphs_live = stg_pins_list_graphs(engine->pins),
-      .kv_bytes = atomic_load(&usage->kv_bytes),
-      .attention_applies = atomic_load(&usage->attention_applies),
-      .kv_rows_refused = atomic_load(&usage->kv_rows_refused),
   };
+  read_usage(&engine->usage, stats);
 }
 
 size_t stg_engine_stats_json(const stg_engine *engine, char *ret_text, size_t capacity) {
@@ -149,7 +145,7 @@ size_t stg_engine_stats_json(const stg_engine *engine, char *ret_text, size_t ca
   stg_strbuf_str(&json, "{");
 #define STAT_FIELD(field)                                                                          \
   stg_strbuf_printf(&json, "\"" #field "\": %llu, ", (unsigned long long)stats.field);
-  STAT_LIST(STAT_FIELD)
+  STAT_LIST(STAT_FIELD, STAT_FIELD)
 #undef STAT_FIELD
   stg_strbuf_str(&json, "\"compile_ms\": ");
   stg_strbuf_double(&json, stats.compile_ms);

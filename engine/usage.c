@@ -130,11 +130,19 @@ void stg_usage_refused(struct stg_usage *usage, uint64_t rows) {
   add(&usage->kv_rows_refused, (int64_t)rows);
 }
 
+void stg_usage_prove(struct stg_usage *usage, uint64_t candidates, uint64_t steps,
+                     uint64_t states) {
+  add(&usage->prover_candidates, (int64_t)candidates);
+  add(&usage->prover_steps, (int64_t)steps);
+  add(&usage->prover_states, (int64_t)states);
+}
+
 void stg_usage_hold(struct stg_usage *usage, const struct stg_held_bytes *held) {
   atomic_fetch_add(&usage->table_bytes, held->table);
   atomic_fetch_add(&usage->bank_bytes, held->bank);
   atomic_fetch_add(&usage->frame_bytes, held->frame);
   atomic_fetch_add(&usage->kv_bytes, held->kv);
+  atomic_fetch_add(&usage->prover_bytes, held->prover);
   atomic_fetch_add(&usage->pinned_bytes, held->pinned);
 }
 
@@ -143,5 +151,6 @@ void stg_usage_let_go(struct stg_usage *usage, const struct stg_held_bytes *held
   atomic_fetch_sub(&usage->bank_bytes, held->bank);
   atomic_fetch_sub(&usage->frame_bytes, held->frame);
   atomic_fetch_sub(&usage->kv_bytes, held->kv);
+  atomic_fetch_sub(&usage->prover_bytes, held->prover);
   atomic_fetch_sub(&usage->pinned_bytes, held->pinned);
 }

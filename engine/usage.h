@@ -19,6 +19,7 @@ struct stg_held_bytes {
   size_t bank;   /* device: vectors */
   size_t frame;  /* device: row maps, and tables from slot to record */
   size_t kv;     /* device: caches, tables of ropes, partial sums */
+  size_t prover; /* device: bases, policies, pools and what is derived */
   size_t pinned; /* host memory that the device reads or writes */
 };
 
@@ -27,7 +28,8 @@ struct stg_usage {
   atomic_uint_fast64_t rows_steered, rows_untouched, rows_unseen;
   atomic_uint_fast64_t tier0_launches, tier1_launches;
   atomic_uint_fast64_t attention_applies, kv_rows_refused;
-  atomic_uint_fast64_t table_bytes, bank_bytes, frame_bytes, kv_bytes, pinned_bytes;
+  atomic_uint_fast64_t prover_candidates, prover_steps, prover_states;
+  atomic_uint_fast64_t table_bytes, bank_bytes, frame_bytes, kv_bytes, prover_bytes, pinned_bytes;
 };
 
 /* What a step's row map says of every layer: how many of its rows have a chain there that acts on
@@ -61,6 +63,9 @@ void stg_usage_launch(struct stg_usage *usage, int tier);
 
 /** Count rows that were not appended to a cache. */
 void stg_usage_refused(struct stg_usage *usage, uint64_t rows);
+
+/** Count a run of so many queries, what they took in steps, and the states that the policy saw. */
+void stg_usage_prove(struct stg_usage *usage, uint64_t candidates, uint64_t steps, uint64_t states);
 
 /** Count bytes from now on. */
 void stg_usage_hold(struct stg_usage *usage, const struct stg_held_bytes *held);

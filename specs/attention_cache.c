@@ -163,7 +163,7 @@ static stg_status read_blocks(struct stg_attention_reader *reader, const struct 
 static stg_status read_tail(struct stg_attention_reader *reader, const struct stg_json *at) {
   static const char *const words[] = {"nan", "zeros", NULL};
   unsigned tail = STG_SPEC_TAIL_NAN;
-  stg_status status = stg_attention_read_word(reader, at, "tail", words, &tail);
+  stg_status status = stg_spec_read_word(&reader->spec, at, "tail", words, &tail);
   reader->workload->cache.tail = (enum stg_spec_tail)tail;
   return status;
 }

@@ -29,22 +29,6 @@ STG_NODISCARD stg_status stg_attention_read_root(const struct stg_spec_reader *o
                                                  const struct stg_json *root,
                                                  struct stg_attention_workload *ret_workload);
 
-/* attention_words.c */
-
-/** The index of a member's text in `words`, which end with NULL; `*ret` stays as it is where the
- * object has no such member. "'x' is not one of its words: 'a', 'b' or 'c'". */
-STG_NODISCARD stg_status stg_attention_read_word(const struct stg_attention_reader *reader,
-                                                 const struct stg_json *object, const char *key,
-                                                 const char *const *words, unsigned *ret);
-/** A finite number above 0; `*ret` stays as it is where the object has no such member. */
-STG_NODISCARD stg_status stg_attention_read_positive(const struct stg_attention_reader *reader,
-                                                     const struct stg_json *object, const char *key,
-                                                     double *ret);
-/** "order": how heads stand. */
-STG_NODISCARD stg_status stg_attention_read_order(const struct stg_attention_reader *reader,
-                                                  const struct stg_json *object,
-                                                  enum stg_spec_order *ret);
-
 /* attention_cache.c, attention_rows.c, attention_rope.c, attention_input.c:
  * members of the root */
 

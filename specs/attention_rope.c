@@ -14,7 +14,7 @@ static stg_status read_layout(struct stg_attention_reader *reader, const struct 
   const struct stg_attention_workload *w = reader->workload;
   struct stg_json member;
   unsigned layout = STG_SPEC_LAYOUT_CONCAT;
-  stg_status status = stg_attention_read_word(reader, at, "layout", words, &layout);
+  stg_status status = stg_spec_read_word(&reader->spec, at, "layout", words, &layout);
   if (status == STG_OK && layout == STG_SPEC_LAYOUT_INTERLEAVED && w->kv_heads != w->heads &&
       stg_json_find(at, "layout", &member)) {
     status = stg_json_error(reader->spec.err, STG_E_FORMAT, &member,
@@ -44,7 +44,7 @@ static stg_status read_factor(struct stg_attention_reader *reader, const struct 
                               const char *key, double *ret) {
   struct stg_json member;
   stg_status status = stg_json_get(at, key, &member, reader->spec.err);
-  return status == STG_OK ? stg_attention_read_positive(reader, at, key, ret) : status;
+  return status == STG_OK ? stg_spec_read_positive(&reader->spec, at, key, ret) : status;
 }
 
 static stg_status read_llama3(struct stg_attention_reader *reader, const struct stg_json *at) {
@@ -83,7 +83,7 @@ static stg_status read_scaling(struct stg_attention_reader *reader, const struct
     status = stg_json_get(&at, "kind", &member, reader->spec.err);
   }
   if (status == STG_OK) {
-    status = stg_attention_read_word(reader, &at, "kind", words, &kind);
+    status = stg_spec_read_word(&reader->spec, &at, "kind", words, &kind);
   }
   if (status == STG_OK) {
     status = stg_json_check_keys(&at, kind == 0 ? linear : llama3, reader->spec.err);
@@ -110,11 +110,11 @@ static stg_status read_xpos(struct stg_attention_reader *reader, const struct st
     status = stg_json_get(&at, "order", &member, reader->spec.err);
   }
   if (status == STG_OK) {
-    status = stg_attention_read_word(reader, &at, "order", words, &order);
+    status = stg_spec_read_word(&reader->spec, &at, "order", words, &order);
   }
   reader->workload->rope.xpos = order == 0 ? STG_SPEC_XPOS_HALVES : STG_SPEC_XPOS_PAIRS;
   return status == STG_OK
-             ? stg_attention_read_positive(reader, &at, "base", &reader->workload->rope.xpos_base)
+             ? stg_spec_read_positive(&reader->spec, &at, "base", &reader->workload->rope.xpos_base)
              : status;
 }
 
@@ -157,10 +157,10 @@ static stg_status read_rounding(struct stg_attention_reader *reader, const struc
   static const char *const rounds[] = {"final", "each_op", NULL};
   static const char *const trigs[] = {"f32", "dtype", "swapped_bf16", NULL};
   unsigned round = STG_SPEC_ROUND_FINAL;
-  stg_status status = stg_attention_read_word(reader, at, "round", rounds, &round);
+  stg_status status = stg_spec_read_word(&reader->spec, at, "round", rounds, &round);
   unsigned trig = round == STG_SPEC_ROUND_EACH_OP ? STG_SPEC_TRIG_DTYPE : STG_SPEC_TRIG_F32;
   if (status == STG_OK) {
-    status = stg_attention_read_word(reader, at, "trig", trigs, &trig);
+    status = stg_spec_read_word(&reader->spec, at, "trig", trigs, &trig);
   }
   reader->workload->rope.round = (enum stg_spec_round)round;
   reader->workload->rope.trig = (enum stg_spec_trig)trig;
@@ -170,7 +170,7 @@ static stg_status read_rounding(struct stg_attention_reader *reader, const struc
 static stg_status read_pairs(struct stg_attention_reader *reader, const struct stg_json *at) {
   static const char *const words[] = {"half", "interleaved", NULL};
   unsigned pairs = STG_SPEC_PAIRS_HALF;
-  stg_status status = stg_attention_read_word(reader, at, "pairs", words, &pairs);
+  stg_status status = stg_spec_read_word(&reader->spec, at, "pairs", words, &pairs);
   reader->workload->rope.pairs = (enum stg_spec_pairs)pairs;
   return status;
 }
@@ -180,7 +180,7 @@ static stg_status read_direction(struct stg_attention_reader *reader, const stru
   struct stg_attention_workload *w = reader->workload;
   struct stg_json member;
   unsigned backward = 0;
-  stg_status status = stg_attention_read_word(reader, at, "direction", words, &backward);
+  stg_status status = stg_spec_read_word(&reader->spec, at, "direction", words, &backward);
   if (status == STG_OK && backward && w->cache.exists && stg_json_find(at, "direction", &member)) {
     status = stg_json_error(reader->spec.err, STG_E_FORMAT, &member,
                             "'backward' gives the gradient of the packed rows; leave 'cache' out");
@@ -192,11 +192,21 @@ static stg_status read_direction(struct stg_attention_reader *reader, const stru
 
 static stg_status read_base(struct stg_attention_reader *reader, const struct stg_json *at) {
   reader->workload->rope.base = 10000;
-  return stg_attention_read_positive(reader, at, "base", &reader->workload->rope.base);
+  return stg_spec_read_positive(&reader->spec, at, "base", &reader->workload->rope.base);
+}
+
+/* "order": how heads stand. */
+static stg_status read_order(const struct stg_attention_reader *reader,
+                             const struct stg_json *object, enum stg_spec_order *ret) {
+  static const char *const words[] = {"rows", "heads", NULL};
+  unsigned order = STG_SPEC_ORDER_ROWS;
+  stg_status status = stg_spec_read_word(&reader->spec, object, "order", words, &order);
+  *ret = (enum stg_spec_order)order;
+  return status;
 }
 
 static stg_status read_rope_order(struct stg_attention_reader *reader, const struct stg_json *at) {
-  return stg_attention_read_order(reader, at, &reader->workload->rope.order);
+  return read_order(reader, at, &reader->workload->rope.order);
 }
 
 stg_status stg_attention_read_rope(struct stg_attention_reader *reader,
@@ -232,12 +242,12 @@ stg_status stg_attention_read_attend(struct stg_attention_reader *reader,
     status = stg_json_check_keys(&at, keys, reader->spec.err);
   }
   if (status == STG_OK) {
-    status = stg_attention_read_positive(reader, &at, "scale", &scale);
+    status = stg_spec_read_positive(&reader->spec, &at, "scale", &scale);
   }
   if (status == STG_OK) {
     status = stg_spec_read_optional_int(&reader->spec, &at, "window", 1, STG_ATTENTION_MAX_CAPACITY,
                                         &w->attend.window);
   }
   w->attend.scale = (float)scale;
-  return status == STG_OK ? stg_attention_read_order(reader, &at, &w->attend.order) : status;
+  return status == STG_OK ? read_order(reader, &at, &w->attend.order) : status;
 }

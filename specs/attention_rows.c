@@ -339,7 +339,7 @@ static stg_status read_form(struct stg_attention_reader *reader, const struct st
   struct stg_attention_workload *w = reader->workload;
   struct stg_json member;
   unsigned form = STG_SPEC_POSITIONS_I32;
-  stg_status status = stg_attention_read_word(reader, rows, "positions", words, &form);
+  stg_status status = stg_spec_read_word(&reader->spec, rows, "positions", words, &form);
   if (status == STG_OK && form == STG_SPEC_POSITIONS_LEN && (!w->cache.exists || w->cache.tokens) &&
       stg_json_find(rows, "positions", &member)) {
     status = stg_json_error(reader->spec.err, STG_E_FORMAT, &member,

@@ -181,6 +181,8 @@ static stg_status read_buckets(struct stg_attention_reader *reader, const struct
 
 static stg_status read_run(struct stg_attention_reader *reader, const struct stg_json *root) {
   struct stg_attention_workload *w = reader->workload;
+  w->warmup = STG_WORKLOAD_WARMUP;
+  w->repeats = STG_WORKLOAD_REPEATS;
   return stg_spec_read_run(&reader->spec, root, &w->warmup, &w->repeats);
 }
 

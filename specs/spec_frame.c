@@ -26,9 +26,9 @@ stg_status stg_spec_read_family(const struct stg_spec_reader *reader, const stru
     status = stg_json_string(&member, &family, reader->err);
   }
   if (status == STG_OK && !stg_spec_kind_find(family, ret_kind)) {
-    status =
-        stg_json_error(reader->err, STG_E_UNSUPPORTED, &member,
-                       "'%.40s' is not a family; use 'steer', 'rope', 'decode' or 'step'", family);
+    status = stg_json_error(
+        reader->err, STG_E_UNSUPPORTED, &member,
+        "'%.40s' is not a family; use 'steer', 'rope', 'decode', 'step' or 'prover'", family);
   }
   return status;
 }
@@ -58,8 +58,8 @@ stg_status stg_spec_read_run(const struct stg_spec_reader *reader, const struct 
                              uint32_t *ret_warmup, uint32_t *ret_repeats) {
   static const char *const keys[] = {"warmup", "repeats", NULL};
   struct stg_json run;
-  int64_t warmup = 10;
-  int64_t repeats = 100;
+  int64_t warmup = *ret_warmup;
+  int64_t repeats = *ret_repeats;
   stg_status status = STG_OK;
   if (stg_json_find(root, "run", &run)) {
     status = stg_json_check_keys(&run, keys, reader->err);

@@ -33,7 +33,7 @@ STG_NODISCARD stg_status stg_spec_read_dtype(const struct stg_spec_reader *reade
 STG_NODISCARD stg_status stg_spec_read_optional_int(const struct stg_spec_reader *reader,
                                                     const struct stg_json *object, const char *key,
                                                     int64_t min, int64_t max, int64_t *ret);
-/** "run": how often the work is done untimed and timed. */
+/** "run": how often the work is done untimed and timed; what is unsaid stays as it is. */
 STG_NODISCARD stg_status stg_spec_read_run(const struct stg_spec_reader *reader,
                                            const struct stg_json *root, uint32_t *ret_warmup,
                                            uint32_t *ret_repeats);
@@ -47,6 +47,18 @@ struct stg_spec_buckets {
 STG_NODISCARD stg_status stg_spec_read_buckets(const struct stg_spec_reader *reader,
                                                const struct stg_json *root, int64_t rows,
                                                int64_t requests, struct stg_spec_buckets *ret);
+
+/* spec_words.c */
+
+/** The index of a member's text in `words`, which end with NULL; `*ret` stays as it is where the
+ * object has no such member. "'x' is not known; use 'a', 'b' or 'c'". */
+STG_NODISCARD stg_status stg_spec_read_word(const struct stg_spec_reader *reader,
+                                            const struct stg_json *object, const char *key,
+                                            const char *const *words, unsigned *ret);
+/** A finite number above 0; `*ret` stays as it is where the object has no such member. */
+STG_NODISCARD stg_status stg_spec_read_positive(const struct stg_spec_reader *reader,
+                                                const struct stg_json *object, const char *key,
+                                                double *ret);
 
 /* spec_source.c */
 

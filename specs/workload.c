@@ -245,8 +245,10 @@ static stg_status read_input(struct stg_workload_reader *reader, const struct st
 }
 
 static stg_status read_run(struct stg_workload_reader *reader, const struct stg_json *root) {
-  return stg_spec_read_run(&reader->spec, root, &reader->workload->warmup,
-                           &reader->workload->repeats);
+  struct stg_workload *w = reader->workload;
+  w->warmup = STG_WORKLOAD_WARMUP;
+  w->repeats = STG_WORKLOAD_REPEATS;
+  return stg_spec_read_run(&reader->spec, root, &w->warmup, &w->repeats);
 }
 
 static stg_status read_buckets(struct stg_workload_reader *reader, const struct stg_json *root) {

@@ -115,7 +115,6 @@ static stg_status find_kernels(const struct stg_any_job *job, struct stg_arena *
     stg_error_prefix(reterr, "%s: ", job->kind->file(job->of));
   }
   result->declared = declared;
-  result->graph = graph;
   return status;
 }
 
@@ -145,6 +144,7 @@ static stg_status explain(const struct stg_any_job *job, const struct explain_op
   stg_cache *cache = NULL; /* has the text of misses */
   struct stg_explain_program *programs = NULL;
   struct stg_job *steering = job->kind->steering(job->of);
+  result.graph = &graph;
   stg_status status = find_kernels(job, &arena, &graph, &result, reterr);
   if (status == STG_OK && options->why_miss) {
     status = find_misses(options, &cache, &result, reterr);

@@ -17,8 +17,10 @@ enum stg_exit {
   X(explain, "show a workload's signature, keys, kernel source and programs")                      \
   X(build, "compile kernels for any architecture, without a GPU")                                  \
   X(warm, "make the kernels and graphs of a service's traffic")                                    \
+  X(prove, "search for proofs of queries, and rank them among corruptions")                        \
   X(ops, "list the built-in ops, or check an op definition")                                       \
   X(vectors, "list, show and convert the vectors of a file")                                       \
+  X(kb, "make up and count knowledge bases for the proof search")                                  \
   X(cache, "list, show, explain, verify and ship the entries of a folder or pack")                 \
   X(bench, "time workloads on a GPU, beside a copy of the same bytes")                             \
   X(doctor, "say what was found here, what is missing, and the remedy")

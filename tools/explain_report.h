@@ -49,6 +49,13 @@ void stg_explain_miss_text(const struct stg_miss *miss, struct stg_strbuf *out);
 /** The row "launch" of a kernel, in a table of two columns. */
 void stg_explain_launch_row(struct stg_table *table, const struct stg_explained *kernel);
 
+/** The member "kernels": each of the launch, with what was asked for. */
+void stg_explain_kernels_json(struct stg_json_out *json, const struct stg_explain_result *result);
+/** A block for each of them. */
+void stg_explain_kernels_text(const struct stg_explain_result *result, struct stg_strbuf *out);
+/** The rows of architecture, signature and graph key, in a table of two columns. */
+void stg_explain_graph_rows(struct stg_table *table, const struct stg_explain_result *result);
+
 /** The members of the entry that should serve the kernel and is bad: null where there is none. */
 void stg_miss_bad_json(struct stg_json_out *json, const struct stg_miss *miss);
 /** The line of the same; none where there is none. */

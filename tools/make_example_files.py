@@ -13,6 +13,7 @@ import sys
 from vector_writers import Tensor, bf16, control_vector, directions, f16, f32, f64, gguf, npy, safetensors, safetensors_framed
 
 HIDDEN = 256
+CONSTANTS = 3  # of specs/bad/data/people.facts
 SPECS = pathlib.Path(__file__).resolve().parent.parent / "specs"
 
 
@@ -91,6 +92,18 @@ def bad_control_vectors() -> dict[str, bytes]:
     }
 
 
+def policy(constants: int, changed: dict[str, tuple[list[int], list[float]]]) -> bytes:
+    """Weights of a net of width 2 with one block, for 1 predicate and states of 1 atom; some of them changed."""
+    shapes = {"predicate.weight": [4, 2], "entity.weight": [constants + 2, 2]}
+    for layer in ("in", "blocks.0", "head", "out"):
+        shapes |= {f"{layer}.weight": [2, 2], f"{layer}.bias": [2]}
+    for norm in ("in_norm", "blocks.0.norm"):
+        shapes |= {f"{norm}.weight": [2], f"{norm}.bias": [2]}
+    tensors = {name: (shape, [0.5] * (shape[0] * (shape[1] if len(shape) > 1 else 1))) for name, shape in shapes.items()}
+    tensors |= changed
+    return noted([(name, "F32", shape, f32(values)) for name, (shape, values) in tensors.items()], "a policy")
+
+
 def bad_files() -> dict[str, bytes]:
     """Files of width 4: sound ones with tensors that do not fit, and broken ones."""
     one = [1.0, 0.0, 0.0, 0.0]
@@ -125,6 +138,9 @@ def bad_files() -> dict[str, bytes]:
         "bad/data/integers.npy": array.replace(b"<f4", b"<i4"),
         "bad/data/zero_row.npy": npy("F32", [2, 4], f32(one) + bytes(16)),
         **bad_control_vectors(),
+        "bad/data/policy.safetensors": policy(CONSTANTS, {}),
+        "bad/data/policy_wide.safetensors": policy(CONSTANTS, {"head.bias": ([3], [0.5] * 3)}),
+        "bad/data/policy_nan.safetensors": policy(CONSTANTS, {"out.bias": ([2], [0.5, float("nan")])}),
         "bad/data/directions.json": hand,
         "bad/data/padded.json": hand.replace(b'"2"', b'"02"'),
         "bad/data/ragged.json": hand.replace(b"[1.0, 0.0, 0.0, 0.0], ", b"[1.0, 0.0, 0.0], "),

@@ -20,21 +20,22 @@ struct stg_times stg_times_of(double *us, size_t count) {
   };
 }
 
-/* Microseconds in the unit that reads best. */
-static void append_time(struct stg_strbuf *out, double us) {
+void stg_times_print_one(double us, struct stg_strbuf *out) {
   if (us < 1000) {
     stg_strbuf_printf(out, "%.1f us", us);
-  } else {
+  } else if (us < 1e7) {
     stg_strbuf_printf(out, "%.2f ms", us / 1000);
+  } else {
+    stg_strbuf_printf(out, "%.1f s", us / 1e6);
   }
 }
 
 void stg_times_print(const struct stg_times *times, unsigned repeats, const char *counted,
                      struct stg_strbuf *out) {
-  append_time(out, times->median_us);
+  stg_times_print_one(times->median_us, out);
   stg_strbuf_str(out, " median (");
-  append_time(out, times->min_us);
+  stg_times_print_one(times->min_us, out);
   stg_strbuf_str(out, " to ");
-  append_time(out, times->max_us);
+  stg_times_print_one(times->max_us, out);
   stg_strbuf_printf(out, ", %u %s)", repeats, counted);
 }

@@ -14,6 +14,8 @@ struct stg_times {
 
 /** Summarise `count` > 0 measurements; sorts them. */
 struct stg_times stg_times_of(double *us, size_t count);
+/** "7.20 ms": microseconds in the unit that reads best. */
+void stg_times_print_one(double us, struct stg_strbuf *out);
 /** "7.20 ms median (6.81 ms to 11.17 ms, 100 applies)", of `repeats` of what is counted. */
 void stg_times_print(const struct stg_times *times, unsigned repeats, const char *counted,
                      struct stg_strbuf *out);

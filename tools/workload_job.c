@@ -279,9 +279,10 @@ static stg_status load_steer(const char *path, const struct stg_workload_options
   }
   if (spec.kind != STG_SPEC_STEER) {
     status = stg_error_set(reterr, STG_E_UNSUPPORTED,
-                           "%s: family: a workload of '%s' is not one that is timed here; "
-                           "'steergraph run' times it",
-                           path, stg_spec_kind_name(spec.kind));
+                           "%s: family: a workload of '%s' is not one that is timed here; %s", path,
+                           stg_spec_kind_name(spec.kind),
+                           spec.kind == STG_SPEC_PROVER ? "use one of 'steer'"
+                                                        : "'steergraph run' times it");
     stg_spec_finish(&spec);
     return status;
   }

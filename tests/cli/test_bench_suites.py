@@ -32,7 +32,7 @@ class Words(Case):
 
     def test_the_help_lists_the_suites(self):
         text = self.succeed("bench", "--help").out
-        for name in ("steer", "decode", "rope", "attend", "all"):
+        for name in ("steer", "decode", "rope", "attend", "prove", "all"):
             self.assertRegex(text, rf"(?m)^  {name} +\S")
         self.assertIn("--quick", text)
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Workloads of rope, decode and step in the commands that compile and look: explain, build, and the cache's."""
+"""Workloads of families beside steering in the commands that compile and look: explain, build, and the cache's."""
 import json
 
 import tap
 from cli import EXAMPLES, FAILED, QUICK, SPECS, Case
 
-FAMILIES = sorted(set(SPECS.glob("*.json")) - set(EXAMPLES))
+PROVERS = sorted(SPECS.glob("prove_*.json"))  # of test_prove.py
+FAMILIES = sorted(set(SPECS.glob("*.json")) - set(EXAMPLES) - set(PROVERS))
 STEP = SPECS / "step_llama_block.json"
 TOTO = SPECS / "toto_timewise.json"
 # What serving an example asks for, in the words of `build`.
@@ -104,6 +105,42 @@ class Explain(Case):
             line = self.refuse(FAILED, *words, path)
             self.assertEqual(line, f"steergraph: {path}: attend.window: expected an integer from 1 to 1073741824, found 0")
 
+    def test_provers_are_explained_by_one_kernel(self):
+        for arch in ("sm_90", "cpu"):
+            reports = [self.explain("--arch", arch, path) for path in PROVERS]
+            self.assertEqual(reports[0]["kernels"], reports[1]["kernels"])  # whatever the base
+            self.assertEqual(reports[0]["graph_key"], reports[1]["graph_key"])
+            for report in reports:
+                text = f"prover v1 | atoms=6 children=120 | embed=250 width=256 blocks=8 arithmetic=f32 | {arch}"
+                self.assertEqual((report["family"], report["arch"]), ("prover", arch))
+                self.assertEqual([kernel["kernel_signature"] for kernel in report["kernels"]], [text])
+                self.assertEqual(report["signature"], f"{text} | batch<=1 seq<=1 rows<=16384")
+                self.assertEqual((report["pick"], report["capacity"], report["notes"]), ("argmax", 16384, []))
+                self.assertEqual(report["limits"], {"atoms": 6, "children": 120, "depth": 20})
+                self.assertEqual((report["policy"]["embed"], report["policy"]["seed"], report["queries"]), (250, 1, 100))
+                self.assertEqual(report["corruptions"], {"count": 100, "sides": ["head", "tail"], "domain": "all", "filter": True})
+        text = self.succeed("explain", "--source", "--program", "--why-miss", "--arch", "sm_90", PROVERS[0]).out
+        self.assertRegex(text, r"^\S+: prover, 100 queries; \d+ facts, 2 rules, 4 predicates, 330 constants\n")
+        self.assertIn("\n  corruptions  100 a query, head and tail; of all constants, none a fact or a query\n", text)
+        self.assertIn("\n  capacity     16384 queries a launch; larger pools are several\n", text)
+        self.assertIn("\n\nprover\n  kernel      prover v1 | ", text)
+        self.assertIn("\n  launch      stg_prover, 256 threads a block, 8 rows at a time\n", text)
+        self.assertIn('extern "C" __global__ void __launch_bounds__(256, 2)', text)
+        spec = json.loads(PROVERS[0].read_text())
+        spec["corruptions"] |= {"sides": ["tail"], "domain": "argument", "filter": False}
+        spec |= {"arithmetic": "tf32", "pick": {"sample": {"seed": 9}}}
+        text = self.succeed("explain", "--arch", "cpu", self.write("w.json", spec)).out
+        self.assertIn("\n  launch      none on the CPU\n", text)
+        self.assertIn("\n  limits       6 atoms, 120 children, 20 steps; picks are sampled with seed 9\n", text)
+        self.assertIn("\n  corruptions  100 a query, tail; of the constants that facts have there\n", text)
+        self.assertIn("\n  note         arithmetic: the CPU computes in float32\n", text)
+        self.assertNotIn("note ", self.succeed("explain", "--arch", "sm_90", "w.json").out)
+
+    def test_run_does_not_serve_provers_and_says_what_does(self):
+        for path in PROVERS:
+            line = self.refuse(FAILED, "run", "--backend", "cpu", path)
+            self.assertEqual(line, f"steergraph: {path}: family: 'run' does not search for proofs; use 'steergraph prove'")
+
 
 class Build(Case):
     def setUp(self):
@@ -173,6 +210,31 @@ class Build(Case):
         said = {difference["words"] for difference in pair["differences"]}
         self.assertTrue(any(text.startswith("K and V are read from a ") for text in said), said)
         self.assertEqual(pair["consequence"], "two kernels: both are needed as long as steps of both kinds are taken")
+
+    def test_all_provers_of_a_policys_sizes_have_one_kernel(self):
+        spec = json.loads(PROVERS[0].read_text())
+        spec |= {"arithmetic": "tf32x3", "limits": {"atoms": 8, "children": 100, "depth": 5}}
+        other = self.write("w.json", spec)
+        report = self.build("--arch", "sm_90", *PROVERS, other)
+        self.assertEqual([kernel["variant"] for kernel in report["kernels"]], ["prover", "prover"])
+        self.assertEqual(report["compiled"], 2)
+        words = ("--cache", self.folder / "kernels")
+        entries = self.succeed("cache", "ls", "--json", "--family", "prover", *words).json()["entries"]
+        self.assertEqual([entry["family"] for entry in entries], ["prover", "prover"])
+        keys = [kernel["kernel_key"] for kernel in report["kernels"]]
+        pair = self.succeed("cache", "explain", "--json", *words, *reversed(keys)).json()
+        said = {difference["words"] for difference in pair["differences"]}
+        self.assertLessEqual({"states have up to 8 atoms here, 6 there", "of a state 100 children are kept here, 120 there",
+                              "products are made in three of TF32 each here, in f32 there"}, said)  # fmt: skip
+        spec["policy"] |= {"embed": 100, "hidden": 128, "blocks": 3}
+        explained = self.succeed("cache", "explain", "--json", "--arch", "sm_90", *words, self.write("v.json", spec)).json()
+        said = {difference["words"] for difference in explained["kernels"][0]["differences"]}
+        self.assertLessEqual({"atoms are 100 numbers here, 250 there", "layers are 128 wide here, 256 there",
+                              "the policy has 3 blocks here, 8 there"}, said)  # fmt: skip
+        self.succeed("cache", "report", *words, "-o", "page.html")
+        page = (self.folder / "page.html").read_text()
+        for label in (" 250 f32", " 250 tf32x3"):
+            self.assertIn(label, page)
 
     def test_the_report_groups_kernels_by_what_tells_them_apart(self):
         self.build("--arch", "sm_90", STEP, SPECS / "kv_decode_paged.json", SPECS / "rope_llama3.json")

@@ -10,10 +10,13 @@ COMMANDS = {
     ("explain",): "SPEC",
     ("build",): "SPEC|MANIFEST...",
     ("warm",): "MANIFEST...",
+    ("prove",): "SPEC",
     ("ops",): "FILE",
     ("vectors", "ls"): "FILE",
     ("vectors", "show"): "FILE [TENSOR]",
     ("vectors", "convert"): "FILE [TENSOR...]",
+    ("kb", "generate"): "countries|family",
+    ("kb", "stats"): "FOLDER|FACTS",
     ("cache", "ls"): "",
     ("cache", "show"): "KEY",
     ("cache", "explain"): "KEY KEY|SPEC",
@@ -53,7 +56,7 @@ class Help(Case):
         self.assertEqual(self.succeed("cache", "help").out, self.succeed("cache", "--help").out)
 
     def test_groups_list_their_subcommands(self):
-        for group in ("cache", "vectors"):
+        for group in ("cache", "kb", "vectors"):
             listed = re.findall(r"(?m)^  ([a-z]+) +\S", self.succeed(group, "--help").out)
             self.assertEqual({(group, word) for word in listed}, {words for words in COMMANDS if words[0] == group})
         self.assertIn("entries of a folder or pack", self.succeed("--help").out)

@@ -104,6 +104,38 @@ static void calls_are_ranges_by_name_and_layer(void **state) {
   ok(stg_engine_destroy(engine, &error), &error);
 }
 
+static void runs_of_provers_are_ranges_too(void **state) {
+  static const stg_atom fact = {1, 1, 2}, query = {1, 2, 1};
+  static const float zeros[64];
+  const stg_prover_desc desc = {.struct_size = sizeof desc,
+                                .predicates = 1,
+                                .constants = 2,
+                                .facts = &fact,
+                                .n_facts = 1,
+                                .embed = 2,
+                                .hidden = 2,
+                                .blocks = 1};
+  const stg_prover_weights weights = {sizeof weights, zeros, zeros, zeros, zeros,
+                                      zeros,          zeros, zeros, zeros, zeros,
+                                      zeros,          zeros, zeros, zeros, zeros};
+  const stg_prover_run_desc run = {.struct_size = sizeof run, .queries = &query, .n = 1};
+  stg_prover *prover = NULL;
+  stg_proof proof;
+  stg_error error = STG_ERROR_INIT;
+  (void)state;
+  stg_engine *engine = open_engine();
+  struct stg_injection *seen = injection();
+  ok(stg_prover_create(engine, &desc, &prover, &error), &error);
+  ok(stg_prover_set_weights(prover, &weights, &error), &error);
+  seen->pushes = seen->pops = 0;
+  ok(stg_prover_run(prover, &run, &proof, &error), &error);
+  assert_int_equal(1, seen->pushes);
+  assert_int_equal(1, seen->pops);
+  assert_string_equal("prove", seen->names[0]);
+  ok(stg_prover_destroy(prover, &error), &error);
+  ok(stg_engine_destroy(engine, &error), &error);
+}
+
 static void compiles_are_ranges_too(void **state) {
   (void)state;
   const struct stg_kernel_request request = {
@@ -167,6 +199,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_prestate(without_a_profiler_nothing_is_a_range, &without),
       cmocka_unit_test(calls_are_ranges_by_name_and_layer),
+      cmocka_unit_test(runs_of_provers_are_ranges_too),
       cmocka_unit_test(compiles_are_ranges_too),
       cmocka_unit_test(a_process_asks_for_its_profiler_once),
   };

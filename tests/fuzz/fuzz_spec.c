@@ -12,6 +12,7 @@
 #include "codegen/op.h"
 #include "runtime/base/alloc.h"
 #include "specs/manifest.h"
+#include "specs/prover_pool.h"
 #include "specs/spec.h"
 
 #define MAX_PARAMS 64
@@ -154,6 +155,25 @@ static void read_attention(struct stg_attention_workload *workload) {
   }
 }
 
+/* Weights that are made up may be as large as limits allow, and take as long. */
+static void read_prover(struct stg_prover_workload *workload) {
+  struct stg_prove_policy policy = {0};
+  struct stg_prover_pool pool = {0};
+  stg_error err = STG_ERROR_INIT;
+  const struct stg_prover_corruptions *c = &workload->corruptions;
+  const struct stg_prove_sizes *sizes = &workload->sizes;
+  if ((uint64_t)workload->n_queries * c->count <= MAX_VALUES &&
+      stg_prover_pool_make(workload, &pool, &err) != STG_OK) {
+    abort();
+  }
+  if (((uint64_t)sizes->predicates + sizes->constants) * sizes->embed <= MAX_VALUES &&
+      (uint64_t)sizes->blocks * sizes->hidden * sizes->hidden <= MAX_VALUES) {
+    check_error(stg_prover_take_policy(workload, &policy, &err), &err);
+  }
+  stg_prover_pool_finish(&pool);
+  stg_prove_policy_finish(&policy);
+}
+
 static void read_workload(const char *text, size_t size) {
   struct stg_spec spec;
   stg_error err = STG_ERROR_INIT;
@@ -162,10 +182,20 @@ static void read_workload(const char *text, size_t size) {
   if (status != STG_OK) {
     return;
   }
-  if (spec.kind == STG_SPEC_STEER) {
+  switch (spec.kind) {
+  case STG_SPEC_STEER:
     read_steer(&spec.of.steer);
-  } else {
+    break;
+  case STG_SPEC_PROVER:
+    read_prover(&spec.of.prover);
+    break;
+  case STG_SPEC_ROPE:
+  case STG_SPEC_DECODE:
+  case STG_SPEC_STEP:
     read_attention(&spec.of.attention);
+    break;
+  case STG_SPEC_KINDS:
+    abort();
   }
   stg_spec_finish(&spec);
 }

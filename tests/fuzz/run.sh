@@ -1,6 +1,6 @@
 #!/bin/sh
 # run.sh SECONDS [FUZZER]: fuzz the spec reader and the op language, or what reads packs, cache
-# entries, cubins, recipes of graphs, the statistics of a folder, or vector files.
+# entries, cubins, recipes of graphs, the statistics of a folder, knowledge bases, or vector files.
 #
 # SECONDS may be "smoke": what .ci/run and `ninja fuzz-smoke-NAME` give each.
 #
@@ -24,7 +24,7 @@ else
     CC=clang meson setup build-fuzz -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false
   fi
   ninja -C build-fuzz tests/fuzz/make_seeds tests/fuzz/fuzz_cubin tests/fuzz/fuzz_directions \
-    tests/fuzz/fuzz_entry tests/fuzz/fuzz_gguf tests/fuzz/fuzz_npy tests/fuzz/fuzz_pack \
+    tests/fuzz/fuzz_entry tests/fuzz/fuzz_gguf tests/fuzz/fuzz_kb tests/fuzz/fuzz_npy tests/fuzz/fuzz_pack \
     tests/fuzz/fuzz_raw tests/fuzz/fuzz_recipe tests/fuzz/fuzz_safetensors tests/fuzz/fuzz_spec \
     tests/fuzz/fuzz_stats
   fuzzer=$root/build-fuzz/tests/fuzz/fuzz_spec
@@ -38,6 +38,10 @@ case $name in
 fuzz_spec)
   smoke=20
   files="specs/*.json specs/bad/*.json specs/ops/*.json specs/user/*.json tests/data/traffic_*.json"
+  ;;
+fuzz_kb)
+  smoke=10
+  files="specs/bad/kb/*.facts specs/bad/kb/*.queries specs/bad/kb/*.rules specs/kb/*.rules tests/fuzz/kb/*"
   ;;
 fuzz_pack)
   smoke=10

@@ -27,6 +27,7 @@ int fuzz_cubin(const uint8_t *data, size_t size);
 int fuzz_directions(const uint8_t *data, size_t size);
 int fuzz_entry(const uint8_t *data, size_t size);
 int fuzz_gguf(const uint8_t *data, size_t size);
+int fuzz_kb(const uint8_t *data, size_t size);
 int fuzz_npy(const uint8_t *data, size_t size);
 int fuzz_pack(const uint8_t *data, size_t size);
 int fuzz_raw(const uint8_t *data, size_t size);
@@ -85,6 +86,13 @@ static void packs_are_read_safely(void **state) {
   feed_all(fuzz_pack, "tests/fuzz/packs/*.sgp");
 }
 
+static void knowledge_bases_are_read_safely(void **state) {
+  (void)state;
+  feed_all(fuzz_kb, "specs/bad/kb/*[!t]"); /* all but what they give */
+  feed_all(fuzz_kb, "specs/kb/*.rules");
+  feed_all(fuzz_kb, "tests/fuzz/kb/*");
+}
+
 static void recipes_are_read_safely(void **state) {
   (void)state;
   feed_all(fuzz_recipe, "tests/fuzz/recipes/*");
@@ -113,9 +121,13 @@ static void vector_files_are_read_safely(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(cubins_are_read_safely), cmocka_unit_test(entries_are_read_safely),
-      cmocka_unit_test(packs_are_read_safely),  cmocka_unit_test(recipes_are_read_safely),
-      cmocka_unit_test(specs_are_read_safely),  cmocka_unit_test(vector_files_are_read_safely),
+      cmocka_unit_test(cubins_are_read_safely),
+      cmocka_unit_test(entries_are_read_safely),
+      cmocka_unit_test(packs_are_read_safely),
+      cmocka_unit_test(knowledge_bases_are_read_safely),
+      cmocka_unit_test(recipes_are_read_safely),
+      cmocka_unit_test(specs_are_read_safely),
+      cmocka_unit_test(vector_files_are_read_safely),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

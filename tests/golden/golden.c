@@ -17,7 +17,7 @@ static const struct {
                       stg_error *reterr);
 } kinds[] = {
     {"cuda", golden_cuda},       {"decode", golden_decode}, {"keys", golden_keys},
-    {"program", golden_program}, {"rope", golden_rope},
+    {"program", golden_program}, {"prover", golden_prover}, {"rope", golden_rope},
 };
 
 static stg_status print(const char *kind, const char *name, struct stg_arena *arena,

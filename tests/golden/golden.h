@@ -7,6 +7,7 @@
 #define STG_TESTS_GOLDEN_GOLDEN_H
 
 #include "codegen/decode_kernel.h"
+#include "codegen/prover_text.h"
 #include "codegen/rope_text.h"
 #include "codegen/steer.h"
 
@@ -57,6 +58,14 @@ STG_NODISCARD stg_status golden_rope(struct stg_arena *arena, const char *name,
  * cCHUNK-ORDER, as in "q32-k8-d128-bf16-paged+window+mask-c128-rows".
  */
 STG_NODISCARD stg_status golden_decode(struct stg_arena *arena, const char *name,
+                                       struct stg_strbuf *out, stg_error *reterr);
+
+/**
+ * Kind `prover`: likewise, of the proof search. NAME is
+ * aATOMS-cCHILDREN-eEMBED-hHIDDEN-bBLOCKS-
+ * ARITHMETIC, as in "a6-c120-e250-h256-b8-f32".
+ */
+STG_NODISCARD stg_status golden_prover(struct stg_arena *arena, const char *name,
                                        struct stg_strbuf *out, stg_error *reterr);
 
 /** The geometry that a name of kind `decode` spells. */

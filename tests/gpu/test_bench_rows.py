@@ -53,7 +53,7 @@ class Rows(Case):
         if row["median_us"] is not None:
             self.assertLessEqual(row["min_us"], row["median_us"])
             self.assertLessEqual(row["median_us"], row["max_us"])
-        if row["floor_us"] is not None and row["suite"] != "attend":  # a read that waits for nobody
+        if row["floor_us"] is not None and row["suite"] not in ("attend", "prove"):  # reads and sums that wait for nobody
             self.assertGreater(row["floor_early_us"], 0)
         if row["median_us"] is not None and row["floor_us"] is not None:
             self.assertAlmostEqual(row["ratio"], row["median_us"] / row["floor_us"], places=6)
@@ -118,6 +118,26 @@ class Rows(Case):
         (loop,) = [row for row in rows if row["name"].startswith("every length to 1024")]
         self.assertEqual((loop["lengths"], loop["recompiles"], loop["cudagraphs"]), (1024, 0, 1))
         self.assertLess(loop["mae"], 1e-6)
+
+    def test_prove_has_pools_in_every_arithmetic_and_one_kernel_for_all_sizes(self):
+        rows = self.rows_of("prove")
+        series = {"steergraph", "steergraph, tf32x3", "steergraph, tf32"}
+        for base in ("countries", "family"):
+            for pool in (64, 110, 256, 512, 1024):
+                self.assertEqual(self.series(rows, f"{base}, pool {pool}"), series)
+            for name in ("512 repeated", "512 varied", "110 unpadded"):
+                (row,) = [row for row in rows if row["name"] == f"{base}, {name}"]
+                self.assertEqual((row["compiles"], row["useful"]), (0, 1))
+        for row in rows:
+            if ", pool " in row["name"]:
+                with self.subTest(row=row):
+                    self.assertEqual((row["kernels"], row["useful"]), (1, 1))
+                    self.assertGreater(row["peak_tflop_per_s"], row["tflop_per_s"])
+                    self.assertGreater(row["states_mb"], 0)
+                    self.assertGreater(row.get("same_outcomes", 1), 0.9)
+        cold, warm = (row for row in rows if row["name"].startswith("first result, "))
+        self.assertEqual((cold["compiles"], warm["compiles"]), (1, 0))
+        self.assertGreater(cold["compile_ms"], 0)
 
     def run_with_peers(self, **scripts):
         """bench decode with peers of this case; scripts of it in the place of PEER."""

@@ -27,9 +27,11 @@ ARROWS = {
     "tools/attention": ("tools", "specs", "engine/oracle"),
     "tools/cache": ("tools",),
     "tools/doctor": ("tools", "tools/cache"),
+    "tools/kb": ("tools", "specs"),
+    "tools/prove": ("tools", "specs", "engine/oracle"),
     "tools/vectors": ("tools", "specs"),
     "tools/examples": (),
-    "tools/bench": ("tools", "specs", "engine/oracle", "runtime"),
+    "tools/bench": ("tools", "tools/prove", "specs", "engine/oracle", "runtime"),
 }
 ARROWS["tests"] = tuple(layer for layer in ARROWS if layer != "tools/examples")
 ALL_PUBLIC = {layer for layer in ARROWS if layer.split("/")[0] in {"engine", "tools", "tests"}}

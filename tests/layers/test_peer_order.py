@@ -93,6 +93,11 @@ def test_order() -> None:
     found = peer.run_one(FakeTorchSide(side.notes), side, "way", attempt_of(side, line=True, compiled=True), 5)
     report(found[0]["median_us"] == 4.0 / peer.LINE and found[0]["first_call_ms"] == 7.0,
            "divides times of a line by its buffers, and keeps what compiling took", found)
+    attempt = attempt_of(side)(side)
+    attempt.more = lambda machine: side.notes.append(("more", machine["card"])) or ["another row"]
+    found = peer.run_one(FakeTorchSide(side.notes), side, "way", lambda _: attempt, 5)
+    report(found[1:] == ["another row"] and side.notes[-2][0] == "call" and side.notes[-1] == ("more", "Card 1"),
+           "has further rows of an attempt, taken behind its times", (found, side.notes[-2:]))  # fmt: skip
     report(peer.run_one(FakeTorchSide([]), side, "way", lambda _: None, 5) == [],
            "has no row where a series has no form for the case")
 

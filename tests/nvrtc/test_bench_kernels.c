@@ -16,6 +16,7 @@
 #include "tests/nvrtc/nvrtc_test.h"
 #include "tools/bench/baseline.h"
 #include "tools/bench/floor.h"
+#include "tools/bench/prove_floor.h"
 
 extern const struct stg_embedded_file stg_embedded_bench[];
 extern const size_t stg_embedded_bench_count;
@@ -80,6 +81,14 @@ static void compiles_the_reads_of_the_floor_without_spills(void **state) {
   }
 }
 
+static void compiles_the_peaks_of_the_floor_without_spills(void **state) {
+  (void)state;
+  static const char *const names[STG_PROVE_PEAKS] = {STG_PROVE_PEAK_NAMES};
+  for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++) {
+    check("peak", names, STG_PROVE_PEAKS, archs[i]);
+  }
+}
+
 int main(void) {
   int skip = skip_without_nvrtc();
   if (skip != 0) {
@@ -89,6 +98,7 @@ int main(void) {
       cmocka_unit_test(compiles_every_kernel_of_the_baselines_without_spills),
       cmocka_unit_test(compiles_the_copies_of_the_floor_without_spills),
       cmocka_unit_test(compiles_the_reads_of_the_floor_without_spills),
+      cmocka_unit_test(compiles_the_peaks_of_the_floor_without_spills),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

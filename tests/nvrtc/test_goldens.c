@@ -15,6 +15,8 @@
 #include <string.h>
 
 #include "codegen/decode_kernel.h"
+#include "codegen/prover_args.h"
+#include "codegen/prover_text.h"
 #include "codegen/rope_args.h"
 #include "codegen/rope_text.h"
 #include "codegen/steer.h"
@@ -35,6 +37,8 @@
 #define MAX_STATIC_SHARED_BYTES 49152
 /* What a kernel of the usual size may spill. */
 #define MAX_LOCAL_BYTES 256
+/* Of the prover: it keeps numbers of a round there while it is in its layers; these keep none. */
+#define MAX_PROVER_LOCAL_BYTES 128
 
 static const struct stg_log no_log;
 
@@ -61,6 +65,8 @@ static const struct kind {
      "h4096-bf16-bf16-", MAX_LOCAL_BYTES},
     {"cuda-decode", "q", STG_DECODE_KERNEL_NAME, sizeof(struct stg_decode_args), stg_decode_prelude,
      8, "", 0},
+    {"cuda-prover", "a", STG_PROVER_KERNEL_NAME, sizeof(struct stg_prover_args), stg_prover_prelude,
+     5, "", MAX_PROVER_LOCAL_BYTES},
     {"cuda-rope", "rotate-", "stg_rope_rotate", sizeof(struct stg_rope_args), rotate_prelude, 8, "",
      0},
     {"cuda-rope", "transpose-", "stg_rope_transpose", sizeof(struct stg_transpose_args),

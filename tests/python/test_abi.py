@@ -17,8 +17,10 @@ SPLIT = sys.argv.index("--")
 ROOT, INCLUDES, COMPILER = pathlib.Path(sys.argv[2]), sys.argv[3:SPLIT], sys.argv[SPLIT + 1 :]
 HEADERS = ROOT / "engine" / "include" / "steergraph"
 
-# Of the offline cache reader, and of counters, which the package reads as JSON.
+# Of the offline cache reader, of counters, which the package reads as JSON, and of the proof search,
+# which is C alone.
 NOT_BRIDGED_STRUCTS = {
+    "stg_atom",
     "stg_cache_difference",
     "stg_cache_entry",
     "stg_cache_export_options",
@@ -36,9 +38,19 @@ NOT_BRIDGED_STRUCTS = {
     "stg_cache_param",
     "stg_cache_totals",
     "stg_cache_victim",
+    "stg_proof",
+    "stg_prover_counts",
+    "stg_prover_desc",
+    "stg_prover_launch_desc",
+    "stg_prover_memory",
+    "stg_prover_rule",
+    "stg_prover_run_desc",
+    "stg_prover_state",
+    "stg_prover_step",
+    "stg_prover_weights",
     "stg_stats",
 }
-NOT_BRIDGED_FUNCTIONS = re.compile(r"stg_cache_\w+|stg_engine_stats")
+NOT_BRIDGED_FUNCTIONS = re.compile(r"stg_cache_\w+|stg_engine_stats|stg_prover_\w+")
 
 ENUMS = {
     "STG_DTYPE_NONE STG_": _abi.DTYPE,

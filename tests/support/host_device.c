@@ -49,6 +49,7 @@ struct stg_device {
 };
 
 #define MAX_STREAMS 8
+#define ALIGNMENT ((size_t)256)
 static struct stream *streams[MAX_STREAMS];
 static size_t n_streams;
 static struct stream legacy_stream;
@@ -65,6 +66,8 @@ static bool is_ready(const struct work *work) {
 static void run_kernel(const struct host_device_launch *launch) {
   if (host_device_attn_bytes(launch->signature) > 0) {
     host_device_attn_run(launch);
+  } else if (host_device_prover_bytes(launch->signature) > 0) {
+    host_device_prover_run(launch);
   } else {
     host_device_add_chains((const struct stg_steer_args *)(const void *)launch->args);
   }
@@ -215,9 +218,9 @@ stg_status stg_device_hold(dev *device, stg_error *reterr) {
 void stg_device_let_go(dev *device) {
 }
 
-/* What nobody wrote reads as NaN. */
+/* What nobody wrote reads as NaN. Aligned as the driver's. */
 static void *new_memory(size_t bytes) {
-  void *memory = malloc(bytes);
+  void *memory = aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
   assert(memory != NULL);
   memset(memory, 0xff, bytes);
   return memory;

@@ -5,9 +5,9 @@
  * Device memory is heap. A stream is a list of work that is done when somebody waits for it, or a
  * bit of it at each call, at random: so a buffer that is written again too early, or a stream that
  * should have waited for another, shows as wrong bytes, on any machine. A launch of the steer
- * kernel runs chains of `add`, one of rope or decode what the CPU backend does. A forked child is
- * told that it is one. One thread, but for its compiler and its pins; link it as a source, before
- * the layers.
+ * kernel runs chains of `add`, one of rope, decode or prover what the CPU backend does. A forked
+ * child is told that it is one. One thread, but for its compiler and its pins; link it as a source,
+ * before the layers.
  */
 #ifndef STG_TESTS_SUPPORT_HOST_DEVICE_H
 #define STG_TESTS_SUPPORT_HOST_DEVICE_H
@@ -84,7 +84,7 @@ struct stg_steer_args;
 /* A launch: which kernel, and a copy of its one argument. */
 struct host_device_launch {
   char signature[HOST_DEVICE_SIGNATURE_CHARS];
-  _Alignas(uint64_t) unsigned char args[256];
+  _Alignas(uint64_t) unsigned char args[288];
 };
 /** Of a module; host_device_kernels.c, or host_device_loads.c, of steering alone. */
 struct host_device_launch host_device_launch_of(const struct stg_module *module, const void *args);
@@ -97,5 +97,8 @@ void host_device_add_chains(const struct stg_steer_args *args);
 size_t host_device_attn_bytes(const char *signature);
 /** Its work, on device memory as it is then; host_device_attn.c. */
 void host_device_attn_run(const struct host_device_launch *launch);
+/** The same of the proof search; host_device_prover.c. */
+size_t host_device_prover_bytes(const char *signature);
+void host_device_prover_run(const struct host_device_launch *launch);
 
 #endif

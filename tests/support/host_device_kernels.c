@@ -78,8 +78,9 @@ void host_device_note_launch(const struct stg_module *module) {
 struct host_device_launch host_device_launch_of(const struct stg_module *module, const void *args) {
   struct host_device_launch launch = {.signature = ""};
   const size_t attn = host_device_attn_bytes(module->signature);
+  const size_t other = attn > 0 ? attn : host_device_prover_bytes(module->signature);
   memcpy(launch.signature, module->signature, sizeof launch.signature);
-  memcpy(launch.args, args, attn > 0 ? attn : sizeof(struct stg_steer_args));
+  memcpy(launch.args, args, other > 0 ? other : sizeof(struct stg_steer_args));
   return launch;
 }
 
@@ -98,7 +99,7 @@ stg_status stg_module_cache_create(dev *device, struct stg_disk_cache *disk,
 }
 
 void stg_module_cache_destroy(struct stg_module_cache *cache) {
-  assert(modules == NULL);
+  assert(cache == NULL || modules == NULL);
 }
 
 static struct stg_module *find(struct stg_key key) {

@@ -237,6 +237,23 @@ static void attention_has_panels_of_its_own(void **state) {
   stg_bench_report_finish(&report);
 }
 
+static void proof_searches_have_a_panel_without_the_steps_of_a_batch(void **state) {
+  struct stg_bench_report report = {0};
+  add_to(&report, "prove", "family, pool 512", "steergraph");
+  add_to(&report, "prove", "family, pool 512", "torch step in a CUDA graph");
+  add_to(&report, "prove", "family, pool 512", "torch, step 01");
+  add_to(&report, "prove", "family, pool 512", "torch, step 12");
+  add_to(&report, "prove", "countries, pool 512", "steergraph");
+  add_to(&report, "prove", "family, 512 varied", "steergraph");
+  char *svg = plot(state, &report);
+  assert_non_null(strstr(svg, ">Proof search: pools of 64 to 16384 candidates of the family"));
+  assert_int_equal(2, count(svg, "<rect class=\"bar\""));
+  assert_non_null(strstr(svg, "torch step in a CUDA graph: 5"));
+  assert_null(strstr(svg, "torch, step"));
+  stg_free(svg);
+  stg_bench_report_finish(&report);
+}
+
 static void more_bars_than_a_readme_shows_make_it_wider(void **state) {
   struct stg_bench_report report = {0};
   char name[32];
@@ -377,6 +394,8 @@ int main(void) {
                                       temp_folder_setup, temp_folder_teardown),
       cmocka_unit_test_setup_teardown(attention_has_panels_of_its_own, temp_folder_setup,
                                       temp_folder_teardown),
+      cmocka_unit_test_setup_teardown(proof_searches_have_a_panel_without_the_steps_of_a_batch,
+                                      temp_folder_setup, temp_folder_teardown),
       cmocka_unit_test_setup_teardown(more_bars_than_a_readme_shows_make_it_wider,
                                       temp_folder_setup, temp_folder_teardown),
       cmocka_unit_test(names_are_broken_into_lines_and_never_cut),

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "codegen/decode_kernel.h"
+#include "codegen/prover_args.h"
 #include "codegen/rope_args.h"
 #include "codegen/rope_text.h"
 #include "codegen/steer.h"

@@ -6,33 +6,6 @@
 
 #include "tools/report.h"
 
-static const char *family_of(const struct stg_explain_result *result, size_t i) {
-  return stg_declared_family(result->declared, result->graph->kernels[i]);
-}
-
-static void add_kernel(struct stg_json_out *json, const struct stg_explain_result *result,
-                       size_t i) {
-  const struct stg_explained *kernel = &result->kernels[i];
-  stg_json_out_open(json, NULL, '{');
-  stg_json_out_text(json, "family", family_of(result, i));
-  stg_json_out_text(json, "kernel_signature", kernel->signature);
-  stg_json_out_text(json, "kernel_key", kernel->kernel_key);
-  stg_json_out_text(json, "variant", kernel->variant);
-  stg_json_out_text(json, "kernel", kernel->kernel_name);
-  stg_json_out_open(json, "launch", '{');
-  stg_json_out_count(json, "threads", kernel->threads);
-  stg_json_out_count(json, "rows_per_block", kernel->rows_per_block);
-  stg_json_out_close(json, '}');
-  if (result->with_misses) {
-    stg_explain_miss_json(json, &result->misses[i]);
-  }
-  if (result->with_source) {
-    stg_json_out_text(json, "prelude", kernel->prelude);
-    stg_json_out_text(json, "source", kernel->source);
-  }
-  stg_json_out_close(json, '}');
-}
-
 void stg_attention_explain_json(const struct stg_attention_job *job,
                                 const struct stg_explain_result *result, struct stg_strbuf *out) {
   const struct stg_batch_sizes sizes = stg_attention_job_sizes(job);
@@ -44,11 +17,7 @@ void stg_attention_explain_json(const struct stg_attention_job *job,
   stg_json_out_text(&json, "arch", result->arch);
   stg_json_out_text(&json, "signature", result->graph->signature);
   stg_json_out_text(&json, "graph_key", result->graph->graph_key);
-  stg_json_out_open(&json, "kernels", '[');
-  for (size_t i = 0; i < result->graph->n_kernels; i++) {
-    add_kernel(&json, result, i);
-  }
-  stg_json_out_close(&json, ']');
+  stg_explain_kernels_json(&json, result);
   stg_json_out_open(&json, "batch", '{');
   stg_json_out_int(&json, "rows", sizes.rows);
   stg_json_out_count(&json, "requests", sizes.requests);
@@ -66,39 +35,12 @@ void stg_attention_explain_json(const struct stg_attention_job *job,
   *out = json.text;
 }
 
-static void append_kernel(const struct stg_explain_result *result, size_t i,
-                          struct stg_strbuf *out) {
-  const struct stg_explained *kernel = &result->kernels[i];
-  struct stg_table table = {.columns = "ll", .indent = "  "};
-  stg_table_cell(&table, "kernel");
-  stg_table_cell(&table, kernel->signature);
-  stg_table_cell(&table, "kernel key");
-  stg_table_cell(&table, kernel->kernel_key);
-  stg_explain_launch_row(&table, kernel);
-  stg_strbuf_printf(out, "\n%s\n", family_of(result, i));
-  stg_table_print(&table, out);
-  if (result->with_misses) {
-    stg_explain_miss_text(&result->misses[i], out);
-  }
-  if (result->with_source && kernel->source != NULL) {
-    stg_strbuf_printf(out, "\n%s", kernel->source);
-  } else if (result->with_source) {
-    stg_strbuf_str(out, "\nno source: the CPU does this work itself\n");
-  }
-}
-
 void stg_attention_explain_text(const struct stg_attention_job *job,
                                 const struct stg_explain_result *result, struct stg_strbuf *out) {
   const struct stg_batch_sizes sizes = stg_attention_job_sizes(job);
   const char *note;
   struct stg_table table = {.columns = "ll", .indent = "  "};
-  stg_table_cell(&table, "arch");
-  stg_table_printf(&table, "%s%s", result->arch,
-                   result->arch_is_guess ? " (no GPU here; --arch chooses another, or cpu)" : "");
-  stg_table_cell(&table, "signature");
-  stg_table_cell(&table, result->graph->signature);
-  stg_table_cell(&table, "graph key");
-  stg_table_cell(&table, result->graph->graph_key);
+  stg_explain_graph_rows(&table, result);
   stg_table_cell(&table, "batch");
   stg_table_printf(&table, "the longest of %u sequences has %u rows", sizes.requests,
                    sizes.longest);
@@ -111,8 +53,6 @@ void stg_attention_explain_text(const struct stg_attention_job *job,
   stg_attention_job_print(job, out);
   stg_strbuf_char(out, '\n');
   stg_table_print(&table, out);
-  for (size_t i = 0; i < result->graph->n_kernels; i++) {
-    append_kernel(result, i, out);
-  }
+  stg_explain_kernels_text(result, out);
   stg_explain_programs_text(result, out);
 }

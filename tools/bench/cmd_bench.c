@@ -33,6 +33,9 @@ static const struct suite suites[] = {
     {"rope", "split, rotate, append: prompts and a decode step", stg_bench_suite_rope, true, false},
     {"attend", "attention over a cache, a layer as one graph, every length", stg_bench_suite_attend,
      true, false},
+    /* its one word is its own, for the processes that it starts */
+    {"prove", "pools of proof searches, 64 to 16384 candidates; on the CPU fewer",
+     stg_bench_suite_prove, false, true},
     /* it looks for the GPU itself: asking the driver would spoil what its processes measure */
     {"warmup", "first result, later calls, calls to amortise; with US those of an eager call",
      stg_bench_suite_warmup, false, true},
@@ -249,8 +252,8 @@ int stg_cmd_bench(int argc, char **argv) {
        NULL, &run.peers},
       {"--peers-from", "FOLDER", "where the peer scripts are (default: where they were installed)",
        &run.options.peers, NULL},
-      {"--plot", "FILE.svg", "draw the rows of steer, decode, rope, attend and warmup", &run.plot,
-       NULL},
+      {"--plot", "FILE.svg", "draw the rows of steer, decode, rope, attend, prove and warmup",
+       &run.plot, NULL},
       {"--cache", "FOLDERS", "cache folders, RO:RO:RW", &run.options.cache, NULL},
       {"--allow-outside", NULL, "paths of a spec may leave its folder", NULL,
        &run.options.allow_outside},

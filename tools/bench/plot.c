@@ -45,6 +45,13 @@ static const struct stg_plot_choice choices[] = {
      .suffixes = {"heads of 64, float32"},
      .wall = true},
     {.title =
+         "Proof search: pools of 64 to 16384 candidates of the family; the floor is the policy's "
+         "operations",
+     .axis = "device time per pool",
+     .suite = "prove",
+     .prefix = "family, pool ",
+     .without = "torch, step "},
+    {.title =
          "Warm-up: a first result from an empty cache, from disk and from memory, and later calls",
      .axis = "wall time",
      .suite = "warmup",
@@ -154,10 +161,10 @@ stg_status stg_bench_plot_write(const struct stg_bench_report *report,
     draw(drawing, machine, &text);
     status = stg_strbuf_status(&text, reterr);
   } else {
-    status = stg_error_set(
-        reterr, STG_E_INVALID,
-        "--plot '%s': no row that is drawn; steer, decode, rope, attend and warmup have some",
-        path);
+    status = stg_error_set(reterr, STG_E_INVALID,
+                           "--plot '%s': no row that is drawn; steer, decode, rope, attend, prove "
+                           "and warmup have some",
+                           path);
   }
   if (status == STG_OK) {
     status = stg_file_write_atomic(path, text.data, text.len, 0644, reterr);

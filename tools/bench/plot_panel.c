@@ -39,6 +39,10 @@ static bool ends_with(const char *name, const char *suffix) {
          strcmp(name + size - strlen(suffix), suffix) == 0;
 }
 
+static bool begins_with(const char *name, const char *prefix) {
+  return prefix != NULL && strncmp(name, prefix, strlen(prefix)) == 0;
+}
+
 static bool is_floor(const struct stg_bench_row *row) {
   bool found = false;
   for (size_t i = 0; i < sizeof floor_series / sizeof floor_series[0]; i++) {
@@ -50,7 +54,8 @@ static bool is_floor(const struct stg_bench_row *row) {
 static bool is_chosen(const struct stg_bench_row *row, const struct stg_plot_choice *choice) {
   const char *const *suffixes = choice->suffixes;
   return strcmp(row->suite, choice->suite) == 0 && !is_floor(row) &&
-         !ends_with(row->name, WARM_SUFFIX) &&
+         !ends_with(row->name, WARM_SUFFIX) && !begins_with(row->series, choice->without) &&
+         (choice->prefix == NULL || begins_with(row->name, choice->prefix)) &&
          ((suffixes[0] == NULL && suffixes[1] == NULL) || ends_with(row->name, suffixes[0]) ||
           ends_with(row->name, suffixes[1]));
 }

@@ -14,6 +14,8 @@ struct stg_plot_choice {
   const char *suite;
   const char *suffixes[2]; /* of the rows' names, NULL: none; both NULL: any name */
   bool wall;               /* draw wall times, not device times */
+  const char *prefix;      /* of the rows' names, NULL: none */
+  const char *without;     /* the beginning of series that are not drawn, NULL: none */
 };
 
 #define STG_PLOT_MAX_GROUPS 32

@@ -39,6 +39,7 @@ stg_bench_suite_fn stg_bench_suite_steer;    /* prefill shapes, mixtures, and th
 stg_bench_suite_fn stg_bench_suite_decode;   /* one row per request */
 stg_bench_suite_fn stg_bench_suite_rope;     /* split, rotate, append */
 stg_bench_suite_fn stg_bench_suite_attend;   /* attention over a cache, and layers of both */
+stg_bench_suite_fn stg_bench_suite_prove;    /* pools of proof searches; needs no GPU */
 stg_bench_suite_fn stg_bench_suite_warmup;   /* first result, compile times, calls to amortise */
 stg_bench_suite_fn stg_bench_suite_padding;  /* what padding costs, and the compiles it avoids */
 stg_bench_suite_fn stg_bench_suite_rpc;      /* bytes in, steered rows out */

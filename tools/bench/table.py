@@ -24,8 +24,9 @@ import subprocess
 import sys
 
 import targets
+from markdown import lines_of
 from result_file import RUN, Fault, check_fact, read_run
-from run_tables import facts_of, lines_of, render_run
+from run_tables import facts_of, render_run
 
 BEGIN = "<!-- measured: begin, written by tools/bench/table.py -->"
 END = "<!-- measured: end -->"
@@ -48,13 +49,18 @@ def render(root: pathlib.Path) -> str:
 
 
 def render_targets(root: pathlib.Path) -> str:
-    """The targets beside every run that says something of them."""
-    blocks = []
+    """The targets beside every run that says something of them, and those that no run does."""
+    blocks, runs = [], []
     for path in sorted((root / RESULTS).glob("*.json")):
         run = read_run(path.read_bytes(), path.relative_to(root).as_posix())
+        runs.append(run["rows"])
         table = targets.lines_of(run["rows"])
         if table:
             blocks.append("\n".join([facts_of(run), "", *lines_of(list(targets.HEAD), table, targets.TEXT_COLUMNS)]))
+    missing = targets.unmeasured(runs) if blocks else []
+    if missing:
+        asked = [f"- {line.name}, {line.text}: {line.bound()}" for line in missing]
+        blocks.append("\n".join(["Not measured yet:", "", *asked]))
     return "\n\n".join(blocks) if blocks else NOTHING
 
 

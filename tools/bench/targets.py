@@ -1,4 +1,4 @@
-"""The targets of steering, attention, warm-up and the cache beside what a recorded run says of them.
+"""The targets of steering, attention, proof search, warm-up and the cache beside what a recorded run says of them.
 
 What may be asked is here, in one list; table.py puts the lines of every run that has the rows into
 tools/bench/results/targets.md, where what is missed is explained by hand. Times are those of
@@ -12,6 +12,9 @@ SHORT = "8 x 148 to 1024, 12 heads of 64"
 EVERY_LENGTH = "every length to 1024, 8 x 12 heads of 64, float32"
 PUBLISHED_ROPE = "8 x 2048, 32 heads of 128, float32"
 GROWING = "torch growing cache"
+PROVE_POOLS = (64, 110, 256, 512, 1024, 2048, 4096, 8192, 16384)
+PROVE_BASES = ("countries", "family")
+TF32 = "steergraph, tf32"
 ONE_CALL = "steergraph in one call"
 MIXTURES = tuple(f"{count} distinct" for count in (1, 2, 4, 8, 16, 32))
 UNIFORM = ("uniform add", "uniform cap", "uniform ablation", "32 caps")
@@ -62,6 +65,9 @@ class Line:
 
     def limit_text(self) -> str:
         return f"{'at least ' if self.least else ''}{self.limit:{'.2f' if self.unit == '' else 'g'}}{self.unit}"
+
+    def bound(self) -> str:
+        return self.limit_text() if self.least else f"at most {self.limit_text()}"
 
     def cells(self, run: Run) -> list[str] | None:
         values = self.measure(run)
@@ -169,6 +175,36 @@ def memory_overhead(run: Run):
     return [100 * (peaks[0] / peaks[1] - 1)] if all(peaks) else None
 
 
+def pools(least: int = 0, bases=("family",)) -> list[str]:
+    """Names of pools of `least` candidates and more."""
+    return [f"{base}, pool {pool}" for base in bases for pool in PROVE_POOLS if pool >= least]
+
+
+def a_candidate(run: Run):
+    times = run.all_of("prove", pools(1024), "median_us")
+    return times and [time / pool for time, pool in zip(times, PROVE_POOLS[-len(times):])]
+
+
+def prove_note(run: Run) -> str:
+    """The same in the other arithmetics, of the largest pool."""
+    parts = []
+    for words, series in (("three TF32", "steergraph, tf32x3"), ("TF32", TF32)):
+        time = run.get("prove", pools()[-1], "median_us", series)
+        parts += [f"{words} {time / PROVE_POOLS[-1]:.2f}"] if time else []
+    return ", ".join(parts)
+
+
+def pool_cliff(run: Run):
+    """A candidate of larger pools over one of a pool of 512."""
+    times, at_512 = a_candidate(run), run.get("prove", "family, pool 512", "median_us")
+    return [time / (at_512 / 512) for time in times] if times and at_512 else None
+
+
+def tf32_over_f32(run: Run):
+    times = [run.all_of("prove", pools(1024), "median_us", series) for series in (TF32, OURS)]
+    return [mine / exact for mine, exact in zip(*times)] if all(times) else None
+
+
 LINES = [
     Line("S1", "any mixture of 1–32 distinct vectors, one op, over the copy", 1.10, "", mixtures,
          where=("steer", "1 op")),
@@ -221,6 +257,13 @@ LINES = [
     Line("A8", "mean distance from a growing cache in float64, float32", 1000, " · 10⁻⁹",
          one("attend", EVERY_LENGTH, "mae", 1e9)),
     Line("A9", "peak memory over that of the eager growing cache", 30, " %", memory_overhead),
+    Line("P1", "a candidate of the family in float32, pools of 1 024 and more", 10, " µs", a_candidate, note=prove_note),
+    Line("P2", "the same over a candidate of a pool of 512", 1.05, "", pool_cliff),
+    Line("P3", "steps that a query needed, of those that were executed, any pool", 1, "",
+         lambda run: run.all_of("prove", pools(bases=PROVE_BASES), "useful"), least=True),
+    Line("P4", "kernels over all sizes of pools, both bases", 1, "",
+         lambda run: run.all_of("prove", pools(bases=PROVE_BASES), "kernels")),
+    Line("P5", "a candidate in TF32 over one in float32, pools of 1 024 and more", 1, "", tf32_over_f32),
     Line("W1", "cold process, no cache, in the background: first result", 700, " ms",
          one("warmup", "first result, empty cache, in the background", "first_ms")),
     Line("W2", "the same, blocking", 700, " ms", one("warmup", "first result, empty cache", "first_ms")),
@@ -237,6 +280,12 @@ LINES = [
         "cache", ("memory hit", "memory hit, the table of kernels alone"), "wall_us")) is None
         else [value * 1e3 for value in values]),
 ]  # fmt: skip
+
+
+def unmeasured(runs: list[list[dict]]) -> list[Line]:
+    """Targets that the rows of no run say something of."""
+    found = [Run(rows) for rows in runs]
+    return [line for line in LINES if not any(line.cells(run) for run in found)]
 
 
 def lines_of(rows: list[dict]) -> list[list[str]]:

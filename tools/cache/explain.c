@@ -66,6 +66,7 @@ static stg_status find_kernels(const struct stg_any_job *job, const char *arch, 
   stg_engine *engine = job->kind->engine(job->of);
   stg_status status = job->kind->declare(job->of, arena, &declared, reterr);
   if (status != STG_OK) {
+    stg_error_prefix(reterr, "%s: ", spec->file);
     return status;
   }
   const size_t count = stg_declared_kernels(declared);

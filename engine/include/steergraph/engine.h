@@ -126,7 +126,7 @@ STG_API bool stg_enabled(const stg_options *options);
 /**
  * Open an engine. With backend auto, the log says in one line (level info) which backend and why.
  * The first engine of a process also asks for a profiler that listens through NVTX: steps, applies,
- * slot_set, set_params and compiles are then ranges of its domain "steergraph".
+ * slot_set, set_params, proofs and compiles are then ranges of its domain "steergraph".
  * A pack that cannot be used costs one warning.
  * @return STG_E_INVALID for a cache folder that others own or can write, and for a pack as the last
  * element of cache_path, which is written to; STG_E_NO_DEVICE when cuda was asked for and is not to
@@ -204,8 +204,8 @@ typedef struct stg_stats {
   /* Signatures that steps were counted by (stg_traffic_save), and steps of others beyond 65536. */
   uint64_t traffic_shapes, traffic_dropped;
   /* Captures of the host's of which a graph is alive that uses a frame, so that its table cannot be
-   * destroyed; one that uses two tables counts twice, as does one that uses two of rows, ropes and
-   * attends. CUDA says late that a graph is gone. 0 on the CPU. */
+   * destroyed; one that uses two tables counts twice, as does one that uses two of rows, ropes,
+   * attends and provers. CUDA says late that a graph is gone. 0 on the CPU. */
   uint64_t host_graphs_live;
   /* Device memory of the attention side held now, 0 on the CPU: what caches did not borrow, tables
    * of ropes, partial sums. Maps of rows are among frame_bytes. */
@@ -213,6 +213,10 @@ typedef struct stg_stats {
   /* Applies of ropes, attends and blocks, captures among them; rows that were not appended, as far
    * as stg_kv_status was asked. */
   uint64_t attention_applies, kv_rows_refused;
+  /* Device memory of provers held now, 0 on the CPU. Sums over runs of provers, of which launches
+   * are none: queries, steps that they took, states that a policy evaluated. */
+  uint64_t prover_bytes;
+  uint64_t prover_candidates, prover_steps, prover_states;
 } stg_stats;
 /** Fills nothing when struct_size is not that of this version: the caller's struct is another. */
 STG_API void stg_engine_stats(const stg_engine *engine, stg_stats *stats);

@@ -27,14 +27,14 @@ class Attempt:
 
     `calls` divides the times: the ops that one call makes, where the time of one op is wanted. A call
     of a `line` works on every buffer, whatever its index, and its times are divided by their number.
-    `repeats` bounds how often a long call is timed.
+    `repeats` bounds how often a long call is timed. `more(machine)` gives further rows of the case.
     """
 
     def __init__(self, bind, calls: int = 1, compiled: bool = False, line: bool = False,
                  repeats: int = 1 << 30):
         self.bind, self.calls, self.compiled, self.line = bind, calls, compiled, line
         self.repeats = repeats
-        self.extras = {}
+        self.extras, self.more = {}, lambda machine: []
 
 
 def run_one(torch_side, side, series: str, make, repeats: int) -> list:
@@ -54,7 +54,8 @@ def run_one(torch_side, side, series: str, make, repeats: int) -> list:
             setattr(times, name, getattr(times, name) / calls)
     if attempt.compiled:
         attempt.extras["first_call_ms"] = first_ms
-    return [rows.make(side.case, series, torch_side.machine(), device, wall, attempt.extras)]
+    machine = torch_side.machine()
+    return [rows.make(side.case, series, machine, device, wall, attempt.extras), *attempt.more(machine)]
 
 
 class Failures:
