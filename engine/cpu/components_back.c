@@ -1,0 +1,254 @@
+/*
+ * cpu/components_back.c: gradients of components.h, row by row.
+ *
+ * With g = dy U^T and h = g*m:  dx = h V^T + d*(dy Delta),  dm = g*t,  dV = x^T h,  dU = s^T dy,
+ * dDelta = (d*dy)^T x,  dd = dy . (x Delta^T),  dbias the sum of dy. Sums over rows have three
+ * levels: a part, a span, all; so their rounding errors are those of a span.
+ */
+#include "engine/cpu/components.h"
+
+#include <string.h>
+
+#include "engine/cpu/components_work.h"
+#include "engine/cpu/lanes.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/dtype.h"
+
+/* A sum over rows of a matrix; without rows it is not wanted. */
+struct sum {
+  struct stg_cpu_matrix part, span, all;
+};
+
+struct back {
+  const struct stg_cpu_components_gradient *call;
+  struct stg_cpu_components_work work;
+  struct stg_cpu_matrix dy, dy_operand; /* [1, d_out]: as it is, and as operand */
+  struct stg_cpu_matrix scaled;         /* [1, d_out]: d*dy as operand */
+  struct stg_cpu_matrix g, h, dm;       /* [1, C] */
+  struct stg_cpu_matrix dx;             /* [1, d_in] */
+  struct stg_cpu_matrix z;              /* [1, d_out]: x Delta^T */
+  struct sum dv, du, ddelta, dbias;
+  struct sum group; /* [1, C]: dm of the rows that share a row of the mask; no spans */
+};
+
+static void cut_sum(struct sum *sum, struct stg_cpu_cutter *cutter, size_t rows, size_t columns) {
+  sum->part = stg_cpu_cut(cutter, rows, columns);
+  sum->span = stg_cpu_cut(cutter, rows, columns);
+  sum->all = stg_cpu_cut(cutter, rows, columns);
+}
+
+static void cut(struct back *back, struct stg_cpu_cutter *cutter) {
+  const struct stg_components_geometry *geometry = back->work.geometry;
+  const struct stg_components_gradients *out = &back->call->out;
+  const size_t d_in = geometry->d_in;
+  const size_t d_out = geometry->d_out;
+  const size_t components = geometry->components;
+  stg_cpu_components_cut(&back->work, cutter);
+  back->dy = stg_cpu_cut(cutter, 1, d_out);
+  back->dy_operand = stg_cpu_cut(cutter, 1, d_out);
+  back->scaled = stg_cpu_cut(cutter, 1, d_out);
+  back->g = stg_cpu_cut(cutter, 1, components);
+  back->h = stg_cpu_cut(cutter, 1, components);
+  back->dm = stg_cpu_cut(cutter, 1, components);
+  back->dx = stg_cpu_cut(cutter, 1, d_in);
+  back->z = stg_cpu_cut(cutter, 1, d_out);
+  cut_sum(&back->dv, cutter, out->dv != NULL ? d_in : 0, components);
+  cut_sum(&back->du, cutter, out->du != NULL ? components : 0, d_out);
+  cut_sum(&back->ddelta, cutter, out->ddelta != NULL ? d_out : 0, d_in);
+  cut_sum(&back->dbias, cutter, out->dbias != NULL ? 1 : 0, d_out);
+  cut_sum(&back->group, cutter, out->dm != NULL ? 1 : 0, components);
+}
+
+static void flush(struct stg_cpu_matrix *from, struct stg_cpu_matrix *to) {
+  const size_t elems = from->rows * from->padded;
+  stg_cpu_add(from->data, elems, to->data);
+  memset(from->data, 0, elems * sizeof *from->data);
+}
+
+/* part[i] += a[i] * b */
+static void add_outer(struct sum *sum, const float *a, const float *b) {
+  for (size_t i = 0; i < sum->part.rows; i++) {
+    stg_cpu_axpy(a[i], b, sum->part.padded, stg_cpu_matrix_row(&sum->part, i));
+  }
+}
+
+/* ret[i] = a . matrix[i] */
+static void multiply_turned(const float *a, const struct stg_cpu_matrix *matrix, float *ret) {
+  for (size_t i = 0; i < matrix->rows; i++) {
+    ret[i] = stg_cpu_dot(a, stg_cpu_matrix_row(matrix, i), matrix->padded);
+  }
+}
+
+static void clear(struct stg_cpu_matrix *row) {
+  memset(row->data, 0, row->padded * sizeof *row->data);
+}
+
+static void store(const struct back *back, const struct stg_cpu_matrix *row, void *tensor,
+                  int64_t first) {
+  const stg_dtype dtype = back->work.geometry->dtype;
+  const int64_t unit = (int64_t)stg_dtype_bytes(dtype);
+  stg_cpu_store(dtype, row->data, row->columns, (unsigned char *)tensor + first * unit);
+}
+
+static void load_row(struct back *back, int64_t row) {
+  struct stg_cpu_components_work *work = &back->work;
+  const struct stg_components_geometry *geometry = work->geometry;
+  stg_cpu_components_load(work, work->inputs->x, row * work->inputs->x_stride, &work->x);
+  stg_cpu_components_round(geometry, work->x.data, work->x.columns);
+  stg_cpu_components_load_mask(work, row);
+  stg_cpu_components_load(work, back->call->dy, row * back->call->dy_stride, &back->dy);
+  memcpy(back->dy_operand.data, back->dy.data, back->dy.padded * sizeof(float));
+  stg_cpu_components_round(geometry, back->dy_operand.data, back->dy.columns);
+}
+
+/* t, s, g, h and g*t of the row. */
+static void compute_intermediate(struct back *back) {
+  struct stg_cpu_components_work *work = &back->work;
+  clear(&work->t);
+  stg_cpu_components_multiply(work, work->x.data, &work->v, work->t.data);
+  stg_cpu_components_weigh(work, work->t.data, &work->s);
+  multiply_turned(back->dy_operand.data, &work->u, back->g.data);
+  stg_cpu_components_weigh(work, back->g.data, &back->h);
+  for (size_t c = 0; c < back->dm.padded; c++) {
+    back->dm.data[c] = back->g.data[c] * work->t.data[c];
+  }
+}
+
+static void store_dx(struct back *back, int64_t row, float d) {
+  const struct stg_components_gradients *out = &back->call->out;
+  struct stg_cpu_components_work *work = &back->work;
+  clear(&back->dx);
+  stg_cpu_components_multiply(work, back->dy_operand.data, &work->delta, back->dx.data);
+  for (size_t k = 0; k < back->dx.columns; k++) {
+    const float *v = stg_cpu_matrix_row(&work->v, k);
+    back->dx.data[k] = d * back->dx.data[k] + stg_cpu_dot(back->h.data, v, work->v.padded);
+  }
+  store(back, &back->dx, out->dx, row * out->dx_stride);
+}
+
+static void add_delta(struct back *back, int64_t row, float d) {
+  const struct stg_components_gradients *out = &back->call->out;
+  const struct stg_components_geometry *geometry = back->work.geometry;
+  if (out->dd != NULL) {
+    multiply_turned(back->work.x.data, &back->work.delta, back->z.data);
+    const float dd = stg_cpu_dot(back->dy.data, back->z.data, back->z.padded);
+    stg_store_f32(geometry->dtype, out->dd, (size_t)row, dd);
+  }
+  stg_cpu_scale(d, back->dy.data, back->dy.padded, back->scaled.data);
+  stg_cpu_components_round(geometry, back->scaled.data, back->scaled.columns);
+  add_outer(&back->ddelta, back->scaled.data, back->work.x.data);
+}
+
+static void compute_row(struct back *back, int64_t row) {
+  const struct stg_components_gradients *out = &back->call->out;
+  const bool delta = back->work.delta.rows != 0;
+  const float d = delta ? stg_cpu_components_load_d(&back->work, row) : 0;
+  load_row(back, row);
+  compute_intermediate(back);
+  if (out->dx != NULL) {
+    store_dx(back, row, d);
+  }
+  if (delta) {
+    add_delta(back, row, d);
+  }
+  add_outer(&back->dv, back->work.x.data, back->h.data);
+  add_outer(&back->du, back->work.s.data, back->dy_operand.data);
+  static const float one = 1.0F;
+  add_outer(&back->dbias, &one, back->dy.data);
+  add_outer(&back->group, &one, back->dm.data);
+}
+
+static void store_padding(struct back *back, int64_t row) {
+  const struct stg_components_gradients *out = &back->call->out;
+  if (out->dx != NULL) {
+    clear(&back->dx);
+    store(back, &back->dx, out->dx, row * out->dx_stride);
+  }
+  if (out->dd != NULL) {
+    stg_store_f32(back->work.geometry->dtype, out->dd, (size_t)row, 0);
+  }
+}
+
+/* Store dm where `row` is the last that has its row of the mask. */
+static void end_group(struct back *back, int64_t row) {
+  const struct stg_components_gradients *out = &back->call->out;
+  const struct stg_components_inputs *inputs = &back->call->inputs;
+  const int64_t group = stg_components_mask_row(inputs, row);
+  const bool last = row + 1 == inputs->rows.rows;
+  if (out->dm == NULL || (!last && stg_components_mask_row(inputs, row + 1) == group)) {
+    return;
+  }
+  flush(&back->group.part, &back->group.all);
+  store(back, &back->group.all, out->dm, group * out->dm_stride);
+  clear(&back->group.all);
+}
+
+static void flush_parts(struct back *back) {
+  struct sum *const sums[] = {&back->dv, &back->du, &back->ddelta, &back->dbias};
+  for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
+    flush(&sums[i]->part, &sums[i]->span);
+  }
+  flush(&back->group.part, &back->group.all);
+}
+
+static void flush_spans(struct back *back) {
+  struct sum *const sums[] = {&back->dv, &back->du, &back->ddelta, &back->dbias};
+  for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
+    flush(&sums[i]->span, &sums[i]->all);
+  }
+}
+
+static void store_sum(const struct back *back, const struct sum *sum, void *tensor) {
+  for (size_t i = 0; i < sum->all.rows; i++) {
+    struct stg_cpu_matrix row = sum->all;
+    row.data = stg_cpu_matrix_row(&sum->all, i);
+    store(back, &row, tensor, (int64_t)(i * row.columns));
+  }
+}
+
+static void run(struct back *back) {
+  const struct stg_components_gradients *out = &back->call->out;
+  const struct stg_components_rows *rows = &back->call->inputs.rows;
+  const int64_t span = stg_components_span(rows->rows);
+  for (int64_t row = 0; row < rows->rows; row++) {
+    if (stg_components_is_live(rows, row)) {
+      compute_row(back, row);
+    } else {
+      store_padding(back, row);
+    }
+    end_group(back, row);
+    if ((row + 1) % STG_COMPONENTS_PART == 0 || row + 1 == rows->rows) {
+      flush_parts(back);
+    }
+    if ((row + 1) % span == 0 || row + 1 == rows->rows) {
+      flush_spans(back);
+    }
+  }
+  store_sum(back, &back->dv, out->dv);
+  store_sum(back, &back->du, out->du);
+  store_sum(back, &back->ddelta, out->ddelta);
+  store_sum(back, &back->dbias, out->dbias);
+}
+
+stg_status stg_cpu_components_back(const struct stg_cpu_components_gradient *gradient,
+                                   stg_error *reterr) {
+  struct back back = {
+      .call = gradient,
+      .work = {.geometry = gradient->geometry, .inputs = &gradient->inputs},
+  };
+  struct stg_components_geometry without_bias = *gradient->geometry;
+  without_bias.bias = false; /* is not read */
+  back.work.geometry = &without_bias;
+  struct stg_cpu_cutter cutter = {0};
+  void *block = NULL;
+  cut(&back, &cutter);
+  const stg_status status = stg_cpu_cutter_allocate(&cutter, &block, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  cut(&back, &cutter);
+  stg_cpu_components_load_matrices(&back.work);
+  run(&back);
+  stg_free(block);
+  return STG_OK;
+}
