@@ -8,7 +8,7 @@
  *   t = x V and g = dy U^T have float32 sums; s = t*m and h = g*m are float32 products, rounded
  *   once to an operand; d*dy as well where Delta's gradient is taken;
  *   y starts at d times the sum over Delta, the sum over U goes on from there, the bias comes last;
- *   dx alike: d times the sum over Delta, then the sum over V; dm = g*t is no operand.
+ *   dx alike: d times z = dy Delta, then the sum over V; dd = x . z and dm = g*t have no operands.
  *
  * Shared by the text, the CPU backend and the oracle.
  */

@@ -2,7 +2,7 @@
  * cpu/components_back.c: gradients of components.h, row by row.
  *
  * With g = dy U^T and h = g*m:  dx = h V^T + d*(dy Delta),  dm = g*t,  dV = x^T h,  dU = s^T dy,
- * dDelta = (d*dy)^T x,  dd = dy . (x Delta^T),  dbias the sum of dy. Sums over rows have three
+ * dDelta = (d*dy)^T x,  dd = x . (dy Delta),  dbias the sum of dy. Sums over rows have three
  * levels: a part, a span, all; so their rounding errors are those of a span.
  */
 #include "engine/cpu/components.h"
@@ -25,8 +25,8 @@ struct back {
   struct stg_cpu_matrix dy, dy_operand; /* [1, d_out]: as it is, and as operand */
   struct stg_cpu_matrix scaled;         /* [1, d_out]: d*dy as operand */
   struct stg_cpu_matrix g, h, dm;       /* [1, C] */
-  struct stg_cpu_matrix dx;             /* [1, d_in] */
-  struct stg_cpu_matrix z;              /* [1, d_out]: x Delta^T */
+  struct stg_cpu_matrix x_plain;        /* [1, d_in]: x as it is */
+  struct stg_cpu_matrix z, dx;          /* [1, d_in]: dy Delta, and dx */
   struct sum dv, du, ddelta, dbias;
   struct sum group; /* [1, C]: dm of the rows that share a row of the mask; no spans */
 };
@@ -50,8 +50,9 @@ static void cut(struct back *back, struct stg_cpu_cutter *cutter) {
   back->g = stg_cpu_cut(cutter, 1, components);
   back->h = stg_cpu_cut(cutter, 1, components);
   back->dm = stg_cpu_cut(cutter, 1, components);
+  back->x_plain = stg_cpu_cut(cutter, 1, d_in);
+  back->z = stg_cpu_cut(cutter, 1, d_in);
   back->dx = stg_cpu_cut(cutter, 1, d_in);
-  back->z = stg_cpu_cut(cutter, 1, d_out);
   cut_sum(&back->dv, cutter, out->dv != NULL ? d_in : 0, components);
   cut_sum(&back->du, cutter, out->du != NULL ? components : 0, d_out);
   cut_sum(&back->ddelta, cutter, out->ddelta != NULL ? d_out : 0, d_in);
@@ -94,6 +95,7 @@ static void load_row(struct back *back, int64_t row) {
   struct stg_cpu_components_work *work = &back->work;
   const struct stg_components_geometry *geometry = work->geometry;
   stg_cpu_components_load(work, work->inputs->x, row * work->inputs->x_stride, &work->x);
+  memcpy(back->x_plain.data, work->x.data, work->x.padded * sizeof(float));
   stg_cpu_components_round(geometry, work->x.data, work->x.columns);
   stg_cpu_components_load_mask(work, row);
   stg_cpu_components_load(work, back->call->dy, row * back->call->dy_stride, &back->dy);
@@ -114,29 +116,29 @@ static void compute_intermediate(struct back *back) {
   }
 }
 
-static void store_dx(struct back *back, int64_t row, float d) {
-  const struct stg_components_gradients *out = &back->call->out;
-  struct stg_cpu_components_work *work = &back->work;
-  clear(&back->dx);
-  stg_cpu_components_multiply(work, back->dy_operand.data, &work->delta, back->dx.data);
-  for (size_t k = 0; k < back->dx.columns; k++) {
-    const float *v = stg_cpu_matrix_row(&work->v, k);
-    back->dx.data[k] = d * back->dx.data[k] + stg_cpu_dot(back->h.data, v, work->v.padded);
-  }
-  store(back, &back->dx, out->dx, row * out->dx_stride);
-}
-
-static void add_delta(struct back *back, int64_t row, float d) {
+/* z, and what follows from it but for dx. */
+static void compute_delta(struct back *back, int64_t row, float d) {
   const struct stg_components_gradients *out = &back->call->out;
   const struct stg_components_geometry *geometry = back->work.geometry;
+  clear(&back->z);
+  stg_cpu_components_multiply(&back->work, back->dy_operand.data, &back->work.delta, back->z.data);
   if (out->dd != NULL) {
-    multiply_turned(back->work.x.data, &back->work.delta, back->z.data);
-    const float dd = stg_cpu_dot(back->dy.data, back->z.data, back->z.padded);
+    const float dd = stg_cpu_dot(back->x_plain.data, back->z.data, back->z.padded);
     stg_store_f32(geometry->dtype, out->dd, (size_t)row, dd);
   }
   stg_cpu_scale(d, back->dy.data, back->dy.padded, back->scaled.data);
   stg_cpu_components_round(geometry, back->scaled.data, back->scaled.columns);
   add_outer(&back->ddelta, back->scaled.data, back->work.x.data);
+}
+
+static void store_dx(struct back *back, int64_t row, float d) {
+  const struct stg_components_gradients *out = &back->call->out;
+  const struct stg_cpu_components_work *work = &back->work;
+  for (size_t k = 0; k < back->dx.columns; k++) {
+    const float *v = stg_cpu_matrix_row(&work->v, k);
+    back->dx.data[k] = d * back->z.data[k] + stg_cpu_dot(back->h.data, v, work->v.padded);
+  }
+  store(back, &back->dx, out->dx, row * out->dx_stride);
 }
 
 static void compute_row(struct back *back, int64_t row) {
@@ -145,11 +147,11 @@ static void compute_row(struct back *back, int64_t row) {
   const float d = delta ? stg_cpu_components_load_d(&back->work, row) : 0;
   load_row(back, row);
   compute_intermediate(back);
+  if (delta) {
+    compute_delta(back, row, d);
+  }
   if (out->dx != NULL) {
     store_dx(back, row, d);
-  }
-  if (delta) {
-    add_delta(back, row, d);
   }
   add_outer(&back->dv, back->work.x.data, back->h.data);
   add_outer(&back->du, back->work.s.data, back->dy_operand.data);

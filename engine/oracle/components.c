@@ -21,7 +21,7 @@ struct oracle {
   struct stg_oracle_values x, t, s, y;
   double *mask;  /* [C] */
   double *bound; /* [widest row] */
-  struct stg_oracle_values dy, dy_operand, scaled, g_values, h, gt, dx, z, dd;
+  struct stg_oracle_values dy, dy_operand, scaled, g_values, h, gt, x_plain, dx, z, dd;
   struct stg_oracle_values dv, du, ddelta, dbias, dm; /* sums over rows */
   int64_t dm_rows;                                    /* in the sum of dm */
 };
@@ -51,7 +51,8 @@ static void take_room(struct oracle *o, struct stg_oracle_room *room, bool back)
   o->h = stg_oracle_room_values(room, backward, components);
   o->gt = stg_oracle_room_values(room, backward, components);
   o->dx = stg_oracle_room_values(room, backward, d_in);
-  o->z = stg_oracle_room_values(room, backward, d_out);
+  o->x_plain = stg_oracle_room_values(room, backward, d_in);
+  o->z = stg_oracle_room_values(room, backward, d_in);
   o->dd = stg_oracle_room_values(room, backward, 1);
   o->dv = stg_oracle_room_values(room, back && o->wanted->dv != NULL ? d_in : 0, components);
   o->du = stg_oracle_room_values(room, back && o->wanted->du != NULL ? components : 0, d_out);
@@ -211,16 +212,20 @@ static void compute_dx(struct oracle *o, double d) {
 }
 
 /* dd, and d*dy as an operand of dDelta. */
-static void compute_delta(struct oracle *o, double d) {
+static void compute_delta(struct oracle *o, int64_t row, double d) {
+  const int64_t first = row * o->inputs->x_stride;
+  stg_oracle_values_load_plain(o->g->dtype, o->inputs->x, first, &o->x_plain);
   stg_oracle_values_clear(&o->z);
-  multiply(&o->x, &o->delta, true, &o->z);
-  stg_oracle_values_settle(&o->z, adds(o, o->d_in));
+  multiply(&o->dy_operand, &o->delta, false, &o->z);
+  stg_oracle_values_settle(&o->z, adds(o, o->d_out));
+  for (int64_t i = 0; i < o->d_in; i++) {
+    stg_oracle_values_add(&o->dd, 0, o->x_plain.ref[i], 0, o->z.ref[i], o->z.error[i]);
+  }
+  stg_oracle_values_settle(&o->dd, 40 + (double)o->d_in / 32);
   for (int64_t j = 0; j < o->d_out; j++) {
-    stg_oracle_values_add(&o->dd, 0, o->dy.ref[j], 0, o->z.ref[j], o->z.error[j]);
     o->scaled.ref[j] = d * o->dy.ref[j];
     o->scaled.error[j] = 0x1p-24 * fabs(o->scaled.ref[j]);
   }
-  stg_oracle_values_settle(&o->dd, 40 + (double)o->d_out / 32);
   stg_oracle_values_round(&o->rounding, &o->scaled);
   add_outer(&o->scaled, &o->x, &o->ddelta);
 }
@@ -231,7 +236,7 @@ static void add_row(struct oracle *o, int64_t row) {
   compute_h(o, row);
   compute_dx(o, d);
   if (o->g->delta) {
-    compute_delta(o, d);
+    compute_delta(o, row, d);
   }
   add_outer(&o->x, &o->h, &o->dv);
   add_outer(&o->s, &o->dy_operand, &o->du);
