@@ -1,0 +1,95 @@
+/*
+ * test_components_parts.c: spans of rows, and where the parts of sums over rows lie.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "codegen/components_args.h"
+
+static void spans_are_eight_at_most_and_have_whole_parts(void **state) {
+  for (int64_t rows = 1; rows < 5000; rows++) {
+    const int64_t span = stg_components_span(rows);
+    const int64_t spans = stg_components_spans(rows);
+    assert_true(span % STG_COMPONENTS_PART == 0);
+    assert_true(spans >= 1 && spans <= STG_COMPONENTS_SPANS);
+    assert_true((spans - 1) * span < rows && rows <= spans * span);
+  }
+  assert_int_equal(2048, stg_components_span(16384));
+  assert_int_equal(8, stg_components_spans(16384));
+  (void)state;
+}
+
+static void parts_lie_one_behind_the_other_by_16_bytes(void **state) {
+  const struct stg_components_geometry g = {
+      .d_in = 5, .components = 7, .d_out = 3, .dtype = STG_F32, .bias = true, .delta = true};
+  struct stg_components_parts parts;
+  assert_true(stg_components_parts_of(&g, 300, 100, true, &parts)); /* 5 spans of 64, 3 groups */
+  assert_int_equal(0, parts.dv);
+  assert_int_equal(176, parts.du);           /* 5*35 = 175 */
+  assert_int_equal(176 + 108, parts.ddelta); /* 5*21 = 105 */
+  assert_int_equal(284 + 76, parts.dbias);   /* 5*15 = 75 */
+  assert_int_equal(360 + 16, parts.dm);      /* 5*3 */
+  assert_int_equal(376 + 56, parts.floats);  /* (5 + 3)*7 */
+  (void)state;
+}
+
+static void what_is_not_there_takes_no_room(void **state) {
+  const struct stg_components_geometry g = {
+      .d_in = 4, .components = 8, .d_out = 4, .dtype = STG_F32};
+  struct stg_components_parts parts;
+  assert_true(stg_components_parts_of(&g, 32, 1, false, &parts));
+  assert_int_equal(64, parts.floats);
+  (void)state;
+}
+
+/* Each row of dm belongs to one span and one group, and is inside. */
+static void spans_and_groups_with_common_rows_have_a_row_of_dm_each(void **state) {
+  static const int64_t shares[] = {1, 2, 31, 32, 33, 64, 100, 700, 5000};
+  static const int64_t rows_of[] = {1, 33, 300, 700, 2049};
+  for (size_t k = 0; k < sizeof shares / sizeof shares[0] * 5; k++) {
+    const int64_t share = shares[k / 5];
+    const int64_t rows = rows_of[k % 5];
+    int64_t span_at[5000];
+    int64_t group_at[5000];
+    memset(span_at, -1, sizeof span_at);
+    const int64_t count = stg_components_spans(rows) + stg_components_groups(rows, share);
+    for (int64_t row = 0; row < rows; row++) {
+      const int64_t span = row / stg_components_span(rows);
+      const int64_t group = row / share;
+      const int64_t at = span + group;
+      assert_true(at < count && at < 5000);
+      assert_true(span_at[at] == -1 || (span_at[at] == span && group_at[at] == group));
+      span_at[at] = span;
+      group_at[at] = group;
+    }
+  }
+  (void)state;
+}
+
+static void parts_that_no_memory_has_are_refused(void **state) {
+  struct stg_components_geometry g = {
+      .d_in = UINT32_MAX, .components = UINT32_MAX, .d_out = 1, .dtype = STG_F32};
+  struct stg_components_parts parts = {.floats = 9};
+  assert_false(stg_components_parts_of(&g, 300, 1, false, &parts));
+  g.d_out = UINT32_MAX;
+  g.d_in = 1;
+  assert_false(stg_components_parts_of(&g, 300, 1, false, &parts));
+  assert_int_equal(9, parts.floats);
+  (void)state;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(spans_are_eight_at_most_and_have_whole_parts),
+      cmocka_unit_test(parts_lie_one_behind_the_other_by_16_bytes),
+      cmocka_unit_test(what_is_not_there_takes_no_room),
+      cmocka_unit_test(spans_and_groups_with_common_rows_have_a_row_of_dm_each),
+      cmocka_unit_test(parts_that_no_memory_has_are_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
