@@ -18,10 +18,10 @@
 #include "tests/support/quick.h"
 
 /* x [2,3,5], V [5,7], U [7,4], m [2,3,7], W [4,5] and d [2,3] of RandomState(0), in this order. */
-#define ROWS 6
-#define D_IN 5
-#define C 7
-#define D_OUT 4
+#define ROWS ((size_t)6)
+#define D_IN ((size_t)5)
+#define C ((size_t)7)
+#define D_OUT ((size_t)4)
 #define KNOWN_SUM 9.67026883588834
 
 static void draw(struct numpy_random *random, bool normal, double scale, size_t count,
@@ -173,20 +173,41 @@ static void sizes_of_models_and_odd_ones_are_within_their_bounds(void **state) {
   (void)state;
 }
 
-/* m = 1: x (V U), multiplied the other way round. */
+#define PRODUCT_ROWS ((size_t)9)
+
+static const float *ones(struct attn_bed *bed, size_t count) {
+  float *values = attn_filled(bed, count * sizeof *values, 0);
+  for (size_t k = 0; k < count; k++) {
+    values[k] = 1;
+  }
+  return values;
+}
+
+/* x (V U), multiplied the other way round. */
+static double product_of_three(const struct components_case *c, size_t row, size_t o) {
+  const float *x = (const float *)c->inputs.x + row * (size_t)c->inputs.x_stride;
+  const float *v = c->inputs.v;
+  const float *u = c->inputs.u;
+  const size_t components = c->geometry.components;
+  double y = 0;
+  for (size_t i = 0; i < c->geometry.d_in; i++) {
+    double vu = 0;
+    for (size_t k = 0; k < components; k++) {
+      vu += (double)v[i * components + k] * (double)u[k * c->geometry.d_out + o];
+    }
+    y += (double)x[i] * vu;
+  }
+  return y;
+}
+
 static void a_mask_of_ones_is_no_mask_and_a_product_of_three(void **state) {
-  struct components_shape shape = components_shape(6, 50, 4, 9);
+  struct components_shape shape = components_shape(6, 50, 4, PRODUCT_ROWS);
   struct attn_bed bed;
   struct components_case c;
-  struct components_case unmasked;
   attn_open(&bed, 3);
   components_open(&bed, &shape, &c);
-  float *ones = attn_filled(&bed, (size_t)(9 * c.inputs.mask_stride) * sizeof *ones, 0);
-  for (int64_t k = 0; k < 9 * c.inputs.mask_stride; k++) {
-    ones[k] = 1;
-  }
-  c.inputs.mask = ones;
-  unmasked = c;
+  c.inputs.mask = ones(&bed, PRODUCT_ROWS * (size_t)c.inputs.mask_stride);
+  struct components_case unmasked = c;
   unmasked.geometry.mask = STG_COMPONENTS_MASK_NONE;
   unmasked.inputs.mask = NULL;
   components_renew(&unmasked);
@@ -195,21 +216,10 @@ static void a_mask_of_ones_is_no_mask_and_a_product_of_three(void **state) {
   for (size_t k = 0; k < 4; k++) {
     components_expect_same(&c, &unmasked, k, components_result(&c, k).rows);
   }
-  const float *x = c.inputs.x;
-  const float *v = c.inputs.v;
-  const float *u = c.inputs.u;
-  for (size_t row = 0; row < 9; row++) {
+  for (size_t row = 0; row < PRODUCT_ROWS; row++) {
     for (size_t o = 0; o < 4; o++) {
-      double y = 0;
-      for (size_t i = 0; i < 6; i++) {
-        double vu = 0;
-        for (size_t k = 0; k < 50; k++) {
-          vu += (double)v[i * 50 + k] * (double)u[k * 4 + o];
-        }
-        y += (double)x[row * (size_t)c.inputs.x_stride + i] * vu;
-      }
       const float ours = stg_load_f32(STG_F32, c.y, row * (size_t)c.y_stride + o);
-      assert_true(fabs((double)ours - y) < 1e-4);
+      assert_true(fabs((double)ours - product_of_three(&c, row, o)) < 1e-4);
     }
   }
   attn_close(&bed);

@@ -353,8 +353,8 @@ static void not_a_number_goes_where_it_belongs(void **state) {
     components_run_well(&c);
     assert_true(isnan(stg_load_f32(c.geometry.dtype, c.y, (size_t)(2 * c.y_stride))));
     assert_false(isnan(stg_load_f32(c.geometry.dtype, c.y, (size_t)(3 * c.y_stride))));
-    assert_true(isnan(stg_load_f32(c.geometry.dtype, c.out.dv, 5 * 96)));
-    assert_false(isnan(stg_load_f32(c.geometry.dtype, c.out.dv, 6 * 96)));
+    assert_true(isnan(stg_load_f32(c.geometry.dtype, c.out.dv, (size_t)5 * 96)));
+    assert_false(isnan(stg_load_f32(c.geometry.dtype, c.out.dv, (size_t)6 * 96)));
     stg_store_f32(c.geometry.dtype, c.y, (size_t)(2 * c.y_stride), 1);
     assert_int_equal(1, components_check(&c).violations);
     attn_close(&bed);
