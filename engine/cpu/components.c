@@ -46,10 +46,10 @@ static void compute_row(struct forward *forward, int64_t row) {
   stg_cpu_components_round(work->geometry, work->x.data, work->x.columns);
   stg_cpu_components_load_mask(work, row);
   clear(&work->t);
-  stg_cpu_components_multiply(work, work->x.data, &work->v, work->t.data);
+  stg_cpu_components_multiply(work->x.data, &work->v, work->t.data);
   stg_cpu_components_weigh(work, work->t.data, &work->s);
   begin_y(forward, row);
-  stg_cpu_components_multiply(work, work->s.data, &work->u, forward->y.data);
+  stg_cpu_components_multiply(work->s.data, &work->u, forward->y.data);
   if (work->bias.rows != 0) {
     stg_cpu_add(work->bias.data, work->bias.padded, forward->y.data);
   }

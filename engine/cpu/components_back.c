@@ -3,7 +3,8 @@
  *
  * With g = dy U^T and h = g*m:  dx = h V^T + d*(dy Delta),  dm = g*t,  dV = x^T h,  dU = s^T dy,
  * dDelta = (d*dy)^T x,  dd = x . (dy Delta),  dbias the sum of dy. Sums over rows have three
- * levels: a part, a span, all; so their rounding errors are those of a span.
+ * levels: a part, a span, all; so their rounding errors are those of a span. The operands of a
+ * part's rows are kept until it is full, and then multiplied at once.
  */
 #include "engine/cpu/components.h"
 
@@ -14,7 +15,19 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/dtype.h"
 
-/* A sum over rows of a matrix; without rows it is not wanted. */
+/* What the live rows of a part have, a row each. */
+struct part {
+  size_t rows;
+  struct stg_cpu_matrix x, s, h, dy, scaled; /* operands; scaled is d*dy */
+};
+
+/* left^T right, summed over rows; without rows it is not wanted. */
+struct product {
+  const struct stg_cpu_matrix *left, *right;
+  struct stg_cpu_matrix span, all;
+};
+
+/* A sum of rows likewise. */
 struct sum {
   struct stg_cpu_matrix part, span, all;
 };
@@ -22,19 +35,37 @@ struct sum {
 struct back {
   const struct stg_cpu_components_gradient *call;
   struct stg_cpu_components_work work;
-  struct stg_cpu_matrix dy, dy_operand; /* [1, d_out]: as it is, and as operand */
-  struct stg_cpu_matrix scaled;         /* [1, d_out]: d*dy as operand */
-  struct stg_cpu_matrix g, h, dm;       /* [1, C] */
-  struct stg_cpu_matrix x_plain;        /* [1, d_in]: x as it is */
-  struct stg_cpu_matrix z, dx;          /* [1, d_in]: dy Delta, and dx */
-  struct sum dv, du, ddelta, dbias;
+  struct stg_cpu_matrix x, dy;              /* [1, d_in], [1, d_out]: as they are */
+  struct stg_cpu_matrix dy_operand, scaled; /* [1, d_out] */
+  struct stg_cpu_matrix g, h, dm;           /* [1, C] */
+  struct stg_cpu_matrix z, dx;              /* [1, d_in]: dy Delta, and dx */
+  struct part part;
+  struct product dv, du, ddelta;
+  struct sum dbias;
   struct sum group; /* [1, C]: dm of the rows that share a row of the mask; no spans */
 };
 
-static void cut_sum(struct sum *sum, struct stg_cpu_cutter *cutter, size_t rows, size_t columns) {
-  sum->part = stg_cpu_cut(cutter, rows, columns);
-  sum->span = stg_cpu_cut(cutter, rows, columns);
-  sum->all = stg_cpu_cut(cutter, rows, columns);
+static void cut_sum(struct sum *sum, struct stg_cpu_cutter *cutter, bool wanted, size_t columns) {
+  sum->part = stg_cpu_cut(cutter, wanted ? 1 : 0, columns);
+  sum->span = stg_cpu_cut(cutter, wanted ? 1 : 0, columns);
+  sum->all = stg_cpu_cut(cutter, wanted ? 1 : 0, columns);
+}
+
+static void cut_product(struct product *product, struct stg_cpu_cutter *cutter, bool wanted,
+                        const struct stg_cpu_matrix *left, const struct stg_cpu_matrix *right) {
+  product->left = left;
+  product->right = right;
+  product->span = stg_cpu_cut(cutter, wanted ? left->columns : 0, right->columns);
+  product->all = stg_cpu_cut(cutter, wanted ? left->columns : 0, right->columns);
+}
+
+static void cut_part(struct part *part, struct stg_cpu_cutter *cutter, size_t d_in,
+                     size_t components, size_t d_out) {
+  part->x = stg_cpu_cut(cutter, STG_COMPONENTS_PART, d_in);
+  part->s = stg_cpu_cut(cutter, STG_COMPONENTS_PART, components);
+  part->h = stg_cpu_cut(cutter, STG_COMPONENTS_PART, components);
+  part->dy = stg_cpu_cut(cutter, STG_COMPONENTS_PART, d_out);
+  part->scaled = stg_cpu_cut(cutter, STG_COMPONENTS_PART, d_out);
 }
 
 static void cut(struct back *back, struct stg_cpu_cutter *cutter) {
@@ -44,20 +75,22 @@ static void cut(struct back *back, struct stg_cpu_cutter *cutter) {
   const size_t d_out = geometry->d_out;
   const size_t components = geometry->components;
   stg_cpu_components_cut(&back->work, cutter);
+  back->x = stg_cpu_cut(cutter, 1, d_in);
   back->dy = stg_cpu_cut(cutter, 1, d_out);
   back->dy_operand = stg_cpu_cut(cutter, 1, d_out);
   back->scaled = stg_cpu_cut(cutter, 1, d_out);
   back->g = stg_cpu_cut(cutter, 1, components);
   back->h = stg_cpu_cut(cutter, 1, components);
   back->dm = stg_cpu_cut(cutter, 1, components);
-  back->x_plain = stg_cpu_cut(cutter, 1, d_in);
   back->z = stg_cpu_cut(cutter, 1, d_in);
   back->dx = stg_cpu_cut(cutter, 1, d_in);
-  cut_sum(&back->dv, cutter, out->dv != NULL ? d_in : 0, components);
-  cut_sum(&back->du, cutter, out->du != NULL ? components : 0, d_out);
-  cut_sum(&back->ddelta, cutter, out->ddelta != NULL ? d_out : 0, d_in);
-  cut_sum(&back->dbias, cutter, out->dbias != NULL ? 1 : 0, d_out);
-  cut_sum(&back->group, cutter, out->dm != NULL ? 1 : 0, components);
+  struct part *part = &back->part;
+  cut_part(part, cutter, d_in, components, d_out);
+  cut_product(&back->dv, cutter, out->dv != NULL, &part->x, &part->h);
+  cut_product(&back->du, cutter, out->du != NULL, &part->s, &part->dy);
+  cut_product(&back->ddelta, cutter, out->ddelta != NULL, &part->scaled, &part->x);
+  cut_sum(&back->dbias, cutter, out->dbias != NULL, d_out);
+  cut_sum(&back->group, cutter, out->dm != NULL, components);
 }
 
 static void flush(struct stg_cpu_matrix *from, struct stg_cpu_matrix *to) {
@@ -66,11 +99,27 @@ static void flush(struct stg_cpu_matrix *from, struct stg_cpu_matrix *to) {
   memset(from->data, 0, elems * sizeof *from->data);
 }
 
-/* part[i] += a[i] * b */
-static void add_outer(struct sum *sum, const float *a, const float *b) {
-  for (size_t i = 0; i < sum->part.rows; i++) {
-    stg_cpu_axpy(a[i], b, sum->part.padded, stg_cpu_matrix_row(&sum->part, i));
+static void add_to_part(struct sum *sum, const struct stg_cpu_matrix *row) {
+  if (sum->part.rows != 0) {
+    stg_cpu_add(row->data, row->padded, sum->part.data);
   }
+}
+
+/* The part's rows into the span. */
+static void multiply_part(const struct part *part, struct product *product) {
+  float column[STG_COMPONENTS_PART];
+  struct stg_cpu_matrix right = *product->right;
+  right.rows = part->rows;
+  for (size_t i = 0; i < product->span.rows; i++) {
+    for (size_t row = 0; row < part->rows; row++) {
+      column[row] = stg_cpu_matrix_row(product->left, row)[i];
+    }
+    stg_cpu_components_multiply(column, &right, stg_cpu_matrix_row(&product->span, i));
+  }
+}
+
+static void keep(const struct stg_cpu_matrix *from, size_t row, struct stg_cpu_matrix *to) {
+  memcpy(stg_cpu_matrix_row(to, row), from->data, from->padded * sizeof *from->data);
 }
 
 /* ret[i] = a . matrix[i] */
@@ -95,7 +144,7 @@ static void load_row(struct back *back, int64_t row) {
   struct stg_cpu_components_work *work = &back->work;
   const struct stg_components_geometry *geometry = work->geometry;
   stg_cpu_components_load(work, work->inputs->x, row * work->inputs->x_stride, &work->x);
-  memcpy(back->x_plain.data, work->x.data, work->x.padded * sizeof(float));
+  memcpy(back->x.data, work->x.data, work->x.padded * sizeof(float));
   stg_cpu_components_round(geometry, work->x.data, work->x.columns);
   stg_cpu_components_load_mask(work, row);
   stg_cpu_components_load(work, back->call->dy, row * back->call->dy_stride, &back->dy);
@@ -107,7 +156,7 @@ static void load_row(struct back *back, int64_t row) {
 static void compute_intermediate(struct back *back) {
   struct stg_cpu_components_work *work = &back->work;
   clear(&work->t);
-  stg_cpu_components_multiply(work, work->x.data, &work->v, work->t.data);
+  stg_cpu_components_multiply(work->x.data, &work->v, work->t.data);
   stg_cpu_components_weigh(work, work->t.data, &work->s);
   multiply_turned(back->dy_operand.data, &work->u, back->g.data);
   stg_cpu_components_weigh(work, back->g.data, &back->h);
@@ -121,14 +170,13 @@ static void compute_delta(struct back *back, int64_t row, float d) {
   const struct stg_components_gradients *out = &back->call->out;
   const struct stg_components_geometry *geometry = back->work.geometry;
   clear(&back->z);
-  stg_cpu_components_multiply(&back->work, back->dy_operand.data, &back->work.delta, back->z.data);
+  stg_cpu_components_multiply(back->dy_operand.data, &back->work.delta, back->z.data);
   if (out->dd != NULL) {
-    const float dd = stg_cpu_dot(back->x_plain.data, back->z.data, back->z.padded);
+    const float dd = stg_cpu_dot(back->x.data, back->z.data, back->z.padded);
     stg_store_f32(geometry->dtype, out->dd, (size_t)row, dd);
   }
   stg_cpu_scale(d, back->dy.data, back->dy.padded, back->scaled.data);
   stg_cpu_components_round(geometry, back->scaled.data, back->scaled.columns);
-  add_outer(&back->ddelta, back->scaled.data, back->work.x.data);
 }
 
 static void store_dx(struct back *back, int64_t row, float d) {
@@ -153,11 +201,15 @@ static void compute_row(struct back *back, int64_t row) {
   if (out->dx != NULL) {
     store_dx(back, row, d);
   }
-  add_outer(&back->dv, back->work.x.data, back->h.data);
-  add_outer(&back->du, back->work.s.data, back->dy_operand.data);
-  static const float one = 1.0F;
-  add_outer(&back->dbias, &one, back->dy.data);
-  add_outer(&back->group, &one, back->dm.data);
+  struct part *part = &back->part;
+  keep(&back->work.x, part->rows, &part->x);
+  keep(&back->work.s, part->rows, &part->s);
+  keep(&back->h, part->rows, &part->h);
+  keep(&back->dy_operand, part->rows, &part->dy);
+  keep(&back->scaled, part->rows, &part->scaled);
+  part->rows++;
+  add_to_part(&back->dbias, &back->dy);
+  add_to_part(&back->group, &back->dm);
 }
 
 static void store_padding(struct back *back, int64_t row) {
@@ -185,25 +237,26 @@ static void end_group(struct back *back, int64_t row) {
   clear(&back->group.all);
 }
 
-static void flush_parts(struct back *back) {
-  struct sum *const sums[] = {&back->dv, &back->du, &back->ddelta, &back->dbias};
-  for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
-    flush(&sums[i]->part, &sums[i]->span);
-  }
+static void end_part(struct back *back) {
+  multiply_part(&back->part, &back->dv);
+  multiply_part(&back->part, &back->du);
+  multiply_part(&back->part, &back->ddelta);
+  back->part.rows = 0;
+  flush(&back->dbias.part, &back->dbias.span);
   flush(&back->group.part, &back->group.all);
 }
 
-static void flush_spans(struct back *back) {
-  struct sum *const sums[] = {&back->dv, &back->du, &back->ddelta, &back->dbias};
-  for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
-    flush(&sums[i]->span, &sums[i]->all);
-  }
+static void end_span(struct back *back) {
+  flush(&back->dv.span, &back->dv.all);
+  flush(&back->du.span, &back->du.all);
+  flush(&back->ddelta.span, &back->ddelta.all);
+  flush(&back->dbias.span, &back->dbias.all);
 }
 
-static void store_sum(const struct back *back, const struct sum *sum, void *tensor) {
-  for (size_t i = 0; i < sum->all.rows; i++) {
-    struct stg_cpu_matrix row = sum->all;
-    row.data = stg_cpu_matrix_row(&sum->all, i);
+static void store_sum(const struct back *back, const struct stg_cpu_matrix *sum, void *tensor) {
+  for (size_t i = 0; i < sum->rows; i++) {
+    struct stg_cpu_matrix row = *sum;
+    row.data = stg_cpu_matrix_row(sum, i);
     store(back, &row, tensor, (int64_t)(i * row.columns));
   }
 }
@@ -220,16 +273,16 @@ static void run(struct back *back) {
     }
     end_group(back, row);
     if ((row + 1) % STG_COMPONENTS_PART == 0 || row + 1 == rows->rows) {
-      flush_parts(back);
+      end_part(back);
     }
     if ((row + 1) % span == 0 || row + 1 == rows->rows) {
-      flush_spans(back);
+      end_span(back);
     }
   }
-  store_sum(back, &back->dv, out->dv);
-  store_sum(back, &back->du, out->du);
-  store_sum(back, &back->ddelta, out->ddelta);
-  store_sum(back, &back->dbias, out->dbias);
+  store_sum(back, &back->dv.all, out->dv);
+  store_sum(back, &back->du.all, out->du);
+  store_sum(back, &back->ddelta.all, out->ddelta);
+  store_sum(back, &back->dbias.all, out->dbias);
 }
 
 stg_status stg_cpu_components_back(const struct stg_cpu_components_gradient *gradient,

@@ -50,7 +50,6 @@ stg_status stg_cpu_cutter_allocate(struct stg_cpu_cutter *cutter, void **ret_blo
 
 void stg_cpu_components_cut(struct stg_cpu_components_work *work, struct stg_cpu_cutter *cutter) {
   const struct stg_components_geometry *g = work->geometry;
-  const size_t widest = g->d_in > g->d_out ? g->d_in : g->d_out;
   work->v = stg_cpu_cut(cutter, g->d_in, g->components);
   work->u = stg_cpu_cut(cutter, g->components, g->d_out);
   work->delta = stg_cpu_cut(cutter, g->delta ? g->d_out : 0, g->d_in);
@@ -59,7 +58,6 @@ void stg_cpu_components_cut(struct stg_cpu_components_work *work, struct stg_cpu
   work->mask = stg_cpu_cut(cutter, 1, g->components);
   work->t = stg_cpu_cut(cutter, 1, g->components);
   work->s = stg_cpu_cut(cutter, 1, g->components);
-  work->part = stg_cpu_cut(cutter, 1, widest > g->components ? widest : g->components);
 }
 
 /* To 11 bits, ties away from 0; NaN is kept. */
@@ -140,17 +138,41 @@ float stg_cpu_components_load_d(const struct stg_cpu_components_work *work, int6
   return stg_load_f32(dtype, work->inputs->d, (size_t)row);
 }
 
-void stg_cpu_components_multiply(struct stg_cpu_components_work *work, const float *a,
-                                 const struct stg_cpu_matrix *matrix, float *ret) {
-  float *part = work->part.data;
-  for (size_t start = 0; start < matrix->rows; start += STG_COMPONENTS_PART) {
-    const size_t end =
-        matrix->rows - start < STG_COMPONENTS_PART ? matrix->rows : start + STG_COMPONENTS_PART;
-    memset(part, 0, matrix->padded * sizeof *part);
-    for (size_t i = start; i < end; i++) {
-      stg_cpu_axpy(a[i], stg_cpu_matrix_row(matrix, i), matrix->padded, part);
+/* part[l] += a0*row0[l] + ... + a3*row3[l], from left to right. */
+static void add_four(const float *a, const float *rows, size_t stride, float *restrict part) {
+  const float a0 = a[0];
+  const float a1 = a[1];
+  const float a2 = a[2];
+  const float a3 = a[3];
+  for (size_t l = 0; l < STG_CPU_LANES; l++) {
+    float sum = part[l] + a0 * rows[l];
+    sum += a1 * rows[stride + l];
+    sum += a2 * rows[2 * stride + l];
+    part[l] = sum + a3 * rows[3 * stride + l];
+  }
+}
+
+/* Lanes from `at` on of rows [begin, end), times a each, into ret. */
+static void add_part(const float *a, const struct stg_cpu_matrix *matrix, size_t begin, size_t end,
+                     size_t at, float *restrict ret) {
+  float part[STG_CPU_LANES] = {0};
+  size_t i = begin;
+  for (; i + 4 <= end; i += 4) {
+    add_four(a + i, stg_cpu_matrix_row(matrix, i) + at, matrix->padded, part);
+  }
+  for (; i < end; i++) {
+    stg_cpu_axpy(a[i], stg_cpu_matrix_row(matrix, i) + at, STG_CPU_LANES, part);
+  }
+  stg_cpu_add(part, STG_CPU_LANES, ret);
+}
+
+void stg_cpu_components_multiply(const float *a, const struct stg_cpu_matrix *matrix, float *ret) {
+  for (size_t at = 0; at < matrix->padded; at += STG_CPU_LANES) {
+    for (size_t begin = 0; begin < matrix->rows; begin += STG_COMPONENTS_PART) {
+      const size_t rest = matrix->rows - begin;
+      const size_t rows = rest < STG_COMPONENTS_PART ? rest : STG_COMPONENTS_PART;
+      add_part(a, matrix, begin, begin + rows, at, ret + at);
     }
-    stg_cpu_add(part, matrix->padded, ret);
   }
 }
 

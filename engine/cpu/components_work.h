@@ -39,7 +39,6 @@ struct stg_cpu_components_work {
   const struct stg_components_inputs *inputs;
   struct stg_cpu_matrix v, u, delta, bias; /* [d_in, C] [C, d_out] [d_out, d_in] [1, d_out] */
   struct stg_cpu_matrix x, mask, t, s;     /* of one row: [1, d_in], [1, C] thrice */
-  struct stg_cpu_matrix part;              /* of a sum */
 };
 
 /** Cut what the work needs. */
@@ -59,8 +58,7 @@ void stg_cpu_components_load_mask(struct stg_cpu_components_work *work, int64_t 
 float stg_cpu_components_load_d(const struct stg_cpu_components_work *work, int64_t row);
 
 /** ret[j] += sum over i of a[i] * matrix[i][j], one part of the sum after the other. */
-void stg_cpu_components_multiply(struct stg_cpu_components_work *work, const float *a,
-                                 const struct stg_cpu_matrix *matrix, float *ret);
+void stg_cpu_components_multiply(const float *a, const struct stg_cpu_matrix *matrix, float *ret);
 /** row * work->mask, rounded to operands. */
 void stg_cpu_components_weigh(const struct stg_cpu_components_work *work, const float *row,
                               struct stg_cpu_matrix *ret);
