@@ -23,8 +23,10 @@
 
 /* Sums over elements of exact float32 have parts of so many, which are then added. */
 #define STG_COMPONENTS_PART 32
-/* Sums over rows have at most so many parts, in the order of the rows. */
-#define STG_COMPONENTS_SPANS 8
+/* Whoever computes gradients of the weights shares them out by blocks of so many components, and by
+ * spans of rows: so many of both together, about what a large card works on at a time. */
+#define STG_COMPONENTS_BLOCK 80
+#define STG_COMPONENTS_BLOCKS 132
 
 /* What the elements of a mask are. */
 enum stg_components_mask {
@@ -89,11 +91,20 @@ struct stg_components_gradients {
   void *dd, *ddelta;
 };
 
-/** Rows of a span: sums over rows have one part of each, whatever computes them. */
-static inline int64_t stg_components_span(int64_t rows) {
+/** Rows of a span: sums over rows have one part of each, in the order of the rows, whatever
+ * computes them. It follows from the components and the rows of a call alone. */
+static inline int64_t stg_components_span(uint32_t components, int64_t rows) {
   const int64_t part = STG_COMPONENTS_PART;
-  const int64_t most = (rows + STG_COMPONENTS_SPANS - 1) / STG_COMPONENTS_SPANS;
+  const int64_t blocks = ((int64_t)components + STG_COMPONENTS_BLOCK - 1) / STG_COMPONENTS_BLOCK;
+  const int64_t spans = blocks < STG_COMPONENTS_BLOCKS ? STG_COMPONENTS_BLOCKS / blocks : 1;
+  const int64_t most = (rows + spans - 1) / spans;
   return most <= part ? part : (most + part - 1) / part * part;
+}
+
+/** Spans that rows have. */
+static inline int64_t stg_components_spans(uint32_t components, int64_t rows) {
+  const int64_t span = stg_components_span(components, rows);
+  return (rows + span - 1) / span;
 }
 
 #endif

@@ -65,10 +65,7 @@ struct stg_components_parts {
 bool stg_components_parts_of(const struct stg_components_geometry *geometry, int64_t rows,
                              int64_t share, bool shared_dm, struct stg_components_parts *ret_parts);
 
-/** Spans that rows have, and groups that share a row of the mask. */
-static inline int64_t stg_components_spans(int64_t rows) {
-  return (rows + stg_components_span(rows) - 1) / stg_components_span(rows);
-}
+/** Groups of rows that share a row of the mask. */
 static inline int64_t stg_components_groups(int64_t rows, int64_t share) {
   return (rows + share - 1) / share;
 }

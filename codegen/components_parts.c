@@ -21,7 +21,7 @@ static bool append(struct stg_components_parts *parts, size_t count, size_t rows
 bool stg_components_parts_of(const struct stg_components_geometry *geometry, int64_t rows,
                              int64_t share, bool shared_dm,
                              struct stg_components_parts *ret_parts) {
-  const size_t spans = (size_t)stg_components_spans(rows);
+  const size_t spans = (size_t)stg_components_spans(geometry->components, rows);
   const size_t groups = (size_t)stg_components_groups(rows, share);
   const size_t d_in = geometry->d_in;
   const size_t d_out = geometry->d_out;

@@ -264,7 +264,7 @@ static void store_sum(const struct back *back, const struct stg_cpu_matrix *sum,
 static void run(struct back *back) {
   const struct stg_components_gradients *out = &back->call->out;
   const struct stg_components_rows *rows = &back->call->inputs.rows;
-  const int64_t span = stg_components_span(rows->rows);
+  const int64_t span = stg_components_span(back->work.geometry->components, rows->rows);
   for (int64_t row = 0; row < rows->rows; row++) {
     if (stg_components_is_live(rows, row)) {
       compute_row(back, row);

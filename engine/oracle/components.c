@@ -306,8 +306,9 @@ stg_status stg_oracle_components_back(const struct stg_components_geometry *geom
   }
   give_rows(&o);
   const int64_t rows = inputs->rows.rows;
-  const int64_t span = stg_components_span(rows);
-  const double over_rows = adds(&o, rows < span ? rows : span) + STG_COMPONENTS_SPANS;
+  const int64_t span = stg_components_span(geometry->components, rows);
+  const double over_rows = adds(&o, rows < span ? rows : span) +
+                           (double)stg_components_spans(geometry->components, rows);
   give_matrix(&o, "dv", &o.dv, o.components, over_rows);
   give_matrix(&o, "du", &o.du, o.d_out, over_rows);
   give_matrix(&o, "ddelta", &o.ddelta, o.d_in, over_rows);

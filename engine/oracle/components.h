@@ -15,8 +15,8 @@
  * the largest, cut at 2^-24 of it and cut the result to 24 bits: 6 * 2^-23 of M for 8, 3.5 for 4,
  * so 3/4*n and 7/8*n. Exact float32 is three such sums, of parts of 32 products, which are then
  * added: 21/8*min(n, 32) + n/64, and 6 for what is lost of a product of upper and lower parts,
- * thrice 2^-22. Sums over rows have 8 spans: adds of a span, and 8. Those that no matrix unit takes
- * have parts of 32 elements at most: 40 + n/32.
+ * thrice 2^-22. Sums over rows have spans: adds of a span, and the spans. Those that no matrix unit
+ * takes have parts of 32 elements at most: 40 + n/32.
  */
 #ifndef STG_ENGINE_ORACLE_COMPONENTS_H
 #define STG_ENGINE_ORACLE_COMPONENTS_H

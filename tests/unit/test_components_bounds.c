@@ -117,9 +117,9 @@ static float add_dot(const struct unit *unit, float sum, struct line a, struct l
 }
 
 #define ROWS ((size_t)300)
-#define D_IN ((size_t)24)
-#define C ((size_t)200)
-#define D_OUT ((size_t)12)
+#define D_IN ((size_t)6)
+#define C ((size_t)1100) /* spans of 64 rows */
+#define D_OUT ((size_t)4)
 
 struct kernel {
   const struct unit *unit;
@@ -171,7 +171,7 @@ static void compute_row(struct kernel *kernel, const struct components_case *c, 
 }
 
 static void compute_dv(const struct kernel *kernel, const struct components_case *c) {
-  const size_t span = (size_t)stg_components_span(ROWS);
+  const size_t span = (size_t)stg_components_span(C, ROWS);
   for (size_t at = 0; at < D_IN * C; at++) {
     float sum = 0;
     for (size_t row = 0; row < ROWS; row += span) {

@@ -11,16 +11,27 @@
 
 #include "codegen/components_args.h"
 
-static void spans_are_eight_at_most_and_have_whole_parts(void **state) {
-  for (int64_t rows = 1; rows < 5000; rows++) {
-    const int64_t span = stg_components_span(rows);
-    const int64_t spans = stg_components_spans(rows);
-    assert_true(span % STG_COMPONENTS_PART == 0);
-    assert_true(spans >= 1 && spans <= STG_COMPONENTS_SPANS);
-    assert_true((spans - 1) * span < rows && rows <= spans * span);
+static void spans_cover_the_rows_and_have_whole_parts(void **state) {
+  static const uint32_t components[] = {1, 80, 81, 1200, 2048, 20000, UINT32_MAX};
+  for (size_t k = 0; k < sizeof components / sizeof components[0]; k++) {
+    for (int64_t rows = 1; rows < 5000; rows++) {
+      const int64_t span = stg_components_span(components[k], rows);
+      const int64_t spans = stg_components_spans(components[k], rows);
+      assert_true(span % STG_COMPONENTS_PART == 0);
+      assert_true(spans >= 1 && spans <= STG_COMPONENTS_BLOCKS);
+      assert_true((spans - 1) * span < rows && rows <= spans * span);
+    }
   }
-  assert_int_equal(2048, stg_components_span(16384));
-  assert_int_equal(8, stg_components_spans(16384));
+  (void)state;
+}
+
+/* 15 blocks of components, each 8 spans: 120 of 132. */
+static void spans_and_blocks_are_as_many_as_a_card_works_on(void **state) {
+  assert_int_equal(8, stg_components_spans(1200, 16384));
+  assert_int_equal(2048, stg_components_span(1200, 16384));
+  assert_int_equal(5, stg_components_spans(2048, 16384));
+  assert_int_equal(128, stg_components_spans(7, 16384)); /* of 128 rows */
+  assert_int_equal(1, stg_components_spans(20000, 16384));
   (void)state;
 }
 
@@ -28,7 +39,7 @@ static void parts_lie_one_behind_the_other_by_16_bytes(void **state) {
   const struct stg_components_geometry g = {
       .d_in = 5, .components = 7, .d_out = 3, .dtype = STG_F32, .bias = true, .delta = true};
   struct stg_components_parts parts;
-  assert_true(stg_components_parts_of(&g, 300, 100, true, &parts)); /* 5 spans of 64, 3 groups */
+  assert_true(stg_components_parts_of(&g, 150, 50, true, &parts)); /* 5 spans of 32, 3 groups */
   assert_int_equal(0, parts.dv);
   assert_int_equal(176, parts.du);           /* 5*35 = 175 */
   assert_int_equal(176 + 108, parts.ddelta); /* 5*21 = 105 */
@@ -57,9 +68,9 @@ static void spans_and_groups_with_common_rows_have_a_row_of_dm_each(void **state
     int64_t span_at[5000];
     int64_t group_at[5000];
     memset(span_at, -1, sizeof span_at);
-    const int64_t count = stg_components_spans(rows) + stg_components_groups(rows, share);
+    const int64_t count = stg_components_spans(1200, rows) + stg_components_groups(rows, share);
     for (int64_t row = 0; row < rows; row++) {
-      const int64_t span = row / stg_components_span(rows);
+      const int64_t span = row / stg_components_span(1200, rows);
       const int64_t group = row / share;
       const int64_t at = span + group;
       assert_true(at < count && at < 5000);
@@ -85,7 +96,8 @@ static void parts_that_no_memory_has_are_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(spans_are_eight_at_most_and_have_whole_parts),
+      cmocka_unit_test(spans_cover_the_rows_and_have_whole_parts),
+      cmocka_unit_test(spans_and_blocks_are_as_many_as_a_card_works_on),
       cmocka_unit_test(parts_lie_one_behind_the_other_by_16_bytes),
       cmocka_unit_test(what_is_not_there_takes_no_room),
       cmocka_unit_test(spans_and_groups_with_common_rows_have_a_row_of_dm_each),

@@ -281,11 +281,11 @@ static void a_gradient_that_is_not_wanted_changes_no_other(void **state) {
   (void)state;
 }
 
-/* More rows than a span has, and a last span that is not full. */
+/* Spans of 32 rows and of 224, the last of which is not full. */
 static void sums_over_many_rows_are_within_their_bounds(void **state) {
   static const int64_t shares[] = {1, 100, 0};
   for (size_t k = 0; k < 3 * KINDS; k++) {
-    struct components_shape shape = components_shape(4, 6, 3, 1000);
+    struct components_shape shape = components_shape(4, k == 0 ? 2000 : 6, 3, 1000);
     struct attn_bed bed;
     struct components_case c;
     shape.geometry.bias = shape.geometry.delta = true;
@@ -294,11 +294,6 @@ static void sums_over_many_rows_are_within_their_bounds(void **state) {
     components_run_well(&c);
     attn_close(&bed);
   }
-  assert_int_equal(32, stg_components_span(1));
-  assert_int_equal(32, stg_components_span(256));
-  assert_int_equal(64, stg_components_span(257));
-  assert_int_equal(128, stg_components_span(1000));
-  assert_int_equal(2048, stg_components_span(16384));
   (void)state;
 }
 
