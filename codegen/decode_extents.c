@@ -6,24 +6,35 @@
  * takes 18.2 bytes a cycle, of which 32 KB are under way at a latency of 1 us.
  *
  * A position of a KV head at dim 128 in bf16 is 512 bytes of K and V: 28 cycles of memory, in which
- * 112 warp instructions issue. Counted in the machine code for sm_90, a warp takes 440 for a slice
+ * 112 warp instructions issue. Counted in the machine code for sm_90, a warp takes 555 for a slice
  * of 16 positions, be it of 1 query head or of 8: 24 products, 20 loads of matrices, 16 copies with
  * some 60 for their addresses, 4 exponentials of 16 each and as many weights in two parts, 32
- * products with the weight of what came before. For an item it takes some 650 besides: the row, the
- * first copies, the query, the exchange between warps, partial sums. At a chunk of 128 that is 28
- * and 20 a position, 44 % of what issues; by threads that multiply and add it was 87 for 4 heads,
- * and 145 for 8. At dim 64 a slice of 32 takes 531: 17 and 20 a position of 56 that issue.
+ * products with the weight of what came before. For a chunk of 128 it takes some 500 besides: to
+ * look into it, the exchange between warps, partial sums. That is 35 and 16 a position, 45 % of
+ * what issues; by threads that multiply and add it was 87 for 4 heads, and 145 for 8.
  *
  * 4 blocks of 4 warps have a slice of K and one of V each under way, or one of them while they
- * work: 70 to 140 KB a multiprocessor at dim 64 and 128.
+ * work: 70 to 140 KB a multiprocessor at dim 64 and 128; and a slice of K at the ends of chunks. A
+ * warp could have whole chunks to itself and meet nobody: but a machine has 2112 warps, and 32 rows
+ * of 2304 positions 4700 chunks of 128 positions for 8 KV heads. Shares of 2 or 3 would be unequal
+ * by a third, those of 528 blocks, of 8 or 9, are by a tenth. When every item was a chunk, and
+ * loads stopped at its end, the H200 gave 126 us where the bytes take 72 us, and 46 us for 36 us
+ * where blocks own rows.
+ *
+ * What a split row waits for, one after the other, at dim 64: earlier launches, a length (0.7 us,
+ * past the caches), the count of chunks (0.3), K and V (1, and 3.4 for all bytes), a slice (0.8),
+ * the exchange (0.4), a fence and the counter (1.3), the partial sums (0.7) and their merge (0.4):
+ * 9 in all. A row of one chunk has neither count nor what stands behind the exchange: 6.5 to 8,
+ * where the longest row takes 3.5 to 4.5 for its 256 KB. So short caches of short heads are one
+ * chunk.
  *
  * Predicted from that, bytes of valid K and V alone counting:
  *   batch 32, 32/8 heads of 128, bf16, lengths 512 to 4096 (302 MB at the mean of 2304: 72 us):
- *     80 to 87 us, 1.11 to 1.21 times the bytes: partial sums are 3 % of them and stay in the
- *     second-level cache, 3 us are launch, first items and last merges; of 64/8 heads 82 to 90
+ *     80 to 88 us, 1.11 to 1.22 times the bytes: partial sums are 3 % of them and stay in the
+ *     second-level cache, 3 us are launch and first latencies, 4 the last merges; of 64/8 heads 83
+ *     to 93
  *   batch 8, 12/12 heads of 64, bf16, capacity 1024, lengths of 586 at the mean (14.4 MB: 3.4 us):
- *     7.5 to 9 us, of which 1 is rows and lengths, 0.6 a first latency, 3.7 the most bytes of a
- *     multiprocessor, 0.6 the last slice, 1.5 the partial sums and their merge
+ *     7.5 to 9 us
  */
 #include "codegen/decode_extents.h"
 
@@ -49,8 +60,12 @@
 /* And 255, with 90 KiB of shared memory. */
 #define LONG_HEAD_ELEMS 128U
 #define FEWEST_RESIDENT_BLOCKS 2U
-/* At the end the partial sums of 64 chunks are weighed in the ring. */
-#define MIN_RING_BYTES (STG_DECODE_MAX_CHUNKS * MAX_TILE_HEADS * 24U)
+/* Of heads that are not long, a cache of no more positions is one chunk, and a chunk of many has
+ * more warps in half as many blocks: what a row waits for is then its own K and V alone, not
+ * another block's partial sums. */
+#define WHOLE_POSITIONS 1024U
+#define MANY_POSITIONS 512U
+#define MANY_WARPS 8U
 
 /* Of elements of 4 bytes: positions of a batch; slots of a thread's ring, 32 KiB a block; and where
  * more heads than this have their scores in registers, fewer of either. */
@@ -91,8 +106,15 @@ static uint32_t tile_of(const struct stg_decode_geometry *g) {
                                                                    : LONG_TILE;
 }
 
+static bool is_short(const struct stg_decode_geometry *g) {
+  return stg_dtype_bytes(g->dtype) == 2 && g->dim <= LONG_SLICE_ELEMS;
+}
+
 uint32_t stg_decode_chunk(const struct stg_decode_geometry *geometry, int64_t capacity) {
   uint32_t chunk = tile_of(geometry);
+  if (is_short(geometry) && capacity <= WHOLE_POSITIONS) {
+    return larger(chunk, ceil_pow2((uint32_t)capacity));
+  }
   while ((capacity + chunk - 1) / chunk > STG_DECODE_MAX_CHUNKS && chunk < STG_DECODE_MAX_CHUNK) {
     chunk *= 2;
   }
@@ -111,6 +133,10 @@ struct stg_decode_choice stg_decode_choice_of(const struct stg_decode_geometry *
   } else if (by_elements || g->masked) {
     choice.resident_blocks = FEWER_RESIDENT_BLOCKS;
   }
+  if (is_short(g) && g->chunk >= MANY_POSITIONS) {
+    choice.warps = MANY_WARPS;
+    choice.resident_blocks /= MANY_WARPS / WARPS;
+  }
   return choice;
 }
 
@@ -121,7 +147,7 @@ static void lay_out_products(struct stg_decode_choice choice, struct stg_decode_
   e->slice = choice.slice;
   e->threads = choice.warps * WARP_LANES;
   e->resident_blocks = choice.resident_blocks;
-  e->ring_bytes = larger(choice.warps * 2 * choice.slice * row_bytes, MIN_RING_BYTES);
+  e->ring_bytes = choice.warps * 2 * choice.slice * row_bytes;
 }
 
 static void lay_out_lanes(const struct stg_decode_geometry *g, struct stg_decode_extents *e) {
@@ -188,8 +214,8 @@ struct stg_decode_space stg_decode_space_of(const struct stg_decode_geometry *ge
     const size_t fit = MAX_PARTIAL_BYTES / row_bytes;
     space.split_rows = fit < space.split_rows ? (uint32_t)fit : space.split_rows;
   }
-  if (chunks > STG_DECODE_MAX_CHUNKS) {
-    space.split_rows = 0;
+  if (chunks == 1 || chunks > STG_DECODE_MAX_CHUNKS) {
+    space.split_rows = 0; /* there is nothing to split, or too much to merge */
   }
   space.partial_bytes = space.split_rows * row_bytes;
   space.counter_bytes = (size_t)space.split_rows * e.tiles * sizeof(uint32_t);

@@ -110,7 +110,7 @@ struct import {
   const struct stg_disk_cache *pack;
   struct stg_disk_cache *folder;
   const stg_cache_import_options *options; /* never NULL */
-  size_t n_seen, n_entries;                /* of the pack */
+  size_t n_seen, n_entries;                /* of the pack, where progress is told */
   stg_cache_import_result done;
 };
 
@@ -208,7 +208,7 @@ stg_status stg_cache_import(const char *folders, const char *pack,
   if (status == STG_OK) {
     status = open_import(&import, folders, pack, &from, reterr);
   }
-  if (status == STG_OK) {
+  if (status == STG_OK && import.options->progress != NULL) {
     status = stg_disk_cache_walk(from, count_entry, &import, reterr);
   }
   if (status == STG_OK) {

@@ -202,7 +202,8 @@ static stg_status take_first(struct stg_disk_cache *cache, const struct stg_disk
   return stg_error_set(reterr, STG_E_NOT_FOUND, "not in the disk cache");
 }
 
-/* Find in all layers, or `again` in the last alone, the only one that is stored in; not counted. */
+/* Find in all layers, or `again` in the last alone, the only one that is stored in. A hit is
+ * counted, and a miss is the caller's to count. */
 static stg_status find_in(struct stg_disk_cache *cache, bool again,
                           const struct stg_kernel_request *request, const char *preferred_compiler,
                           struct stg_disk_hit *ret_hit, stg_error *reterr) {
@@ -225,6 +226,8 @@ static stg_status find_in(struct stg_disk_cache *cache, bool again,
   if (status == STG_OK) {
     *ret_hit = hit;
     ret_hit->entry.arena = &ret_hit->arena;
+    atomic_fetch_add(&cache->hits, 1u);
+    atomic_fetch_add(&cache->pack_hits, hit.from_pack);
   }
   stg_disk_files_finish(&files);
   stg_arena_finish(&arena);
@@ -235,18 +238,14 @@ stg_status stg_disk_cache_find_early(struct stg_disk_cache *cache,
                                      const struct stg_kernel_request *request,
                                      const char *preferred_compiler, struct stg_disk_hit *ret_hit,
                                      stg_error *reterr) {
-  stg_status status = find_in(cache, false, request, preferred_compiler, ret_hit, reterr);
-  atomic_fetch_add(&cache->hits, status == STG_OK);
-  atomic_fetch_add(&cache->pack_hits, status == STG_OK && ret_hit->from_pack);
-  return status;
+  return find_in(cache, false, request, preferred_compiler, ret_hit, reterr);
 }
 
 stg_status stg_disk_cache_find(struct stg_disk_cache *cache,
                                const struct stg_kernel_request *request,
                                const char *preferred_compiler, struct stg_disk_hit *ret_hit,
                                stg_error *reterr) {
-  stg_status status =
-      stg_disk_cache_find_early(cache, request, preferred_compiler, ret_hit, reterr);
+  stg_status status = find_in(cache, false, request, preferred_compiler, ret_hit, reterr);
   atomic_fetch_add(&cache->misses, status != STG_OK);
   return status;
 }
@@ -256,9 +255,7 @@ stg_status stg_disk_cache_find_again(struct stg_disk_cache *cache,
                                      const struct stg_kernel_request *request,
                                      const char *preferred_compiler, struct stg_disk_hit *ret_hit,
                                      stg_error *reterr) {
-  stg_status status = find_in(cache, true, request, preferred_compiler, ret_hit, reterr);
-  atomic_fetch_add(&cache->hits, status == STG_OK);
-  return status;
+  return find_in(cache, true, request, preferred_compiler, ret_hit, reterr);
 }
 
 static int compare_paths(const void *a, const void *b) {

@@ -142,7 +142,7 @@ static stg_status read_requests(struct stg_workload_reader *reader, const struct
 
 /* A batch whose slots have ops, but none at its layer, runs and steers nothing: most likely the
  * layer was left out, and control vectors begin at block 1. */
-static stg_status note_layer(struct stg_workload_reader *reader) {
+static stg_status note_layer(struct stg_workload_reader *reader, const struct stg_json *batch) {
   const struct stg_workload *workload = reader->workload;
   const uint32_t layer = workload->layer;
   uint32_t nearest = layer;
@@ -164,10 +164,12 @@ static stg_status note_layer(struct stg_workload_reader *reader) {
     return STG_OK; /* no request is to be steered */
   }
   struct stg_strbuf text = {0};
+  char place[STG_JSON_PATH_BYTES];
+  stg_json_path(batch, place);
   stg_strbuf_printf(&text,
-                    "batch.layer is %u, where no slot of a request has ops: nothing is steered; "
+                    "%s.layer is %u, where no slot of a request has ops: nothing is steered; "
                     "the nearest layer where one has is %u",
-                    layer, nearest);
+                    place, layer, nearest);
   return stg_spec_add_note(reader, &text);
 }
 
@@ -203,5 +205,5 @@ stg_status stg_spec_read_batch(struct stg_workload_reader *reader, const struct 
   if (status == STG_OK) {
     status = read_requests(reader, &member);
   }
-  return status == STG_OK ? note_layer(reader) : status;
+  return status == STG_OK ? note_layer(reader, &batch) : status;
 }

@@ -26,6 +26,7 @@ struct control {
   struct stg_workload_reader *reader;
   struct stg_spec_slot *slot;
   const char *where;        /* "slots.cheer.control_vector" */
+  const char *slot_where;   /* "slots.cheer" */
   struct stg_arena scratch; /* for as long as the slot is read */
   struct block *blocks;     /* in scratch */
   float *values;            /* one direction, in scratch */
@@ -246,7 +247,7 @@ static stg_status act(struct control *control, const struct stg_spec_control *en
   }
   for (size_t i = 0; status == STG_OK && i < plan.n_notes; i++) {
     struct stg_strbuf text = {0};
-    stg_strbuf_printf(&text, "slots.%s: %s", control->slot->name, plan.notes[i]);
+    stg_strbuf_printf(&text, "%s: %s", control->slot_where, plan.notes[i]);
     status = stg_spec_add_note(control->reader, &text);
   }
   for (uint32_t block = 0; status == STG_OK && block < control->reader->workload->layers; block++) {
@@ -367,8 +368,10 @@ stg_status stg_spec_read_control(struct stg_workload_reader *reader, const struc
                           STG_WORKLOAD_MAX_CONTROL_FILES);
   }
   const size_t first_vector = workload->n_vectors;
-  struct control control = {
-      .reader = reader, .slot = slot, .where = stg_spec_where(&reader->spec, list)};
+  struct control control = {.reader = reader,
+                            .slot = slot,
+                            .where = stg_spec_where(&reader->spec, list),
+                            .slot_where = stg_spec_where(&reader->spec, list->parent)};
   control.blocks = stg_arena_alloc(&control.scratch, workload->layers, sizeof *control.blocks);
   control.values =
       stg_arena_alloc(&control.scratch, (size_t)workload->hidden_size, sizeof *control.values);

@@ -14,166 +14,22 @@
 #include "runtime/base/file.h"
 #include "runtime/base/interrupt.h"
 #include "tools/arch.h"
-#include "tools/build_source.h"
+#include "tools/build_plan.h"
 #include "tools/command.h"
 #include "tools/json_out.h"
-#include "tools/kernels_there.h"
 #include "tools/options.h"
 #include "tools/report.h"
 #include "tools/run_output.h"
 #include "tools/table.h"
-#include "tools/trial_compile.h"
-
-/* One kernel to be had. */
-struct build_item {
-  const struct stg_build_source *source;
-  const struct stg_declared *declared; /* of the source */
-  size_t kernel;                       /* of the declaration */
-  const char *variant;
-  const char *arch;
-  const char *signature;
-  char kernel_key[33];
-  bool compiled;
-  double compile_ms;
-};
 
 struct build {
-  struct stg_build_source *sources;
-  size_t n_sources;
-  struct build_item *items; /* each kernel once, in the order of the words */
-  size_t n_items;
+  struct stg_build_plan plan;
   size_t n_compiled;
   double compile_ms;
   const char *pack_path; /* NULL: into a cache folder */
   struct stg_offline_pack *pack;
   size_t pack_bytes;
-  struct stg_arena arena; /* signatures */
 };
-
-static void build_finish(struct build *build) {
-  stg_offline_pack_destroy(build->pack);
-  for (size_t i = 0; i < build->n_sources; i++) {
-    stg_build_source_close(&build->sources[i]);
-  }
-  stg_free(build->sources);
-  stg_free(build->items);
-  stg_arena_finish(&build->arena);
-}
-
-static bool is_planned(const struct build *build, const char *kernel_key) {
-  for (size_t i = 0; i < build->n_items; i++) {
-    if (strcmp(build->items[i].kernel_key, kernel_key) == 0) {
-      return true;
-    }
-  }
-  return false;
-}
-
-/* All kernels of one declaration on one architecture: what creating it will ask for. */
-static stg_status plan_arch(struct build *build, const struct stg_build_source *source,
-                            const struct stg_declared *declared, const char *arch,
-                            stg_error *reterr) {
-  stg_status status = STG_OK;
-  for (size_t i = 0; i < stg_declared_kernels(declared) && status == STG_OK; i++) {
-    struct build_item item = {.source = source,
-                              .declared = declared,
-                              .kernel = i,
-                              .variant = stg_declared_variant(declared, i),
-                              .arch = arch};
-    struct stg_arena texts = {0}; /* of a kernel: too much to keep for all of them */
-    struct stg_explained kernel;
-    status = stg_explain_kernel(source->engine, declared, i, arch, &texts, &kernel, reterr);
-    if (status != STG_OK) {
-      stg_error_prefix(reterr, "%s: ", source->file);
-    } else if (!is_planned(build, kernel.kernel_key)) {
-      item.signature = stg_arena_strdup(&build->arena, kernel.signature);
-      memcpy(item.kernel_key, kernel.kernel_key, sizeof item.kernel_key);
-      build->items[build->n_items++] = item;
-      status = stg_arena_status(&build->arena, reterr);
-    }
-    stg_arena_finish(&texts);
-  }
-  return status;
-}
-
-static stg_status plan_source(struct build *build, const struct stg_build_source *source,
-                              const struct stg_arch_list *archs, stg_error *reterr) {
-  stg_status status = STG_OK;
-  for (size_t i = 0; i < source->n_declared && status == STG_OK; i++) {
-    for (size_t k = 0; k < archs->count && status == STG_OK; k++) {
-      status = plan_arch(build, source, source->declared[i], archs->names[k], reterr);
-    }
-  }
-  return status;
-}
-
-static stg_status open_sources(struct build *build, char **files, size_t n_files,
-                               const struct stg_job_options *options, stg_error *reterr) {
-  build->sources = stg_calloc(n_files, sizeof *build->sources);
-  if (build->sources == NULL) {
-    return stg_error_memory(reterr, "the list of files", n_files * sizeof *build->sources);
-  }
-  stg_status status = STG_OK;
-  for (size_t i = 0; i < n_files && status == STG_OK; i++) {
-    status = stg_build_source_open(files[i], options, &build->sources[i], reterr);
-    build->n_sources += status == STG_OK ? 1 : 0;
-  }
-  return status;
-}
-
-static stg_status plan(struct build *build, const struct stg_arch_list *archs, stg_error *reterr) {
-  size_t n_items = 0;
-  for (size_t i = 0; i < build->n_sources; i++) {
-    const struct stg_build_source *source = &build->sources[i];
-    for (size_t k = 0; k < source->n_declared; k++) {
-      n_items += archs->count * stg_declared_kernels(source->declared[k]);
-    }
-  }
-  build->items = stg_calloc(n_items + 1, sizeof *build->items);
-  if (build->items == NULL) {
-    return stg_error_memory(reterr, "the list of kernels", n_items * sizeof *build->items);
-  }
-  stg_status status = STG_OK;
-  for (size_t i = 0; i < build->n_sources && status == STG_OK; i++) {
-    status = plan_source(build, &build->sources[i], archs, reterr);
-  }
-  if (status == STG_OK && build->n_items == 0) {
-    /* workloads have kernels, so all files are manifests */
-    status = stg_error_set(reterr, STG_E_INVALID,
-                           "%s: the manifest lists no signatures, so there is nothing to build; "
-                           "save one after some steps",
-                           build->sources[0].file);
-  }
-  return status;
-}
-
-static bool is_compiler_needed(const struct build *build, stg_cache *cache, const char *arch) {
-  for (size_t i = 0; i < build->n_items; i++) {
-    const struct build_item *item = &build->items[i];
-    if (strcmp(item->arch, arch) == 0 && !stg_kernels_there_has(cache, item->kernel_key)) {
-      return true;
-    }
-  }
-  return false;
-}
-
-/* A trial of each architecture that lacks a kernel, elsewhere, finds one that the compiler does not
- * know before anything is written. */
-static stg_status check_known(const struct build *build, const struct stg_arch_list *archs,
-                              const char *cache_path, stg_error *reterr) {
-  stg_cache *cache = stg_kernels_there_open(cache_path);
-  stg_status status = STG_OK;
-  for (size_t i = 0; i < archs->count && status == STG_OK; i++) {
-    struct stg_trial trial;
-    stg_error err = STG_ERROR_INIT;
-    if (is_compiler_needed(build, cache, archs->names[i]) &&
-        stg_trial_compile(archs->names[i], &trial, &err) == STG_E_UNSUPPORTED) {
-      status = stg_error_set(reterr, STG_E_UNSUPPORTED, "--arch: %s", err.message);
-    }
-  }
-  stg_cache_close(cache);
-  return status;
-}
 
 /* What a pack can be seen to fail for, before the first kernel is compiled. */
 static stg_status check_pack_path(const char *path, stg_error *reterr) {
@@ -206,8 +62,9 @@ static stg_status open_pack(struct build *build, const char *path_list, stg_erro
   if (status == STG_OK) {
     status = stg_run_output_check_cache(path_list, "--pack", build->pack_path, reterr);
   }
-  for (size_t i = 0; i < build->n_sources && status == STG_OK; i++) {
-    status = stg_build_source_check_output(&build->sources[i], "--pack", build->pack_path, reterr);
+  for (size_t i = 0; i < build->plan.n_sources && status == STG_OK; i++) {
+    status =
+        stg_build_source_check_output(&build->plan.sources[i], "--pack", build->pack_path, reterr);
   }
   return status == STG_OK ? stg_offline_pack_create(&build->pack, reterr) : status;
 }
@@ -224,7 +81,7 @@ static stg_status save_pack(struct build *build, stg_error *reterr) {
   return status;
 }
 
-static stg_status compile_one(const struct build *build, struct build_item *item,
+static stg_status compile_one(const struct build *build, struct stg_build_item *item,
                               stg_error *reterr) {
   struct stg_interrupt_hold hold;
   struct stg_offline_built built = {0};
@@ -245,8 +102,8 @@ static stg_status compile_one(const struct build *build, struct build_item *item
 }
 
 static stg_status compile_all(struct build *build, stg_error *reterr) {
-  for (size_t i = 0; i < build->n_items; i++) {
-    struct build_item *item = &build->items[i];
+  for (size_t i = 0; i < build->plan.n_items; i++) {
+    struct stg_build_item *item = &build->plan.items[i];
     stg_status status = compile_one(build, item, reterr);
     if (status != STG_OK) {
       return status;
@@ -254,10 +111,10 @@ static stg_status compile_all(struct build *build, stg_error *reterr) {
     build->n_compiled += item->compiled;
     build->compile_ms += item->compiled ? item->compile_ms : 0;
     if (item->compiled) {
-      stg_report_progress("[%zu/%zu] %s %s: compiled in %.0f ms", i + 1, build->n_items, item->arch,
-                          item->variant, item->compile_ms);
+      stg_report_progress("[%zu/%zu] %s %s: compiled in %.0f ms", i + 1, build->plan.n_items,
+                          item->arch, item->variant, item->compile_ms);
     } else {
-      stg_report_progress("[%zu/%zu] %s %s: already there", i + 1, build->n_items, item->arch,
+      stg_report_progress("[%zu/%zu] %s %s: already there", i + 1, build->plan.n_items, item->arch,
                           item->variant);
     }
   }
@@ -268,8 +125,8 @@ static void report_json(const struct build *build, struct stg_strbuf *out) {
   struct stg_json_out json = {0};
   stg_json_out_open(&json, NULL, '{');
   stg_json_out_open(&json, "kernels", '[');
-  for (size_t i = 0; i < build->n_items; i++) {
-    const struct build_item *item = &build->items[i];
+  for (size_t i = 0; i < build->plan.n_items; i++) {
+    const struct stg_build_item *item = &build->plan.items[i];
     stg_json_out_open(&json, NULL, '{');
     stg_json_out_text(&json, "spec", item->source->file);
     stg_json_out_text(&json, "arch", item->arch);
@@ -282,7 +139,7 @@ static void report_json(const struct build *build, struct stg_strbuf *out) {
   }
   stg_json_out_close(&json, ']');
   stg_json_out_count(&json, "compiled", build->n_compiled);
-  stg_json_out_count(&json, "already_there", build->n_items - build->n_compiled);
+  stg_json_out_count(&json, "already_there", build->plan.n_items - build->n_compiled);
   stg_json_out_number(&json, "compile_ms", build->compile_ms);
   stg_json_out_text(&json, "pack", build->pack_path);
   stg_json_out_count(&json, "pack_bytes", build->pack_bytes);
@@ -292,8 +149,8 @@ static void report_json(const struct build *build, struct stg_strbuf *out) {
 
 static void report_text(const struct build *build, struct stg_strbuf *out) {
   struct stg_table table = {.columns = "llll"};
-  for (size_t i = 0; i < build->n_items; i++) {
-    const struct build_item *item = &build->items[i];
+  for (size_t i = 0; i < build->plan.n_items; i++) {
+    const struct stg_build_item *item = &build->plan.items[i];
     stg_table_cell(&table, item->kernel_key);
     stg_table_cell(&table, item->arch);
     stg_table_cell(&table, item->variant);
@@ -301,8 +158,8 @@ static void report_text(const struct build *build, struct stg_strbuf *out) {
   }
   stg_table_print(&table, out);
   stg_strbuf_printf(out, "%zu kernels: %zu compiled in %.0f ms, %zu already there\n",
-                    build->n_items, build->n_compiled, build->compile_ms,
-                    build->n_items - build->n_compiled);
+                    build->plan.n_items, build->n_compiled, build->compile_ms,
+                    build->plan.n_items - build->n_compiled);
   if (build->pack_path != NULL) {
     stg_report_clean(out, build->pack_path);
     stg_strbuf_printf(out, ": a pack of %zu bytes\n", build->pack_bytes);
@@ -314,15 +171,12 @@ static int build_files(char **files, size_t n_files, const struct stg_arch_list 
   struct build build = {.pack_path = pack_path};
   struct stg_strbuf text = {0};
   stg_error err = STG_ERROR_INIT;
-  stg_status status = open_sources(&build, files, n_files, options, &err);
-  if (status == STG_OK) {
-    status = plan(&build, archs, &err);
-  }
+  stg_status status = stg_build_plan_init(&build.plan, files, n_files, archs, options, &err);
   if (status == STG_OK) {
     status = open_pack(&build, options->cache_path, &err);
   }
   if (status == STG_OK) {
-    status = check_known(&build, archs, options->cache_path, &err);
+    status = stg_build_plan_check_archs(&build.plan, archs, options->cache_path, &err);
   }
   if (status == STG_OK) {
     status = compile_all(&build, &err);
@@ -335,7 +189,8 @@ static int build_files(char **files, size_t n_files, const struct stg_arch_list 
   } else if (status == STG_OK) {
     report_text(&build, &text);
   }
-  build_finish(&build);
+  stg_offline_pack_destroy(build.pack);
+  stg_build_plan_finish(&build.plan);
   int code = status == STG_OK ? stg_report_print(&text) : stg_report_fail(&err);
   stg_strbuf_finish(&text);
   return code;

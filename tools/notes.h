@@ -8,6 +8,9 @@
 #include "tools/json_out.h"
 #include "tools/table.h"
 
+/** Note `index`, of the workload and then of the files that were read for it, or NULL behind the
+ * last. Valid until the next vector is read. */
+const char *stg_notes_at(const struct stg_workload *workload, size_t index);
 /** The member "notes": a list of texts, empty where there is nothing to say. */
 void stg_notes_json(struct stg_json_out *json, const struct stg_workload *workload);
 /** A row "note" for each, of a table of two columns. */

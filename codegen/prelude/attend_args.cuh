@@ -93,7 +93,7 @@ __device__ __forceinline__ stg_row_entry stg_attend_ahead(const stg_decode_args 
 
 // Count the chunks of all rows; `ahead` is this thread's first one.
 template <class G>
-__device__ __forceinline__ int stg_attend_count(const stg_decode_args &a,
+__device__ __forceinline__ void stg_attend_count(const stg_decode_args &a,
                                                 const stg_row_entry &ahead,
                                                 stg_attend_rows &rows) {
   const int thread = threadIdx.x, lane = thread % STG_LANES, warp = thread / STG_LANES;
@@ -116,24 +116,25 @@ __device__ __forceinline__ int stg_attend_count(const stg_decode_args &a,
     const int before = __shfl_up_sync(STG_ALL, sum, apart);
     sum += lane >= apart ? before : 0;
   }
-  if (lane == STG_LANES - 1) {
-    rows.of_warp[warp] = sum;
-  }
-  __syncthreads();
-  int begin = sum - mine, all = 0;
+  int begin = sum - mine;
+  const bool is_one_warp = n <= STG_LANES; // that has all rows
+  if (!is_one_warp) {
+    if (lane == STG_LANES - 1) {
+      rows.of_warp[warp] = sum;
+    }
+    __syncthreads();
 #pragma unroll
-  for (int w = 0; w < stg_attend<G>::warps; w++) {
-    begin += w < warp ? rows.of_warp[w] : 0;
-    all += rows.of_warp[w];
+    for (int w = 0; w < stg_attend<G>::warps; w++) {
+      begin += w < warp ? rows.of_warp[w] : 0;
+    }
   }
   for (int row = from; row < to; row++) {
     rows.begin[row] += begin;
   }
-  if (thread == 0) {
-    rows.begin[n] = all;
+  if (thread == (is_one_warp ? STG_LANES : stg_attend<G>::threads) - 1) {
+    rows.begin[n] = begin + mine;
   }
   __syncthreads();
-  return all;
 }
 
 // The row that has chunk `at` of all.
@@ -150,7 +151,7 @@ __device__ __forceinline__ int stg_attend_row_of(const stg_attend_rows &rows, in
   return low;
 }
 
-// A block's work: some chunks of a row, for the query heads of a tile.
+// A block's work on chunks of a row that follow each other, for the query heads of a tile.
 struct stg_attend_item {
   int row, seq, position, first; // position STG_NO_POSITION: zeros
   int tile;
@@ -158,28 +159,72 @@ struct stg_attend_item {
   int chunks;   // of the row
 };
 
-template <class G>
-__device__ __forceinline__ stg_attend_item stg_attend_item_of(const stg_decode_args &a,
-                                                              const stg_attend_rows &rows,
-                                                              int index) {
-  stg_attend_item item;
-  const int at = index / G::tiles;
-  item.tile = index % G::tiles;
-  if ((a.flags & STG_ATTEND_OWNER) != 0) {
-    item.row = at;
-    const stg_row_entry entry = stg_row_entry_of(a.rows, at);
-    const bool is = stg_attend_find<G>(a, entry, item.seq, item.position);
-    item.chunks = is ? stg_attend_chunks<G>(a, item.position) : 0;
-    item.from = 0;
-    item.to = item.chunks;
-  } else {
-    item.row = stg_attend_row_of(rows, a.rows.rows, at);
+// The items of a block. All chunks, row by row, tile by tile and in the order of positions, are cut
+// into as many shares as there are blocks: so a block's chunks follow each other in memory, and it
+// meets few rows. A block that owns rows has whole ones instead, each gridDim.x-th of all tiles.
+template <class G> struct stg_attend_share {
+  const stg_decode_args &a;
+  const stg_attend_rows &rows;
+  int at, end; // chunks, or tiles of rows
+
+  __device__ __forceinline__ stg_attend_share(const stg_decode_args &args,
+                                              const stg_attend_rows &counted)
+      : a(args), rows(counted) {
+    if (is_owner()) {
+      at = blockIdx.x;
+      end = a.rows.rows * G::tiles;
+    } else {
+      const int block = blockIdx.x, blocks = gridDim.x;
+      const int all = rows.begin[a.rows.rows] * G::tiles;
+      const int least = all / blocks, more = all % blocks;
+      at = block * least + (block < more ? block : more);
+      end = at + least + (block < more ? 1 : 0);
+    }
+  }
+
+  __device__ __forceinline__ bool is_owner() const {
+    return (a.flags & STG_ATTEND_OWNER) != 0;
+  }
+
+  // The block's next item. False: there is none, and `item` is as it was.
+  __device__ __forceinline__ bool next(stg_attend_item &item) {
+    if (!is_owner()) {
+      return next_of_chunks(item);
+    }
+    while (at < end) {
+      const int index = at;
+      int seq, position;
+      at += gridDim.x;
+      const stg_row_entry entry = stg_row_entry_of(a.rows, index / G::tiles);
+      if (stg_attend_find<G>(a, entry, seq, position)) {
+        const int chunks = stg_attend_chunks<G>(a, position);
+        item = {index / G::tiles, seq, position, stg_attend_first<G>(a, position),
+                index % G::tiles, 0, chunks, chunks};
+        return true;
+      }
+    }
+    return false;
+  }
+
+  __device__ __forceinline__ bool next_of_chunks(stg_attend_item &item) {
+    if (at >= end) {
+      return false;
+    }
+    item.row = stg_attend_row_of(rows, a.rows.rows, at / G::tiles);
     item.seq = rows.seq[item.row];
     item.position = rows.position[item.row];
+    item.first = stg_attend_first<G>(a, item.position);
     item.chunks = rows.begin[item.row + 1] - rows.begin[item.row];
-    item.from = at - rows.begin[item.row];
-    item.to = item.from + 1;
+    const int within = at - rows.begin[item.row] * G::tiles;
+    item.tile = within / item.chunks;
+    item.from = within % item.chunks;
+    item.to = item.from + end - at < item.chunks ? item.from + end - at : item.chunks;
+    at += item.to - item.from;
+    return true;
   }
-  item.first = stg_attend_first<G>(a, item.position);
-  return item;
+};
+
+// Nobody else has chunks of the row.
+__device__ __forceinline__ bool stg_attend_is_alone(const stg_attend_item &item) {
+  return item.to - item.from == item.chunks;
 }

@@ -6,6 +6,18 @@ template <class G> struct stg_attend_kept {
   float2 facts[stg_attend<G>::units][stg_attend<G>::threads];
 };
 
+// How a chunk is merged: `old_weight` of what came before, -1 where nothing was read; `weight` of its
+// own, -1 where nothing was read of it.
+struct stg_attend_step {
+  float old_weight, weight, sum;
+};
+
+// A row that is summed has left the registers, or a row is merged that is not summed any more.
+template <class G> union stg_attend_aside {
+  stg_attend_kept<G> kept;
+  stg_attend_step steps[STG_ATTEND_MAX_CHUNKS * G::tile_heads];
+};
+
 template <class G> struct stg_attend_sums {
   typedef stg_attend<G> shape;
   typedef typename G::data data;
@@ -55,24 +67,31 @@ template <class G> struct stg_attend_sums {
     values[i].w = __fmaf_rn(weight, more.w, old_weight * values[i].w);
   }
 
-  // Unit i: sums of the positions behind those that it has.
+  static __device__ __forceinline__ float weight_of(float x) {
+    if constexpr (G::products) {
+      return stg_weight_of(x);
+    } else {
+      return stg_math_exp(x);
+    }
+  }
+
+  // Unit i: sums of the positions behind those that it has. Without a branch, so that the weights of
+  // several are under way at once.
   __device__ __forceinline__ void add(int i, const stg_attend_part &more) {
-    if (more.sum < 0.0f) {
-      return;
-    }
-    if (sum[i] < 0.0f) {
-      largest[i] = more.largest;
-      sum[i] = more.sum;
-      values[i] = more.values;
-      return;
-    }
+    const bool is_none = more.sum < 0.0f, is_first = sum[i] < 0.0f;
     const float new_largest = more.largest > largest[i] ? more.largest : largest[i];
     const float base = stg_weight_base(new_largest);
-    const float old_weight = stg_math_exp(largest[i] - base);
-    const float weight = stg_math_exp(more.largest - base);
+    const float old_weight = weight_of(largest[i] - base);
+    const float weight = weight_of(more.largest - base);
+    const float4 had = values[i];
     mix(i, old_weight, weight, more.values);
-    sum[i] = __fmaf_rn(weight, more.sum, old_weight * sum[i]);
-    largest[i] = new_largest;
+    const float new_sum = __fmaf_rn(weight, more.sum, old_weight * sum[i]);
+    largest[i] = is_none ? largest[i] : is_first ? more.largest : new_largest;
+    sum[i] = is_none ? sum[i] : is_first ? more.sum : new_sum;
+    values[i].x = is_none ? had.x : is_first ? more.values.x : values[i].x;
+    values[i].y = is_none ? had.y : is_first ? more.values.y : values[i].y;
+    values[i].z = is_none ? had.z : is_first ? more.values.z : values[i].z;
+    values[i].w = is_none ? had.w : is_first ? more.values.w : values[i].w;
   }
 
   __device__ __forceinline__ void add(const stg_attend_sums &more) {
@@ -82,7 +101,7 @@ template <class G> struct stg_attend_sums {
     }
   }
 
-  // A tile that has run.
+  // A tile that has run. Where its parts stood is free once all threads have met.
   template <class Tile> __device__ __forceinline__ void add_tile(const Tile &tile) {
 #pragma unroll
     for (int i = 0; i < shape::units; i++) {
@@ -90,7 +109,6 @@ template <class G> struct stg_attend_sums {
         add(i, tile.part(unit(i) / shape::quads, unit(i) % shape::quads));
       }
     }
-    __syncthreads(); // the ring is free again
   }
 
   // ---- partials: the quads of all heads, then a largest score and a sum for each head ----
@@ -114,89 +132,95 @@ template <class G> struct stg_attend_sums {
   // ---- merging the partials of a row, up to STG_ATTEND_MAX_CHUNKS: what `add` does, chunk by
   // chunk, but for the weights, which are worked out for all chunks at once ----
 
-  // How a chunk is merged: `old_weight` of what came before, `weight` of its own.
-  struct step {
-    float old_weight, weight, sum;
-    int kind; // 0: nothing was read; 1: the first that was; 2: a later one
-  };
-  static constexpr int row = 8; // heads of a chunk in shared memory
-
-  static __device__ __forceinline__ step step_of(const float2 *facts, int c, int h) {
-    const float2 mine = facts[c * row + h];
-    float before = 0.0f;
-    bool any = false;
-#pragma unroll 4
-    for (int k = 0; k < c; k++) {
-      const float2 fact = facts[k * row + h];
-      if (!(fact.y < 0.0f)) {
-        before = any && !(fact.x > before) ? before : fact.x;
-        any = true;
+  // Of all chunks and heads; a warp has those of a head, a lane a chunk.
+  static __device__ __forceinline__ void weigh_slots(float4 *slots, int count,
+                                                     stg_attend_step *steps) {
+    const int lane = threadIdx.x % STG_LANES;
+#pragma unroll 1
+    for (int h = threadIdx.x / STG_LANES; h < G::tile_heads; h += shape::warps) {
+      float before = __uint_as_float(0xff800000u); // the largest score of the chunks before these
+      bool any = false;                            // and whether one of them was read
+#pragma unroll 1
+      for (int c = lane; c - lane < count; c += STG_LANES) {
+        float2 fact = make_float2(0.0f, -1.0f);
+        if (c < count) {
+          fact = __ldcg(facts_of(slots + (long long)c * shape::slot_quads) + h);
+        }
+        const bool is = !(fact.y < 0.0f);
+        const unsigned read = __ballot_sync(STG_ALL, is);
+        float largest = is ? fact.x : __uint_as_float(0xff800000u);
+#pragma unroll
+        for (int apart = 1; apart < STG_LANES; apart *= 2) {
+          const float other = __shfl_up_sync(STG_ALL, largest, apart);
+          largest = lane >= apart && other > largest ? other : largest;
+        }
+        float had = __shfl_up_sync(STG_ALL, largest, 1);
+        had = lane > 0 && had > before ? had : before;
+        const bool is_first = !any && (read & ((1u << lane) - 1u)) == 0u;
+        const float base = stg_weight_base(fact.x > had ? fact.x : had);
+        if (c < count) {
+          steps[c * G::tile_heads + h] = {is_first ? -1.0f : weight_of(had - base),
+                                          is ? weight_of(fact.x - base) : -1.0f, fact.y};
+        }
+        any = any || read != 0u;
+        const float last = __shfl_sync(STG_ALL, largest, STG_LANES - 1);
+        before = last > before ? last : before;
       }
     }
-    if (mine.y < 0.0f || !any) {
-      return {0.0f, 0.0f, mine.y, mine.y < 0.0f ? 0 : 1};
-    }
-    const float base = stg_weight_base(mine.x > before ? mine.x : before);
-    return {stg_math_exp(before - base), stg_math_exp(mine.x - base), mine.y, 2};
   }
 
   // Slots that other blocks have written are read past the first-level cache, which is not told of
-  // them; several are on their way at once. The ring is empty, before and afterwards.
-  __device__ __forceinline__ void add_slots(float4 *slots, int count, uint4 *ring) {
-    constexpr int at_once = shape::units == 1 ? 8 : shape::units == 2 ? 4 : 2;
-    constexpr int heads = G::tile_heads;
-    float2 *const facts = (float2 *)ring;
-    step *const steps = (step *)(facts + STG_ATTEND_MAX_CHUNKS * row);
-    float4 more[at_once][shape::units];
-    ask_slots(slots, 0, count, more);
-    for (int i = threadIdx.x; i < count * heads; i += shape::threads) {
-      float4 *const slot = slots + (long long)(i / heads) * shape::slot_quads;
-      facts[i / heads * row + i % heads] = __ldcg(facts_of(slot) + i % heads);
-    }
-    __syncthreads();
-    for (int i = threadIdx.x; i < count * heads; i += shape::threads) {
-      steps[i / heads * row + i % heads] = step_of(facts, i / heads, i % heads);
-    }
-    __syncthreads();
+  // them; several are on their way at once. All threads meet within, and at the end; they have met
+  // since what stands in place of `steps` was read.
+  __device__ __forceinline__ void add_slots(float4 *slots, int count, stg_attend_step *steps) {
+    // as many as leave registers to what a warp knows of its stream; of a paged cache it knows more
+    constexpr int at_once = shape::units == 1 ? 8 : shape::units > 2 ? 2 : G::paged ? 3 : 4;
 #pragma unroll 1
     for (int c = 0; c < count; c += at_once) {
-      if (c > 0) {
-        ask_slots(slots, c, count, more);
+      float4 more[at_once][shape::units];
+      ask_slots(slots + (long long)c * shape::slot_quads, count - c, more);
+      if (c == 0) {
+        weigh_slots(slots, count, steps);
+        __syncthreads();
       }
 #pragma unroll
       for (int k = 0; k < at_once; k++) {
         if (c + k < count) {
-          take(steps + (c + k) * row, more[k]);
+          take(steps + (c + k) * G::tile_heads, more[k]);
         }
       }
     }
-    __syncthreads();
+    __syncthreads(); // the steps have been read
   }
 
   template <int N>
-  static __device__ __forceinline__ void ask_slots(const float4 *slots, int c, int count,
+  static __device__ __forceinline__ void ask_slots(const float4 *slots, int count,
                                                    float4 (&more)[N][shape::units]) {
 #pragma unroll
     for (int k = 0; k < N; k++) {
 #pragma unroll
       for (int i = 0; i < shape::units; i++) {
-        if (has(i) && c + k < count) {
-          more[k][i] = __ldcg(slots + (long long)(c + k) * shape::slot_quads + unit(i));
+        if (has(i) && k < count) {
+          more[k][i] = __ldcg(slots + k * shape::slot_quads + unit(i));
         }
       }
     }
   }
 
   // A chunk's quads by its steps, of which every head has one.
-  __device__ __forceinline__ void take(const step *steps, const float4 (&more)[shape::units]) {
+  __device__ __forceinline__ void take(const stg_attend_step *steps,
+                                       const float4 (&more)[shape::units]) {
 #pragma unroll
     for (int i = 0; i < shape::units; i++) {
       if (has(i)) {
-        const step s = steps[unit(i) / shape::quads];
-        if (s.kind == 1) {
+        const stg_attend_step s = steps[unit(i) / shape::quads];
+        if (s.weight < 0.0f) {
+          continue;
+        }
+        if (s.old_weight < 0.0f) {
           values[i] = more[i];
           sum[i] = s.sum;
-        } else if (s.kind == 2) {
+        } else {
           mix(i, s.old_weight, s.weight, more[i]);
           sum[i] = __fmaf_rn(s.weight, s.sum, s.old_weight * sum[i]);
         }
@@ -228,10 +252,9 @@ template <class G> struct stg_attend_sums {
   }
 
   // Divide, round and store; zeros where nothing was read.
-  __device__ __forceinline__ void give(const stg_decode_args &a,
-                                       const stg_attend_item &item) const {
-    const int group_begin = item.tile % G::group_tiles * G::tile_heads;
-    const int kv_head = item.tile / G::group_tiles;
+  __device__ __forceinline__ void give(const stg_decode_args &a, int row, int tile) const {
+    const int group_begin = tile % G::group_tiles * G::tile_heads;
+    const int kv_head = tile / G::group_tiles;
     const bool aligned = G::whole && (a.flags & STG_ATTEND_ALIGNED) != 0;
 #pragma unroll
     for (int i = 0; i < shape::units; i++) {
@@ -244,9 +267,63 @@ template <class G> struct stg_attend_sums {
           f[j] = sum[i] < 0.0f ? 0.0f : __fdiv_rn(f[j], sum[i]);
         }
         element *const out = (element *)a.out +
-                             stg_head_at<G>(a.out_stride, item.row, kv_head * G::group + h) + begin;
+                             stg_head_at<G>(a.out_stride, row, kv_head * G::group + h) + begin;
         put(out, f, G::dim - begin < 4 ? G::dim - begin : 4, aligned);
       }
     }
   }
 };
+
+// Where the partials of a row begin, for the heads of a tile.
+template <class G>
+__device__ __forceinline__ float4 *stg_attend_slots(const stg_decode_args &a, int row, int tile) {
+  return a.partials + ((long long)row * G::tiles + tile) * a.chunks * stg_attend<G>::slot_quads;
+}
+
+// An item whose row others have chunks of as well, once its own have been written.
+struct stg_attend_left {
+  int row, tile, chunks, mine;
+  bool is_last; // all others had been written
+};
+
+// Count the chunks of an item as written, by one thread that has met those who wrote them: its fence
+// is for them too. What is returned tells, in time, whether all others had been counted.
+// So what a block wrote comes before its meeting, that before the fence, and that before the addition;
+// who sees by its own addition that the others' have been has a fence behind that, and meets with all
+// who then read: whatever the order of the blocks, they read what was written.
+template <class G>
+__device__ __forceinline__ unsigned stg_attend_leave(const stg_decode_args &a,
+                                                     const stg_attend_item &item,
+                                                     stg_attend_left &left) {
+  left.row = item.row;
+  left.tile = item.tile;
+  left.chunks = item.chunks;
+  left.mine = item.to - item.from;
+  __threadfence();
+  return atomicAdd(a.counters + (long long)item.row * G::tiles + item.tile, (unsigned)left.mine);
+}
+
+// The same thread's, before it meets the others again. The counter is 0 again when the last has
+// come; the fence is for all who then read what others have written.
+template <class G>
+__device__ __forceinline__ void stg_attend_settle(const stg_decode_args &a, unsigned counted,
+                                                  stg_attend_left &left) {
+  left.is_last = counted + (unsigned)left.mine == (unsigned)left.chunks;
+  if (left.is_last) {
+    a.counters[(long long)left.row * G::tiles + left.tile] = 0u;
+    __threadfence();
+  }
+}
+
+// All threads', behind that: who is last merges the row and gives it out.
+template <class G>
+__device__ __forceinline__ void stg_attend_finish(const stg_decode_args &a,
+                                                  const stg_attend_left &left,
+                                                  stg_attend_step *steps) {
+  if (left.is_last) {
+    stg_attend_sums<G> row;
+    row.clear();
+    row.add_slots(stg_attend_slots<G>(a, left.row, left.tile), left.chunks, steps);
+    row.give(a, left.row, left.tile);
+  }
+}

@@ -1,8 +1,9 @@
-// attend_slices.cuh: K and V of a warp's slices of a chunk, on their way through shared memory: a
-// slice of either at a time, the next K while weights are worked out, the next V behind it.
+// attend_slices.cuh: K and V of a warp's slices, on their way through shared memory: a slice of
+// either at a time, the next K while weights are worked out, the next V behind it.
 //
 // A warp has its slices to itself, so it waits for no other. Which positions of a slice are read is
 // a word of bits; positions that are not arrive as zeros, and a slice without any is passed over.
+// The chunk that is looked into may be the one behind that of the slice that was asked for last.
 
 template <class G> struct stg_attend_slices {
   typedef typename G::data data;
@@ -24,64 +25,73 @@ template <class G> struct stg_attend_slices {
   char *const memory;     // of this warp, in shared memory
   const unsigned keys_at; // its address there
   const int lane, warp;
-  int seq, first, until;   // positions that are read: [first, until], and chosen
+  // the chunk that is looked into:
+  int first, until;        // positions that are read: [first, until], and chosen
   long long start;         // this lane's first element in K and V, but for its position
-  int next;                // where the warp's next slice begins
+  int next;                // where the warp's next slice begins; behind `until`: there is none
   int next_unit, next_key; // of position next + lane: its block, and whether the mask has it
-  // the slice that is asked for:
+  // the slice that is asked for, before another chunk is looked into:
   int place;     // where it begins
   int unit;      // of position place + lane
-  unsigned word; // the positions of it that are read
+  unsigned word; // the positions of it that are read; 0: there is none
 
   __device__ __forceinline__ stg_attend_slices(const stg_decode_args &args, uint4 *ring)
       : a(args), memory((char *)ring + threadIdx.x / STG_LANES * warp_bytes),
         keys_at((unsigned)__cvta_generic_to_shared(memory)), lane(threadIdx.x % STG_LANES),
-        warp(threadIdx.x / STG_LANES) {
+        warp(threadIdx.x / STG_LANES), until(-1), next(0), word(0u) {
   }
 
-  // The chunk at position `begin`, of which the item's row reads [item.first, item.position].
+  // Look into the chunk at position `begin`, of which the item's row reads [item.first, item.position].
   __device__ __forceinline__ void open(const stg_attend_item &item, int begin) {
     const int last = item.position - begin < G::chunk - 1 ? item.position - begin : G::chunk - 1;
-    const int skipped = item.first > begin ? (item.first - begin) / stride * stride : 0;
-    seq = item.seq;
-    first = item.first;
+    first = G::windowed ? item.first : 0;
+    const int skipped = first > begin ? (first - begin) / stride * stride : 0;
     until = begin + last;
     start = item.tile / G::group_tiles * a.kv.head_stride + lane % G::lanes * 8;
     if constexpr (!G::paged) {
-      start += seq * a.kv.seq_stride;
+      start += item.seq * a.kv.seq_stride;
     }
     next = begin + skipped + warp * G::slice;
-    look();
+    look(item.seq);
+  }
+
+  __device__ __forceinline__ bool is_inside() const {
+    const int mine = next + lane;
+    return lane < G::slice && mine >= first && mine <= until;
   }
 
   // Ask where position next + lane is, and whether it is to be read.
-  __device__ __forceinline__ void look() {
-    const int mine = next + lane;
-    const bool inside = lane < G::slice && mine >= first && mine <= until;
-    next_unit = inside ? 0 : -1;
-    next_key = 1;
+  __device__ __forceinline__ void look(int seq) {
     if constexpr (G::paged) {
-      if (inside) {
-        next_unit =
-            a.kv.block_table[(long long)seq * a.kv.table_row + (mine >> a.kv.block_shift)];
+      next_unit = -1;
+      if (is_inside()) {
+        next_unit = a.kv.block_table[(long long)seq * a.kv.table_row +
+                                     (next + lane >> a.kv.block_shift)];
       }
     }
     if constexpr (G::masked) {
-      next_key = inside ? a.key_mask[seq * a.mask_stride + mine] : 0;
+      next_key = is_inside() ? a.key_mask[seq * a.mask_stride + next + lane] : 0;
     }
   }
 
-  // Go on to the warp's next slice of which something is read. False: there is none.
-  __device__ __forceinline__ bool advance() {
+  // Go on to the warp's next slice of the chunk, which is of sequence `seq`, of which something is
+  // read. False: there is none.
+  __device__ __forceinline__ bool advance(int seq) {
     word = 0u;
 #pragma unroll 1
     while (word == 0u && next <= until) {
-      const bool is = next_unit >= 0 && (!G::paged || next_unit < a.kv.n_blocks) && next_key != 0;
+      bool is = is_inside();
+      if constexpr (G::paged) {
+        is = is && next_unit >= 0 && next_unit < a.kv.n_blocks;
+        unit = next_unit;
+      }
+      if constexpr (G::masked) {
+        is = is && next_key != 0;
+      }
       word = __ballot_sync(STG_ALL, is);
       place = next;
-      unit = next_unit;
       next += stride;
-      look();
+      look(seq);
     }
     return word != 0u;
   }

@@ -1,7 +1,6 @@
 // attend_warps.cuh: a chunk of positions for the query heads that share their K and V, of 16-bit
 // elements, by products of matrices: scores, weights, weighted sum of V. Each warp does all of it
-// for slices of its own; what the warps have is merged at the end. Knows nothing of rows, of other
-// chunks or blocks.
+// for slices of its own; what the warps have is merged at the end. Knows nothing of what comes next.
 //
 // Scores are [positions x 8 heads] = K . q^T, and sums [elements x 8 heads] += V^T . weights, so
 // that a thread has the same two heads in both; heads that a tile has not are zeros. The weights are
@@ -38,24 +37,26 @@ template <class G> struct stg_attend_warps {
   static constexpr int query_elems = (steps + 1) / 2 * 32 + 8; // of a head in shared memory
   static constexpr int sum_elems = G::padded + 4;              // likewise, of a warp's sums
   static_assert(G::tile == G::chunk, "a chunk is not cut");
-  static_assert(G::tile_heads * sum_elems * 4 <= slices_of::warp_bytes, "a warp's sums have room");
+  static constexpr int query_pieces = query_elems / 8 - 1; // of 16 bytes, of a head
+  static constexpr int own_pieces = (8 * query_pieces + shape::threads - 1) / shape::threads;
+  static_assert(G::tile == G::chunk, "a chunk is not cut");
+  static_assert(G::tile_heads * sum_elems * 4 <= slices_of::slice_bytes,
+                "a warp's sums have room where its V was");
 
   struct shared_type {
     alignas(16) element q[8][query_elems]; // zeros behind the elements and the heads
-    float largest[shape::warps][8], sum[shape::warps][8]; // of heads
+    float largest[shape::warps][8], sum[shape::warps][8]; // of heads; sum -1: nothing was read
   };
 
   const stg_decode_args &a;
   shared_type &shared;
   uint4 *const ring;
-  const stg_attend_item &item;
-  stg_attend_slices<G> slices;
   const int lane, warp;
 
   __device__ __forceinline__ stg_attend_warps(const stg_decode_args &args, shared_type &block,
-                                              uint4 *slots, const stg_attend_item &work)
-      : a(args), shared(block), ring(slots), item(work), slices(args, slots),
-        lane(threadIdx.x % STG_LANES), warp(threadIdx.x / STG_LANES) {
+                                              uint4 *slots)
+      : a(args), shared(block), ring(slots), lane(threadIdx.x % STG_LANES),
+        warp(threadIdx.x / STG_LANES) {
   }
 
   // 8 elements of a query head from element `begin` on, with zeros for those that it has not.
@@ -68,34 +69,41 @@ template <class G> struct stg_attend_warps {
     return *(const uint4 *)e;
   }
 
-  // The row's query heads to shared memory, and zeros in place of those that the tile has not. They
-  // may stand at any element.
-  __device__ __forceinline__ void bring_query() const {
-    constexpr int pieces = query_elems / 8 - 1;
+  // A row's query heads, zeros in place of those that the tile has not, on their way to shared
+  // memory: this thread's pieces. They may stand at any element.
+  __device__ __forceinline__ void ask_query(const stg_attend_item &item,
+                                            uint4 (&pieces)[own_pieces]) const {
     const int group_begin = item.tile % G::group_tiles * G::tile_heads;
     const int first_head = item.tile / G::group_tiles * G::group + group_begin;
 #pragma unroll
-    for (int i = 0; i < 8 * pieces; i += shape::threads) {
-      const int h = (i + (int)threadIdx.x) / pieces, begin = (i + (int)threadIdx.x) % pieces * 8;
-      uint4 piece = {0u, 0u, 0u, 0u};
+    for (int i = 0; i < own_pieces; i++) {
+      const int at = (int)threadIdx.x + i * shape::threads;
+      const int h = at / query_pieces, begin = at % query_pieces * 8;
+      pieces[i] = {0u, 0u, 0u, 0u};
       if (h < G::tile_heads && group_begin + h < G::group && begin < G::dim) {
         const element *const from = (const element *)a.q + begin +
                                     stg_head_at<G>(a.q_stride, item.row, first_head + h);
-        piece = G::whole && (unsigned long long)from % 16 == 0 ? *(const uint4 *)from
-                                                               : query_piece(from, begin);
+        pieces[i] = G::whole && (unsigned long long)from % 16 == 0 ? *(const uint4 *)from
+                                                                   : query_piece(from, begin);
       }
-      if (h < 8) {
-        *(uint4 *)&shared.q[h][begin] = piece;
+    }
+  }
+  __device__ __forceinline__ void keep_query(const uint4 (&pieces)[own_pieces]) const {
+#pragma unroll
+    for (int i = 0; i < own_pieces; i++) {
+      const int at = (int)threadIdx.x + i * shape::threads;
+      if (at < 8 * query_pieces) {
+        *(uint4 *)&shared.q[at / query_pieces][at % query_pieces * 8] = pieces[i];
       }
     }
   }
 
   // Scores of the slice in shared memory, not yet scaled. The query is read again for each slice:
   // it would take registers.
-  __device__ __forceinline__ void score(float (&s)[parts][4]) const {
+  __device__ __forceinline__ void score(unsigned keys_at, float (&s)[parts][4]) const {
     const unsigned query_at =
         (unsigned)__cvta_generic_to_shared(&shared.q[lane % 8][lane / 8 * 8]);
-    const unsigned at = slices.keys_at + lane % 16 * slices_of::row_bytes + lane / 16 * 16;
+    const unsigned at = keys_at + lane % 16 * slices_of::row_bytes + lane / 16 * 16;
     unsigned q[4]; // of two steps
 #pragma unroll
     for (int k = 0; k < steps; k++) {
@@ -115,6 +123,15 @@ template <class G> struct stg_attend_warps {
   struct state {
     float values[steps][4];
     float largest[2], sum[2];
+
+    __device__ __forceinline__ void clear() {
+#pragma unroll
+      for (int d = 0; d < steps; d++) {
+        values[d][0] = values[d][1] = values[d][2] = values[d][3] = 0.0f;
+      }
+      largest[0] = largest[1] = __uint_as_float(0xff800000u);
+      sum[0] = sum[1] = 0.0f;
+    }
   };
 
   // Scores to weights, of the positions that `word` has; what was summed before, by the new
@@ -165,10 +182,10 @@ template <class G> struct stg_attend_warps {
   }
 
   // The slice's V in shared memory by its weights.
-  __device__ __forceinline__ void add_values(const float (&weights)[parts][4],
+  __device__ __forceinline__ void add_values(unsigned keys_at, const float (&weights)[parts][4],
                                              float (&values)[steps][4]) const {
     constexpr int at_once = steps > 8 ? 2 : 4;
-    const unsigned at = slices.keys_at + slices_of::slice_bytes +
+    const unsigned at = keys_at + slices_of::slice_bytes +
                         (lane % 8 + lane / 16 * 8) * slices_of::row_bytes + lane / 8 % 2 * 16;
 #pragma unroll
     for (int m = 0; m < parts; m++) {
@@ -204,12 +221,15 @@ template <class G> struct stg_attend_warps {
     }
   }
 
-  // Where a warp's sums of a head are once its slices are done with.
+  // Where a warp's sums of a head are once its slices of a chunk are done with: where V was, while
+  // the next K is on its way.
   __device__ __forceinline__ float *sums_of(int w, int h) const {
-    return (float *)ring + w * (slices_of::warp_bytes / 4) + h * sum_elems;
+    return (float *)((char *)ring + w * slices_of::warp_bytes + slices_of::slice_bytes) +
+           h * sum_elems;
   }
 
-  __device__ __forceinline__ void lay_out(state &so_far) const {
+  // `any`: this warp has read something of the chunk.
+  __device__ __forceinline__ void lay_out(state &so_far, bool any) const {
     const int g = lane / 4, t = lane % 4;
     constexpr float unit = 1.0f / mma::whole;
 #pragma unroll
@@ -220,7 +240,7 @@ template <class G> struct stg_attend_warps {
       }
       if (g == 0) {
         shared.largest[warp][2 * t + j] = so_far.largest[j];
-        shared.sum[warp][2 * t + j] = so_far.sum[j];
+        shared.sum[warp][2 * t + j] = any ? so_far.sum[j] : -1.0f;
       }
       if (2 * t + j < G::tile_heads) {
         float *const to = sums_of(warp, 2 * t + j) + g;
@@ -233,8 +253,10 @@ template <class G> struct stg_attend_warps {
     }
   }
 
-  // What the warps have of a quad of a head, in their order.
+  // What the warps have of a quad of a head, in their order. A warp that has read nothing has zeros,
+  // and no weight.
   __device__ __forceinline__ stg_attend_part part(int h, int quad) const {
+    constexpr int at_once = shape::warps < 4 ? shape::warps : 4;
     stg_attend_part all;
     all.largest = shared.largest[0][h];
 #pragma unroll
@@ -242,69 +264,23 @@ template <class G> struct stg_attend_warps {
       all.largest = shared.largest[w][h] > all.largest ? shared.largest[w][h] : all.largest;
     }
     const float base = stg_weight_base(all.largest);
+    bool any = false;
     all.sum = 0.0f;
     all.values = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-#pragma unroll
+#pragma unroll at_once
     for (int w = 0; w < shape::warps; w++) {
-      const float weight = stg_weight_of(shared.largest[w][h] - base);
+      const float sum = shared.sum[w][h];
+      const bool is = !(sum < 0.0f);
+      const float weight = is ? stg_weight_of(shared.largest[w][h] - base) : 0.0f;
       const float4 more = *(const float4 *)(sums_of(w, h) + quad * 4);
-      all.sum = __fmaf_rn(weight, shared.sum[w][h], all.sum);
+      any = any || is;
+      all.sum = __fmaf_rn(weight, sum, all.sum);
       all.values.x = __fmaf_rn(weight, more.x, all.values.x);
       all.values.y = __fmaf_rn(weight, more.y, all.values.y);
       all.values.z = __fmaf_rn(weight, more.z, all.values.z);
       all.values.w = __fmaf_rn(weight, more.w, all.values.w);
     }
+    all.sum = any ? all.sum : -1.0f;
     return all;
-  }
-
-  // The chunk at `begin`; its parts are to be taken, and then all threads to meet. False: the row
-  // reads nothing of it. `fresh`: the item's first that it reads.
-  __device__ __forceinline__ bool run(int begin, bool fresh) {
-    slices.open(item, begin);
-    bool more = slices.advance();
-    const bool any = more;
-    if (more) {
-      slices.ask_keys();
-    }
-    stg_copy_commit();
-    if (more) {
-      slices.ask_values();
-    }
-    stg_copy_commit();
-    if (fresh) {
-      bring_query();
-      __syncthreads();
-    }
-    state so_far = {};
-    so_far.largest[0] = so_far.largest[1] = __uint_as_float(0xff800000u);
-#pragma unroll 1
-    while (more) {
-      const unsigned word = slices.word;
-      float s[parts][4] = {};
-      stg_copy_wait_but<1>();
-      __syncwarp();
-      score(s);
-      __syncwarp();
-      more = slices.advance();
-      if (more) {
-        slices.ask_keys();
-      }
-      stg_copy_commit();
-      weigh(word, s, so_far);
-      stg_copy_wait_but<1>();
-      __syncwarp();
-      add_values(s, so_far.values);
-      __syncwarp();
-      if (more) {
-        slices.ask_values();
-      }
-      stg_copy_commit();
-    }
-    lay_out(so_far);
-    if constexpr (G::paged || G::masked) {
-      return __syncthreads_or(any) != 0;
-    }
-    __syncthreads();
-    return true;
   }
 };

@@ -16,11 +16,11 @@
  * 16-bit elements a GPU multiplies as matrices. The products are exact; what is added at once, 8 of
  * them at least and the sum before, is aligned to the largest and cut at 2^-24 of it, and the
  * result cut to 24 bits: 9 * 2^-24 + 2^-23, at most 6 * 2^-23 of the sum of magnitudes for 8
- * elements. So `dots` is 3/4*dim. Of a chunk's positions a warp has a fourth, each with two parts
- * of its weight: 3/8*chunk of the same, and one rounding of all that came before for each slice of
- * 16, chunk/64: in all less than chunk/2. Two parts are a weight but for 2^-16 of it in bf16, 2^-22
- * in f16: 128 and 2 times 2^-23, so `within` is chunk/2 and these. A part is at least 2^-126, or
- * 2^-24 of 2^15 in f16, and a weight below e^-87 is 0: `least` is 2^-124, and 2^-37.
+ * elements. So `dots` is 3/4*dim. Of a chunk's positions a warp has a fourth at most, with two
+ * parts of each weight: 3/8*chunk of the same, and one rounding of all that came before for each
+ * slice of 16, chunk/64: in all less than chunk/2. Two parts are a weight but for 2^-16 of it in
+ * bf16, 2^-22 in f16: 128 and 2 times 2^-23, so `within` is chunk/2 and these. A part is at least
+ * 2^-126, or 2^-24 of 2^15 in f16, and a weight below e^-87 is 0: `least` is 2^-124, and 2^-37.
  */
 #ifndef STG_ENGINE_ORACLE_DECODE_H
 #define STG_ENGINE_ORACLE_DECODE_H

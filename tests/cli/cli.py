@@ -99,6 +99,13 @@ class Case(unittest.TestCase):
         self.assertEqual(outcome.code, DONE, outcome)
         return outcome
 
+    def skip_without(self, *parts):
+        """Skip the case where the doctor says that a part is not all right."""
+        doctor = self.run_command("doctor", "--json").json()
+        for part in parts:
+            if not doctor[part]["ok"]:
+                self.skipTest(f"no {part}")
+
     def refuse(self, code, *words, **popen):
         """The command fails with one line on stderr and nothing on stdout; returns the line."""
         outcome = self.run_command(*words, **popen)

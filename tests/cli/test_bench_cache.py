@@ -64,6 +64,9 @@ class Rows(CacheBench):
             {"disk hit": 150, "cache ls": 5e5, "memory hit, the table of kernels alone": 0.2},
         )
 
+    def test_a_hit_in_memory_says_of_how_many_kernels_it_is(self):
+        self.assertEqual(self.ours("memory hit, the table of kernels alone")["loaded"], 10000)
+
     def test_a_hit_on_disk_is_shown_in_its_parts(self):
         row = self.ours("disk hit")
         self.assertEqual(row["entries"], 100)

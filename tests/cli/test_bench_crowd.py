@@ -42,7 +42,8 @@ class Crowd(StubCase):
     def test_a_kernel_is_loaded_where_there_is_a_gpu_and_its_card_is_that_of_all_rows(self):
         rows = self.bench().json()
         loaded = [row for row in rows if row["name"] == "memory hit"]
-        self.assertEqual([(row["series"], row["target_us"]) for row in loaded], [("steergraph", 0.2)])
+        self.assertEqual(
+            [(row["series"], row["target_us"], row["loaded"]) for row in loaded], [("steergraph", 0.2, 1)])
         self.assertGreater(loaded[0]["wall_us"], 0)
         self.assertEqual(len({row["card"] for row in rows}), 1)
         self.assertGreater(rows[0]["driver"], 0)

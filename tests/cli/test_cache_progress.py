@@ -16,20 +16,27 @@ class Progress(Forged):
         """One line, written over again and again, that counts up."""
         self.assertRegex(seen, rf"^(\r{words} *)+\r\n$")
 
-    def test_export_says_how_many_entries_it_has_read(self):
-        self.fill(4)
+    def until_it_speaks(self, count, *words):
+        """(what is seen, stdout, the cache path, its entries) of a command on the folder and more and more names of it,
+        as machines differ in how much is long."""
         folders = []
         seen = ""
-        while seen == "" and 4 * len(folders) < MOST:  # machines differ in how much is long
+        while seen == "" and count * len(folders) < MOST:
             for number in range(len(folders), 2 * len(folders) + 400):
                 folders.append(self.folder / f"{number}")
                 folders[-1].symlink_to(self.cache)
             path_list = ":".join(path.name for path in folders)
-            seen, out = said_on_terminal(self, "cache", "export", "a.sgp", "--cache", path_list)
-        self.expect_line(seen, rf"\d+ of {4 * len(folders)} entries read")
+            seen, out = said_on_terminal(self, *words, "--cache", path_list)
+        return seen, out, path_list, count * len(folders)
+
+    def test_export_says_how_many_entries_it_has_read(self):
+        self.fill(4)
+        words = ("cache", "export", "a.sgp")
+        seen, out, path_list, count = self.until_it_speaks(4, *words)
+        self.expect_line(seen, rf"\d+ of {count} entries read")
         self.assertRegex(out, r"^a\.sgp: 4 entries, ")
-        self.assertEqual(said_on_terminal(self, "cache", "export", "a.sgp", "--cache", self.cache)[0], "")
-        self.assertEqual(self.succeed("cache", "export", "a.sgp", "--cache", path_list).err, "")
+        self.assertEqual(said_on_terminal(self, *words, "--cache", self.cache)[0], "")
+        self.assertEqual(self.succeed(*words, "--cache", path_list).err, "")
 
     def test_import_says_how_many_entries_it_has_read(self):
         self.fill(3)
@@ -46,11 +53,11 @@ class Progress(Forged):
 
     def test_report_says_how_many_entries_it_has_read(self):
         self.fill(3)
-        words = ("cache", "report", "-o", "r.html", "--cache", self.cache)
-        seen, _ = said_on_terminal(self, *words)
-        self.assertEqual([piece.strip() for piece in seen.split("\r")],
-                         ["", *(f"reading entries: {i} of 3" for i in (1, 2, 3)), ""])  # fmt: skip
-        self.assertEqual(self.succeed(*words).err, "")
+        words = ("cache", "report", "-o", "r.html")
+        seen, _, path_list, count = self.until_it_speaks(3, *words)
+        self.expect_line(seen, rf"\d+ of {count} entries read")
+        self.assertEqual(said_on_terminal(self, *words, "--cache", self.cache)[0], "")
+        self.assertEqual(self.succeed(*words, "--cache", path_list).err, "")
 
     def test_gc_says_how_many_files_it_has_removed(self):
         for number in range(1100):  # with names of entries; gc does not read them

@@ -132,6 +132,10 @@ class Build(Case):
         self.assertEqual(len(keys), 2 * (5 + 2))  # both advance by one kernel
         again = self.build("--arch", "sm_90", TOTO)
         self.assertEqual((again["compiled"], again["already_there"]), (0, 3))
+        words = ("build", "--json", "--arch", "sm_80,sm_90", "--cache", self.folder / "kernels", STEP)
+        outcome = self.succeed(*words, env=self.environment | {"STEERGRAPH_LOG": "info"})
+        self.assertEqual((outcome.json()["compiled"], outcome.json()["already_there"]), (0, 10))
+        self.assertNotIn("nvrtc", outcome.err)  # which is not even loaded
 
     def test_a_pack_has_them_too(self):
         report = self.succeed("build", "--json", "--arch", "sm_90", "--pack", "p.sgp", STEP, SPECS / "steer_mixed.json").json()

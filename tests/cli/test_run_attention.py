@@ -4,9 +4,13 @@ import json
 import math
 import random
 import struct
+import sys
 
 import tap
-from cli import FAILED, QUICK, SPECS, Case, read_safetensors, safetensors_bytes
+from cli import FAILED, QUICK, ROOT, SPECS, Case, read_safetensors, safetensors_bytes
+
+sys.path.insert(0, str(ROOT / "tools"))
+import vector_writers as writers  # noqa: E402
 
 NAMES = ("rope_llama3", "kv_decode", "kv_decode_paged", "toto_timewise", "step_llama_block", "token_window")
 # The members that ARCHITECTURE.md promises, in this order.
@@ -209,6 +213,44 @@ class Refused(Run):
         spec["input"] = {"qkv": {"random": {"seed": 1}}}
         line = self.refuse(FAILED, *RUN, self.write("w.json", spec))
         self.assertIn("w.json: cache: 0 rows and 60000 x 1048576 positions of 1 layers need 11250.0 GiB of memory", line)
+
+
+class SteeredByFiles(Run):
+    """A step whose vectors are of files: what these say of themselves, as in a workload of steering."""
+
+    def steered(self, slot, vectors=None, **geometry):
+        self.write("c.gguf", writers.control_vector({1: [k / 16 for k in range(16)]}, "mistral"))
+        slots = {"up": slot}
+        batch = {"requests": [{"slot": "up", "rows": 1, "repeat": 2}]}
+        geometry = {"hidden_size": 16, "dtype": "f32", "layers": 3, **geometry}
+        steer = {"geometry": geometry, "vectors": vectors or {}, "slots": slots, "batch": batch}
+        return self.write("w.json", step(steer=steer, buckets={"rows": [2], "batch": [2]}))
+
+    def by_name(self, **geometry):
+        slot = {"layers": {"0": [{"op": "add", "v": "v"}]}}
+        return self.steered(slot, {"v": {"file": "c.gguf", "tensor": "direction.1"}}, **geometry)
+
+    def test_a_vector_of_another_model_is_refused(self):
+        line = self.refuse(FAILED, *RUN, self.by_name(model="qwen2"))
+        self.assertIn("w.json: steer.vectors.v: 'c.gguf' is for model 'mistral' (its model_hint), "
+                      "geometry.model is 'qwen2'; use one made for it", line)  # fmt: skip
+
+    def test_what_files_say_is_noted_behind_what_the_step_says(self):
+        own = "buckets: this version pads steps of this family to the default series"
+        hint = "c.gguf is for model 'mistral' by its own word; geometry.model is not given"
+        spec = self.by_name()
+        self.assertEqual(self.succeed(*RUN, spec).json()["notes"], [own, f"steer.vectors.v: {hint}"])
+        text = self.succeed("run", "--backend", "cpu", "--no-timing", spec).out
+        self.assertRegex(text, rf"(?m)^  note +steer\.vectors\.v: {hint}$")
+        explain = ("explain", "--arch", "sm_90", "--json")
+        self.assertEqual(self.succeed(*explain, spec).json()["notes"], [own])
+        spec = self.steered({"control_vector": [{"file": "c.gguf"}]})
+        notes = self.succeed(*RUN, spec).json()["notes"]
+        self.assertEqual((notes[0], notes[1]), (own, f"steer.slots.up: {hint}"))
+        self.assertRegex(notes[-1], "^steer.batch.layer is 0, where no slot of a request has ops: nothing is steered; ")
+        self.assertEqual(self.succeed(*explain, spec).json()["notes"], notes)
+        text = self.succeed("explain", "--arch", "sm_90", spec).out
+        self.assertRegex(text, rf"(?m)^  note +steer\.slots\.up: {hint}$")
 
 
 class Output(Run):

@@ -9,6 +9,7 @@ import signal
 
 import tap
 from cli import FAILED, ROOT, SPECS, WRONG, Case, small_workload
+from terminal import said_on_terminal
 
 GOLDEN = ROOT / "tests" / "data" / "traffic_user_op.json"
 GOLDEN_OUTPUT = ROOT / "tests" / "data" / "traffic_output_op.json"
@@ -131,19 +132,8 @@ class Warm(Case):
 
     def test_progress_is_one_line_on_a_terminal(self):
         path = self.write("m.json", manifest(*(signature(rows=8 * k) for k in range(1, 6))))
-        ours, theirs = pty.openpty()
-        process = self.start("warm", "--backend", "cpu", path, stderr=theirs)
-        os.close(theirs)
-        seen = b""
-        try:
-            while piece := os.read(ours, 4096):
-                seen += piece
-        except OSError:  # the other side has closed
-            pass
-        os.close(ours)
-        process.communicate()
-        self.assertEqual(process.returncode, 0)
-        pieces = seen.decode().replace("\r\n", "\n").split("\r")
+        seen, _ = said_on_terminal(self, "warm", "--backend", "cpu", path)
+        pieces = seen.replace("\r\n", "\n").split("\r")
         self.assertEqual(pieces[0], "")
         self.assertTrue(pieces[-1].endswith("\n"))
         self.assertEqual("".join(pieces).count("\n"), 1)

@@ -9,11 +9,13 @@
  * STG_DECODE_ONLY="12/12" leaves the shapes whose names have that. STG_DECODE_VARIANTS="4,16,4,256;
  * 8,16,3,0,2" times other choices as well: warps, positions of a slice, resident blocks, chunk (0:
  * as for the capacity), and blocks of the grid for each multiprocessor (0: the resident ones).
+ * STG_DECODE_VARIANTS=survey times those of a table, for the shapes that it has, within a minute.
  */
 #include "tests/gpu/decode_timing.h"
 
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
 #include "runtime/base/dtype.h"
 #include "tests/gpu/decode_bed.h"
@@ -25,6 +27,7 @@
 #define BYTES_PER_US 4.2e6 /* of an H200 */
 #define CACHE_BYTES (2 * 62914560ULL)
 #define PATTERN 0x3c003c00U /* small numbers in every type */
+#define SURVEY_SECONDS 55.0
 
 /* What is not as usual stands behind it. */
 #define HEADS(n, n_kv, size, type) .heads = (n), .kv_heads = (n_kv), .dim = (size), .dtype = (type)
@@ -77,6 +80,51 @@ static const struct shape {
 struct variant {
   struct stg_decode_choice choice;
   uint32_t chunk, blocks;
+};
+
+/* What is worth a look, by shape; what tells most comes first. */
+static const struct survey {
+  const char *name;
+  struct variant variants[9];
+} surveys[] = {
+    {"32 32/8 D128 bf16 4096",
+     {{{8, 16, 2}, 128, 0},
+      {{4, 16, 3}, 128, 0},
+      {{4, 16, 4}, 256, 0},
+      {{2, 16, 7}, 128, 0},
+      {{4, 32, 2}, 128, 0},
+      {{8, 16, 2}, 256, 0},
+      {{2, 16, 6}, 128, 0},
+      {{2, 32, 4}, 128, 0},
+      {{16, 16, 1}, 256, 0}}},
+    {"8 12/12 D64 bf16 1024",
+     {{{4, 32, 4}, 128, 0},
+      {{16, 16, 1}, 1024, 0},
+      {{16, 32, 1}, 1024, 0},
+      {{8, 32, 2}, 512, 0},
+      {{8, 32, 2}, 256, 0},
+      {{4, 32, 4}, 256, 0},
+      {{16, 16, 1}, 512, 0},
+      {{8, 16, 2}, 1024, 0},
+      {{8, 16, 2}, 128, 0}}},
+    {"32 64/8 D128 bf16 4096",
+     {{{8, 16, 2}, 128, 0},
+      {{4, 16, 3}, 128, 0},
+      {{4, 16, 4}, 256, 0},
+      {{2, 16, 6}, 128, 0},
+      {{4, 32, 2}, 128, 0},
+      {{8, 16, 2}, 256, 0},
+      {{2, 16, 5}, 128, 0},
+      {{16, 16, 1}, 256, 0}}},
+    {"32 32/8 D128 bf16 4096 paged 16",
+     {{{8, 16, 2}, 128, 0},
+      {{4, 16, 3}, 128, 0},
+      {{4, 16, 4}, 256, 0},
+      {{2, 16, 7}, 128, 0},
+      {{4, 32, 2}, 128, 0},
+      {{8, 16, 2}, 256, 0}}},
+    {"32 32/8 D64 f16 4096",
+     {{{4, 32, 4}, 256, 0}, {{8, 32, 2}, 256, 0}, {{4, 16, 4}, 128, 0}, {{2, 32, 6}, 128, 0}}},
 };
 
 struct timed {
@@ -321,6 +369,38 @@ static const char *read_variant(const char *text, struct variant *ret) {
   return *text == ';' ? text + 1 : NULL;
 }
 
+static double seconds(void) {
+  struct timespec now;
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* The family's choices of all shapes before any other: what has no time left is said. */
+static void print_survey(const struct gpu *gpu, const char *only) {
+  const size_t most = sizeof surveys[0].variants / sizeof surveys[0].variants[0];
+  const double begin = seconds();
+  size_t left_out = 0;
+  for (size_t nth = 0; nth <= most; nth++) {
+    for (size_t k = 0; k < sizeof surveys / sizeof surveys[0]; k++) {
+      const struct variant variant = nth == 0 ? (struct variant){0} : surveys[k].variants[nth - 1];
+      const struct shape *shape = shapes;
+      while (strcmp(shape->name, surveys[k].name) != 0) {
+        shape++;
+      }
+      if ((nth > 0 && variant.choice.warps == 0) ||
+          (only != NULL && strstr(shape->name, only) == NULL)) {
+        continue;
+      }
+      if (seconds() - begin > SURVEY_SECONDS) {
+        left_out++;
+      } else {
+        print_times(gpu, shape, variant);
+      }
+    }
+  }
+  print_message("%zu left out, %.1f s\n", left_out, seconds() - begin);
+}
+
 /* NOLINTBEGIN(concurrency-mt-unsafe): one thread */
 void prints_times_where_asked_to(void **state) {
   const struct gpu *gpu = *state;
@@ -332,6 +412,10 @@ void prints_times_where_asked_to(void **state) {
   }
   print_message("%-38s %5s %5s %3s %6s %6s %8s %8s %9s %8s %5s\n", "decode", "warps", "slice",
                 "res", "chunk", "blocks", "MB", "floor us", "stream us", "graph us", "ratio");
+  if (variants != NULL && strcmp(variants, "survey") == 0) {
+    print_survey(gpu, only);
+    return;
+  }
   for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
     if (only != NULL && strstr(shapes[i].name, only) == NULL) {
       continue;

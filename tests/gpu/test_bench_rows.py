@@ -28,10 +28,7 @@ BASELINES = {"eager launches", "slice loop", "slice loop in a graph", "gather/sc
 class Rows(Case):
     def setUp(self):
         super().setUp()
-        doctor = self.run_command("doctor", "--json").json()
-        for part in ("gpu", "compiler"):
-            if not doctor[part]["ok"]:
-                self.skipTest(f"no {part}")
+        self.skip_without("gpu", "compiler")
 
     def rows_of(self, *words):
         rows = self.succeed("bench", *words, "--quick", "--json").json()

@@ -42,8 +42,14 @@ struct shape {
   bool masked;
 };
 
-static const struct shape usual = {
-    .heads = 8, .kv_heads = 2, .dim = 64, .dtype = STG_BF16, .batch = 6, .capacity = 700};
+/* Its rows have several chunks. */
+static const struct shape usual = {.heads = 8,
+                                   .kv_heads = 2,
+                                   .dim = 64,
+                                   .dtype = STG_BF16,
+                                   .chunk = 128,
+                                   .batch = 6,
+                                   .capacity = 700};
 
 /* A row for each sequence, in the order of these, at `at[seq]`; up to there K and V are random, and
  * NaN behind. */
@@ -155,16 +161,18 @@ static void runs_and_agrees(const struct gpu *gpu, const struct shape *shape) {
 /* Groups, dims, types, orders and caches; each launched in every way, to the same bits. */
 static void agrees_with_the_oracle(void **state) {
   static const struct shape shapes[] = {
+      {8, 2, 64, STG_BF16, 128, STG_HEADS_ROWS_FIRST, 9, 700, 0, 0, false},
       {8, 2, 64, STG_BF16, 0, STG_HEADS_ROWS_FIRST, 9, 700, 0, 0, false},
       {8, 2, 128, STG_BF16, 0, STG_HEADS_ROWS_FIRST, 9, 300, 16, 0, false},
-      {12, 12, 64, STG_F16, 0, STG_HEADS_HEADS_FIRST, 9, 512, 0, 0, false},
+      {12, 12, 64, STG_F16, 128, STG_HEADS_HEADS_FIRST, 9, 512, 0, 0, false},
+      {12, 4, 64, STG_F16, 0, STG_HEADS_HEADS_FIRST, 9, 1024, 16, 600, false},
       {8, 1, 128, STG_BF16, 0, STG_HEADS_ROWS_FIRST, 7, 300, 0, 0, false},
       {16, 1, 256, STG_F16, 0, STG_HEADS_ROWS_FIRST, 7, 300, 1024, 100, false},
       {12, 1, 64, STG_F32, 0, STG_HEADS_HEADS_FIRST, 7, 520, 64, 0, true},
       {9, 1, 80, STG_BF16, 0, STG_HEADS_ROWS_FIRST, 7, 300, 0, 129, false},
       {3, 1, 100, STG_BF16, 0, STG_HEADS_ROWS_FIRST, 7, 300, 8, 0, false},
       {5, 1, 10, STG_F32, 0, STG_HEADS_ROWS_FIRST, 9, 600, 0, 0, true},
-      {2, 2, 8, STG_F16, 0, STG_HEADS_ROWS_FIRST, 9, 900, 0, 33, true},
+      {2, 2, 8, STG_F16, 256, STG_HEADS_ROWS_FIRST, 9, 900, 0, 33, true},
       {4, 4, 16, STG_F32, 0, STG_HEADS_HEADS_FIRST, 9, 600, 32, 0, false},
       {4, 2, 32, STG_BF16, 128, STG_HEADS_ROWS_FIRST, 9, 400, 0, 0, false},
       {8, 2, 128, STG_F32, 0, STG_HEADS_ROWS_FIRST, 9, 300, 0, 128, false},
@@ -406,6 +414,7 @@ static void a_length_has_its_bits_whatever_lies_behind_it(void **state) {
                                      .kv_heads = 1,
                                      .dim = 64,
                                      .dtype = STG_BF16,
+                                     .chunk = 128,
                                      .batch = 1,
                                      .capacity = 256,
                                      .block = 16};

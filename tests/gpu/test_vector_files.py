@@ -11,10 +11,7 @@ FORMATS = ("gguf", "npy", "raw", "directions", "patterns", "files")
 class Formats(Case):
     def setUp(self):
         super().setUp()
-        doctor = self.run_command("doctor", "--json").json()
-        for part in ("gpu", "compiler"):
-            if not doctor[part]["ok"]:
-                self.skipTest(f"no {part}")
+        self.skip_without("gpu", "compiler")
 
     def run_on(self, backend, spec):
         """The report, and the tensors that it wrote."""

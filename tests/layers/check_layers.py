@@ -114,7 +114,8 @@ def check_file(root: pathlib.Path, path: pathlib.Path) -> list[str]:
 
 def main() -> int:
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    faults = []
+    folders = ", ".join(sources.FOLDERS)
+    faults = [f"{path}: no folder of the project, code lies in {folders}" for path in sources.strangers(root)]
     paths = sources.files(root)
     for path in paths:
         faults += check_file(root, path)

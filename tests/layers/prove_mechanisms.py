@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""See every test of tests/MECHANISMS.md fail without its mechanism: prove_mechanisms.py FOLDER [WORD...]
+"""See every test of tests/MECHANISMS.md fail without its mechanism.
 
 Copies the tree to FOLDER, builds there, and for each row (with every WORD in its promise, its test
 or its files): disables the mechanism, builds the test, runs it, and puts the text back. A row is right when
 the case then fails; where it says something else than the row, that is printed. FOLDER is kept for
 the next time.
 """
+import argparse
 import contextlib
 import json
 import os
@@ -13,7 +14,6 @@ import pathlib
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 
 import check_mechanisms as table
@@ -124,13 +124,16 @@ def prove(build: Build, row: table.Row) -> str | None:
 
 
 def main() -> int:
-    if len(sys.argv) < 2:
-        print(__doc__, file=sys.stderr)
-        return 2
-    root = pathlib.Path(sys.argv[1]).resolve()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", metavar="FOLDER", type=pathlib.Path)
+    parser.add_argument("words", metavar="WORD", nargs="*")
+    args = parser.parse_args()
+    root = args.folder.resolve()
+    if root.is_relative_to(HERE):  # it would be copied into itself, and committed
+        parser.error(f"FOLDER {root} is in the tree itself, give one outside of {HERE}")
     copy_tree(root)
     rows, faults = table.parse((HERE / table.TABLE).read_text())
-    rows = [row for row in rows if all(says(row, word) for word in sys.argv[2:])]
+    rows = [row for row in rows if all(says(row, word) for word in args.words)]
     build = Build(root)
     wrong = len(faults)
     for row in rows:

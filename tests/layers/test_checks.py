@@ -119,6 +119,12 @@ def main() -> int:
     for checker, path, text in INNOCENT:
         status, said = check(checker, {path: with_head(path, text)})
         good &= report(status == 0, f"{checker}: accepts {text}", said)
+    # A whole tree copied into itself by a slip of a command line was committed once.
+    status, said = check("layers", {f"--help/{path}": text for path, text in CLEAN.items()})
+    ok = status == 1 and said.startswith("--help: no folder of the project") and said.count("\n") == 1
+    good &= report(ok, "layers: finds a folder that is none of the project", said)
+    status, said = check("layers", {f"{path}/x.c": "int x;\n" for path in ("build-x", ".x", "subprojects/x")})
+    good &= report(status == 0, "layers: accepts builds, hidden folders and subprojects", said)
     return 0 if good else 1
 
 

@@ -9,6 +9,8 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CI = (ROOT / ".ci" / "run").read_text()
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
+MESON = (ROOT / "meson.build").read_text()
+CHROMIUM = (ROOT / "tests" / "cli" / "chromium.py").read_text()
 FUZZ_BUILD = (ROOT / "tests" / "fuzz" / "meson.build").read_text()
 FUZZ_RUN = (ROOT / "tests" / "fuzz" / "run.sh").read_text()
 
@@ -28,6 +30,16 @@ def each_fuzzer_runs() -> bool:
     there |= set(re.findall(r"'(\w+)'", find(r"foreach format : \[(.*?)\]", FUZZ_BUILD)))
     run = find(r"^  local names=\((.*?)\)", CI).split()
     return len(there) > 6 and sorted(run) == sorted(there)
+
+
+def a_toolkit_is_looked_for_where_meson_does() -> bool:
+    there = re.findall(r"'(.*?)'", find(r"^toolkit_roots = \[(.*?)\]", MESON))
+    return there != [] and find(r"for place in (.*?);", CI).split() == there
+
+
+def a_browser_is_looked_for_as_the_tests_do() -> bool:
+    there = re.findall(r'"(.*?)"', find(r"^NAMES = \((.*?)\)", CHROMIUM))
+    return there != [] and find(r"for name in (chromium.*?);", CI).split() == there
 
 
 def entries_and_cubins_are_fuzzed_for_a_minute() -> bool:
@@ -69,6 +81,7 @@ def main() -> int:
     failed = 0
     cases = (
         threads_are_looked_at_as_it_is_said, each_fuzzer_runs, entries_and_cubins_are_fuzzed_for_a_minute,
+        a_toolkit_is_looked_for_where_meson_does, a_browser_is_looked_for_as_the_tests_do,
         a_browser_that_cannot_be_had_is_left_out_aloud, headers_that_cannot_be_had_are_left_out_aloud,
     )  # fmt: skip
     for number, case in enumerate(cases, 1):

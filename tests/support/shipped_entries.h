@@ -42,6 +42,17 @@ static inline void shipped_pack(const char *path) {
   pack_save(writer, path);
 }
 
+/* What a callback was told of how far an export or an import is. */
+struct shipped_seen {
+  size_t calls, total;
+};
+
+static inline void shipped_see(void *user, size_t done, size_t total) {
+  struct shipped_seen *seen = user;
+  assert_int_equal(done, ++seen->calls);
+  seen->total = total;
+}
+
 static inline struct stg_strbuf shipped_bytes(const char *path) {
   struct stg_strbuf bytes = {0};
   char *data = NULL;

@@ -232,13 +232,12 @@ static void refuses_a_baseline_that_differs_and_times_nothing(void **state) {
 static double extra(const struct stg_bench_report *report, const char *series, const char *key) {
   const struct stg_bench_row *row = stg_bench_report_find(report, "steer", "4 rows", series);
   assert_non_null(row);
-  for (size_t i = 0; i < row->n_extras; i++) {
-    if (strcmp(row->extras[i].key, key) == 0) {
-      return row->extras[i].value;
-    }
+  const double *value = stg_bench_row_find_extra(row, key);
+  if (value == NULL) {
+    fail_msg("'%s' has no '%s'", series, key);
+    return 0;
   }
-  fail_msg("'%s' has no '%s'", series, key);
-  return 0;
+  return *value;
 }
 
 static void every_row_has_both_floors(void **state) {

@@ -112,21 +112,11 @@ static void says_what_is_wrong_with_an_export(void **state) {
   stg_cache_close(cache);
 }
 
-struct seen {
-  size_t calls, total;
-};
-
-static void see(void *user, size_t done, size_t total) {
-  struct seen *seen = user;
-  assert_int_equal(done, ++seen->calls);
-  seen->total = total;
-}
-
 static void it_says_how_far_it_has_come(void **state) {
   static const size_t indices[] = {2, 0};
-  struct seen seen = {0};
+  struct shipped_seen seen = {0};
   const stg_cache_export_options options = {
-      .struct_size = sizeof options, .progress = see, .user = &seen};
+      .struct_size = sizeof options, .progress = shipped_see, .user = &seen};
   const stg_cache_export_options old = {.struct_size = 8};
   stg_error err = STG_ERROR_INIT;
   shipped_fill(temp_path(state, "c"));

@@ -284,20 +284,10 @@ static void refuses_structs_of_another_version(void **state) {
   assert_int_equal(access(folder, F_OK), -1);
 }
 
-struct seen {
-  size_t calls, total;
-};
-
-static void see(void *user, size_t done, size_t total) {
-  struct seen *seen = user;
-  assert_int_equal(done, ++seen->calls);
-  seen->total = total;
-}
-
 static void it_says_how_far_it_has_come(void **state) {
-  struct seen seen = {0};
+  struct shipped_seen seen = {0};
   const stg_cache_import_options options = {
-      .struct_size = sizeof options, .progress = see, .user = &seen};
+      .struct_size = sizeof options, .progress = shipped_see, .user = &seen};
   shipped_pack(temp_path(state, "a.sgp"));
   assert_counts(import(temp_path(state, "c"), temp_path(state, "a.sgp"), &options), SHIPPED, 0, 0);
   assert_int_equal(seen.calls, SHIPPED);

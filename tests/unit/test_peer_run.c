@@ -65,13 +65,12 @@ static void add_ours(struct stg_bench_report *report) {
 }
 
 static double extra(const struct stg_bench_row *row, const char *key) {
-  for (size_t i = 0; i < row->n_extras; i++) {
-    if (strcmp(row->extras[i].key, key) == 0) {
-      return row->extras[i].value;
-    }
+  const double *value = stg_bench_row_find_extra(row, key);
+  if (value == NULL) {
+    fail_msg("no extra '%s'", key);
+    return 0;
   }
-  fail_msg("no extra '%s'", key);
-  return 0;
+  return *value;
 }
 
 static void joins_rows_to_ours(void **state) {

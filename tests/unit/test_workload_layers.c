@@ -14,31 +14,17 @@
 
 #include "specs/vector_file.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/workload_text.h"
 
 /* A workload of width 4 whose "vectors" and "slots" are given as JSON. */
 static struct stg_workload parse(void **state, const char *vectors, const char *slots) {
-  struct stg_workload workload = {0};
   struct stg_strbuf text = {0};
-  stg_error err = STG_ERROR_INIT;
   stg_strbuf_printf(&text,
                     "{\"steergraph\": 1, \"family\": \"steer\", \"geometry\": {\"hidden_size\": 4, "
                     "\"dtype\": \"bf16\"}, \"vectors\": {%s}, \"slots\": {%s}, \"batch\": "
                     "{\"requests\": []}, \"input\": {\"hidden\": {\"random\": {\"seed\": 1}}}}",
                     vectors, slots);
-  stg_status status =
-      stg_workload_parse(temp_path(state, "w.json"), text.data, text.len, NULL, &workload, &err);
-  if (status != STG_OK) {
-    print_error("%s\n", err.message);
-  }
-  assert_int_equal(status, STG_OK);
-  stg_strbuf_finish(&text);
-  return workload;
-}
-
-/* What a message says after the folder of the test. */
-static const char *after_file(const stg_error *err) {
-  const char *at = strstr(err->message, "w.json: ");
-  return at != NULL ? at : err->message;
+  return parse_workload(state, &text);
 }
 
 static void write_tensors(void **state, const struct stg_tensor_out *tensors, size_t n) {

@@ -19,36 +19,22 @@
 #include "specs/random.h"
 #include "specs/vector_file.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/workload_text.h"
 
 /* A workload of width 4 with 3 rows whose "vectors", "slots" and input are given as JSON. */
 static struct stg_workload parse(void **state, const char *dtype, const char *vectors,
                                  const char *slots, const char *input) {
-  struct stg_workload workload = {0};
   struct stg_strbuf text = {0};
-  stg_error err = STG_ERROR_INIT;
   stg_strbuf_printf(&text,
                     "{\"steergraph\": 1, \"family\": \"steer\", \"geometry\": {\"hidden_size\": 4, "
                     "\"dtype\": \"%s\", \"state\": \"hidden+residual\"}, \"vectors\": {%s}, "
                     "\"slots\": {%s}, \"batch\": {\"row_stride\": 6, \"requests\": [{\"slot\": "
                     "null, \"rows\": 3}]}, \"input\": {\"hidden\": {%s}, \"residual\": {%s}}}",
                     dtype, vectors, slots, input, input);
-  stg_status status =
-      stg_workload_parse(temp_path(state, "w.json"), text.data, text.len, NULL, &workload, &err);
-  if (status != STG_OK) {
-    print_error("%s\n", err.message);
-  }
-  assert_int_equal(status, STG_OK);
-  stg_strbuf_finish(&text);
-  return workload;
+  return parse_workload(state, &text);
 }
 
 #define RANDOM "\"random\": {\"seed\": 1}"
-
-/* What a message says after the folder of the test. */
-static const char *after_file(const stg_error *err) {
-  const char *at = strstr(err->message, "w.json: ");
-  return at != NULL ? at : err->message;
-}
 
 static void write_tensors(void **state, const struct stg_tensor_out *tensors, size_t n) {
   stg_error err = STG_ERROR_INIT;

@@ -16,12 +16,11 @@
 #include "runtime/base/file.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/vector_bytes.h"
+#include "tests/support/workload_text.h"
 
 /* Vectors v, which `op` uses, w, which is added, and a weight, all of "c.gguf". */
 static struct stg_workload parse(void **state, const char *model, const char *op) {
-  struct stg_workload workload = {0};
   struct stg_strbuf text = {0};
-  stg_error err = STG_ERROR_INIT;
   stg_strbuf_printf(
       &text,
       "{\"steergraph\": 1, \"family\": \"steer\", \"geometry\": {\"hidden_size\": 4, "
@@ -33,14 +32,7 @@ static struct stg_workload parse(void **state, const char *model, const char *op
       "\"residual\": {\"values\": []}}, \"epilogue\": {\"kind\": \"add_rmsnorm\", "
       "\"eps\": 1e-6, \"weight\": {\"file\": \"c.gguf\", \"tensor\": \"direction.2\"}}}",
       model, op);
-  stg_status status =
-      stg_workload_parse(temp_path(state, "w.json"), text.data, text.len, NULL, &workload, &err);
-  if (status != STG_OK) {
-    print_error("%s\n", err.message);
-  }
-  assert_int_equal(status, STG_OK);
-  stg_strbuf_finish(&text);
-  return workload;
+  return parse_workload(state, &text);
 }
 
 #define ADDED "{\"op\": \"add\", \"v\": \"v\"}"

@@ -36,8 +36,7 @@ static void add_kernel(struct stg_json_out *json, const struct stg_explain_resul
 void stg_attention_explain_json(const struct stg_attention_job *job,
                                 const struct stg_explain_result *result, struct stg_strbuf *out) {
   const struct stg_batch_sizes sizes = stg_attention_job_sizes(job);
-  const char *notes[STG_ATTENTION_MAX_NOTES];
-  const size_t n_notes = stg_attention_job_notes(job, notes);
+  const char *note;
   struct stg_json_out json = {0};
   stg_json_out_open(&json, NULL, '{');
   stg_json_out_text(&json, "spec", result->spec);
@@ -56,8 +55,8 @@ void stg_attention_explain_json(const struct stg_attention_job *job,
   stg_json_out_count(&json, "longest", sizes.longest);
   stg_json_out_close(&json, '}');
   stg_json_out_open(&json, "notes", '[');
-  for (size_t i = 0; i < n_notes; i++) {
-    stg_json_out_text(&json, NULL, notes[i]);
+  for (size_t i = 0; (note = stg_attention_job_note(job, i)) != NULL; i++) {
+    stg_json_out_text(&json, NULL, note);
   }
   stg_json_out_close(&json, ']');
   if (result->programs != NULL) {
@@ -91,8 +90,7 @@ static void append_kernel(const struct stg_explain_result *result, size_t i,
 void stg_attention_explain_text(const struct stg_attention_job *job,
                                 const struct stg_explain_result *result, struct stg_strbuf *out) {
   const struct stg_batch_sizes sizes = stg_attention_job_sizes(job);
-  const char *notes[STG_ATTENTION_MAX_NOTES];
-  const size_t n_notes = stg_attention_job_notes(job, notes);
+  const char *note;
   struct stg_table table = {.columns = "ll", .indent = "  "};
   stg_table_cell(&table, "arch");
   stg_table_printf(&table, "%s%s", result->arch,
@@ -104,9 +102,9 @@ void stg_attention_explain_text(const struct stg_attention_job *job,
   stg_table_cell(&table, "batch");
   stg_table_printf(&table, "the longest of %u sequences has %u rows", sizes.requests,
                    sizes.longest);
-  for (size_t i = 0; i < n_notes; i++) {
+  for (size_t i = 0; (note = stg_attention_job_note(job, i)) != NULL; i++) {
     stg_table_cell(&table, "note");
-    stg_table_cell(&table, notes[i]);
+    stg_table_cell(&table, note);
   }
   stg_report_clean(out, result->spec);
   stg_strbuf_str(out, ": ");

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 
 #include "runtime/base/dtype.h"
+#include "tools/notes.h"
 
 /* The words of a workload are the library's. */
 _Static_assert((int)STG_SPEC_LAYOUT_HEAD_FASTEST == (int)STG_QKV_HEAD_FASTEST &&
@@ -156,13 +157,15 @@ struct stg_batch_sizes stg_attention_job_sizes(const struct stg_attention_job *j
   return (struct stg_batch_sizes){w->rows, w->sequences, (uint32_t)w->longest};
 }
 
-size_t stg_attention_job_notes(const struct stg_attention_job *job,
-                               const char *ret_notes[STG_ATTENTION_MAX_NOTES]) {
-  size_t count = 0;
-  if (job->workload.row_buckets != NULL || job->workload.batch_buckets != NULL) {
-    ret_notes[count++] = "buckets: this version pads steps of this family to the default series";
+const char *stg_attention_job_note(const struct stg_attention_job *job, size_t index) {
+  const struct stg_attention_workload *w = &job->workload;
+  if (w->row_buckets != NULL || w->batch_buckets != NULL) {
+    if (index == 0) {
+      return "buckets: this version pads steps of this family to the default series";
+    }
+    index--;
   }
-  return count;
+  return w->steered ? stg_notes_at(&job->steer.workload, index) : NULL;
 }
 
 void stg_attention_job_print(const struct stg_attention_job *job, struct stg_strbuf *out) {

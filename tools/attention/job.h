@@ -36,11 +36,9 @@ STG_NODISCARD stg_status stg_attention_job_declare(const struct stg_attention_jo
                                                    stg_error *reterr);
 struct stg_batch_sizes stg_attention_job_sizes(const struct stg_attention_job *job);
 
-/* What a user should know of the workload: at most as many lines. */
-#define STG_ATTENTION_MAX_NOTES 2
-/** Fill in the notes that there are; returns how many. They are constants. */
-size_t stg_attention_job_notes(const struct stg_attention_job *job,
-                               const char *ret_notes[STG_ATTENTION_MAX_NOTES]);
+/** What a user should know: note `index` of the workload, and behind its own of a step's steering,
+ * or NULL behind the last. Valid until the next vector is read. */
+const char *stg_attention_job_note(const struct stg_attention_job *job, size_t index);
 
 /** "8 rows, 32/8 heads x 128, bf16; a cache of 8 x 512": the work in a few words. */
 void stg_attention_job_print(const struct stg_attention_job *job, struct stg_strbuf *out);

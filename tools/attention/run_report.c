@@ -116,11 +116,10 @@ static void add_lengths(struct stg_json_out *json, const struct stg_attention_re
 }
 
 static void add_notes(struct stg_json_out *json, const struct stg_attention_result *result) {
-  const char *notes[STG_ATTENTION_MAX_NOTES];
-  const size_t count = stg_attention_job_notes(result->job, notes);
+  const char *note;
   stg_json_out_open(json, "notes", '[');
-  for (size_t i = 0; i < count; i++) {
-    stg_json_out_text(json, NULL, notes[i]);
+  for (size_t i = 0; (note = stg_attention_job_note(result->job, i)) != NULL; i++) {
+    stg_json_out_text(json, NULL, note);
   }
   stg_json_out_close(json, ']');
 }
@@ -257,8 +256,7 @@ static void add_verdict(struct stg_strbuf *out, const struct stg_attention_check
 
 void stg_attention_report_text(const struct stg_attention_result *result, struct stg_strbuf *out) {
   struct stg_table table = {.columns = "ll", .indent = "  "};
-  const char *notes[STG_ATTENTION_MAX_NOTES];
-  const size_t n_notes = stg_attention_job_notes(result->job, notes);
+  const char *note;
   stg_table_cell(&table, "backend");
   stg_table_cell(&table, result->engine.reason);
   stg_table_cell(&table, "device");
@@ -275,9 +273,9 @@ void stg_attention_report_text(const struct stg_attention_result *result, struct
     stg_table_cell(&table, "output");
     stg_table_cell(&table, result->output);
   }
-  for (size_t i = 0; i < n_notes; i++) {
+  for (size_t i = 0; (note = stg_attention_job_note(result->job, i)) != NULL; i++) {
     stg_table_cell(&table, "note");
-    stg_table_cell(&table, notes[i]);
+    stg_table_cell(&table, note);
   }
   stg_report_clean(out, result->spec);
   stg_strbuf_str(out, ": ");

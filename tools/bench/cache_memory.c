@@ -50,7 +50,8 @@ static stg_status time_block(const struct getter *getter, size_t first, double *
   return status;
 }
 
-static stg_status add_row(const struct stg_cache_suite *suite, const char *name,
+/* `loaded`: one of how many kernels is asked for. */
+static stg_status add_row(const struct stg_cache_suite *suite, const char *name, size_t loaded,
                           const struct getter *getter, stg_error *reterr) {
   const size_t count = suite->quick ? QUICK_BLOCKS : BLOCKS;
   double us[BLOCKS];
@@ -61,7 +62,8 @@ static stg_status add_row(const struct stg_cache_suite *suite, const char *name,
   if (status != STG_OK) {
     return status;
   }
-  const struct stg_bench_row row = stg_cache_row(suite, name, us, count, TARGET_US);
+  struct stg_bench_row row = stg_cache_row(suite, name, us, count, TARGET_US);
+  stg_bench_row_extra(&row, "loaded", (double)loaded);
   return stg_bench_report_add(suite->report, &row, reterr);
 }
 
@@ -108,7 +110,7 @@ static stg_status table_row(const struct stg_cache_suite *suite, stg_error *rete
   }
   if (status == STG_OK) {
     const struct getter getter = {get_from_table, drop_from_table, &table};
-    status = add_row(suite, "memory hit, the table of kernels alone", &getter, reterr);
+    status = add_row(suite, "memory hit, the table of kernels alone", LOADED, &getter, reterr);
   }
   while (n_landed-- > 0) {
     (void)stg_flight_drop(table.flights, table.keys[n_landed]);
@@ -146,7 +148,7 @@ static stg_status loaded_row(const struct stg_cache_suite *suite, struct loaded 
   loaded->request.key = &loaded->key; /* as an engine has it */
   status = get_loaded(loaded, 0, reterr);
   if (status == STG_OK) {
-    status = add_row(suite, "memory hit", &getter, reterr);
+    status = add_row(suite, "memory hit", 1, &getter, reterr);
     drop_loaded(loaded, 0);
   }
   return status;

@@ -57,7 +57,8 @@ struct bench_run {
   const char *plot; /* file, NULL: none */
   bool json;
   bool peers;
-  bool is_long; /* takes minutes */
+  bool is_long;     /* takes minutes */
+  char release[64]; /* of the driver; rows that are given out borrow it */
 };
 
 static bool is_chosen(const struct suite *suite, const char *word) {
@@ -175,19 +176,17 @@ static stg_status run_chosen(const char *word, const struct bench_run *run,
 }
 
 /* Gives out the rows with the card that they were measured on, if there is one. */
-static int show_rows(struct stg_bench_report *report, const struct bench_run *run,
-                     const char *plot) {
+static int show_rows(struct stg_bench_report *report, struct bench_run *run, const char *plot) {
   struct stg_device *device = NULL;
   struct stg_nvrtc_info nvrtc = {.path = NULL};
   struct stg_bench_machine machine = {0};
-  char release[64] = "";
   if (stg_device_open(0, &device, NULL) == STG_OK) {
     machine.card = stg_device_get_info(device)->name;
     machine.driver = stg_device_get_info(device)->driver_version;
   }
   if (device != NULL &&
-      stg_bench_driver_release(STG_DRIVER_VERSION_FILE, release, sizeof release)) {
-    machine.driver_release = release;
+      stg_bench_driver_release(STG_DRIVER_VERSION_FILE, run->release, sizeof run->release)) {
+    machine.driver_release = run->release;
   }
   if (stg_nvrtc_info(&nvrtc, NULL) == STG_OK) {
     const char *dash = strchr(nvrtc.compiler, '-');
@@ -202,8 +201,7 @@ static int show_rows(struct stg_bench_report *report, const struct bench_run *ru
 }
 
 /* What was measured before the failure is given out too, and says that there should be more. */
-static int fail(struct stg_bench_report *report, const struct bench_run *run,
-                const stg_error *error) {
+static int fail(struct stg_bench_report *report, struct bench_run *run, const stg_error *error) {
   const struct stg_bench_row last = {
       .suite = STG_BENCH_RUN, .name = STG_BENCH_UNFINISHED, .series = STG_BENCH_OURS};
   if (report->n_rows > 0 && !is_child(&run->options) &&

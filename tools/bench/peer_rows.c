@@ -68,10 +68,9 @@ static void join(const struct stg_bench_report *report, struct stg_bench_row *ro
     return;
   }
   row->floor_us = ours->floor_us;
-  for (size_t i = 0; i < ours->n_extras; i++) {
-    if (strcmp(ours->extras[i].key, "floor_early_us") == 0) {
-      stg_bench_row_extra(row, "floor_early_us", ours->extras[i].value);
-    }
+  const double *early_us = stg_bench_row_find_extra(ours, "floor_early_us");
+  if (early_us != NULL) {
+    stg_bench_row_extra(row, "floor_early_us", *early_us);
   }
   if (ours->has_device && ours->device.median_us > 0) {
     stg_bench_row_extra(row, "steergraph_x", row->device.median_us / ours->device.median_us);

@@ -189,15 +189,6 @@ static stg_status run_peer(const struct peers_run *run, const struct peer *peer,
   return status;
 }
 
-static const double *extra_of(const struct stg_bench_row *row, const char *key) {
-  for (size_t i = 0; i < row->n_extras; i++) {
-    if (strcmp(row->extras[i].key, key) == 0) {
-      return &row->extras[i].value;
-    }
-  }
-  return NULL;
-}
-
 /* What torch.compile pays first, in the form of the suite `warmup`. */
 static stg_status add_warmup(struct stg_bench_report *report, const char *series,
                              stg_error *reterr) {
@@ -206,7 +197,7 @@ static stg_status add_warmup(struct stg_bench_report *report, const char *series
       stg_bench_report_find(report, standard->suite, standard->mix.name, series);
   const struct stg_bench_row *loop =
       stg_bench_report_find(report, standard->suite, standard->mix.name, "torch eager loop");
-  const double *first_ms = found != NULL ? extra_of(found, "first_call_ms") : NULL;
+  const double *first_ms = found != NULL ? stg_bench_row_find_extra(found, "first_call_ms") : NULL;
   if (first_ms == NULL || loop == NULL) {
     return STG_OK;
   }

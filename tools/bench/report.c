@@ -17,6 +17,15 @@ void stg_bench_row_extra(struct stg_bench_row *row, const char *key, double valu
   row->extras[row->n_extras++] = (struct stg_bench_extra){.key = key, .value = value};
 }
 
+const double *stg_bench_row_find_extra(const struct stg_bench_row *row, const char *key) {
+  for (size_t i = 0; i < row->n_extras; i++) {
+    if (strcmp(row->extras[i].key, key) == 0) {
+      return &row->extras[i].value;
+    }
+  }
+  return NULL;
+}
+
 static const char *keep(struct stg_bench_report *report, const char *text) {
   return text != NULL ? stg_arena_strdup(&report->texts, text) : NULL;
 }

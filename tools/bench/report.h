@@ -43,6 +43,8 @@ struct stg_bench_row {
 
 /** Add an extra; asserts that there is room. `key` is borrowed. */
 void stg_bench_row_extra(struct stg_bench_row *row, const char *key, double value);
+/** The value of an extra, borrowed from the row, or NULL where it has none of that key. */
+const double *stg_bench_row_find_extra(const struct stg_bench_row *row, const char *key);
 
 /* Rows in the order in which they were added. {0} is an empty report. */
 struct stg_bench_report {

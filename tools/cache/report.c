@@ -149,7 +149,9 @@ static stg_status read_layers(stg_cache *cache, struct gathered *gathered, stg_e
 static stg_status read_entries(stg_cache *cache, struct gathered *gathered, stg_error *reterr) {
   struct stg_cache_page *page = &gathered->page;
   const size_t n_listed = page->count;
+  struct stg_cache_progress progress;
   page->count = 0;
+  stg_cache_progress_begin(&progress, "entries read");
   for (size_t i = 0; i < n_listed; i++) {
     struct stg_cache_page_entry listed = gathered->entries[i];
     stg_cache_entry entry;
@@ -163,9 +165,7 @@ static stg_status read_entries(stg_cache *cache, struct gathered *gathered, stg_
       gathered->entries[page->count++] = listed;
     }
     stg_cache_forget(cache, listed.index);
-    if (stg_report_is_live() && n_listed > 1) {
-      stg_report_live("reading entries: %zu of %zu", i + 1, n_listed);
-    }
+    stg_cache_progress_say(&progress, i + 1, n_listed);
   }
   stg_report_live_end();
   return stg_page_rows_status(&gathered->rows, reterr);
