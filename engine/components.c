@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "codegen/components_args.h"
 #include "engine/plan.h"
 #include "runtime/base/alloc.h"
 
