@@ -68,7 +68,7 @@ static void declarations(void **state) {
   struct comp all;
   (void)state;
   open_all(&all);
-  CREATE(desc.struct_size = 8, "stg_components_create: desc is NULL, or struct_size is not 72");
+  CREATE(desc.struct_size = 8, "stg_components_create: desc is NULL, or struct_size is not 64");
   CREATE(desc.d_in = 0, "d_in: 0 is not in 1..1048576");
   CREATE(desc.d_out = 1048577, "d_out: 1048577 is not in 1..1048576");
   CREATE(desc.components = 0, "components: 0 is not in 1..1048576");
@@ -84,7 +84,7 @@ static void declarations(void **state) {
          "row_buckets[1]: 4; buckets ascend and are in 1..2147483647");
   must_say(STG_E_INVALID, "stg_components_create: engine or ret_components is NULL",
            stg_components_create(NULL, &desc, &made, &error), &error);
-  must_say(STG_E_INVALID, "stg_components_create: desc is NULL, or struct_size is not 72",
+  must_say(STG_E_INVALID, "stg_components_create: desc is NULL, or struct_size is not 64",
            stg_components_create(all.engine, NULL, &made, &error), &error);
   assert_null(made);
   must(stg_components_destroy(NULL, &error), &error);
@@ -185,7 +185,7 @@ static void gradients(void **state) {
   must(stg_components_work_bytes(all.components, N, 3, &bytes, &error), &error);
   (void)snprintf(message, sizeof message,
                  "work_bytes: %zu are fewer than the %zu that %d rows need", bytes - 1, bytes,
-                 ROWS);
+                 N);
   BACK(desc.work_bytes = bytes - 1, message);
   BACK(desc.work_bytes = bytes, "work: (nil) is no address at 16 bytes in whole");
   desc = comp_grads(&all.c);
