@@ -184,8 +184,7 @@ static void gradients(void **state) {
   BACK(desc.dm_stride = 6, "dm_stride: 6; a row has 7 elements");
   must(stg_components_work_bytes(all.components, N, 3, &bytes, &error), &error);
   (void)snprintf(message, sizeof message,
-                 "work_bytes: %zu are fewer than the %zu that %d rows need", bytes - 1, bytes,
-                 N);
+                 "work_bytes: %zu are fewer than the %zu that %d rows need", bytes - 1, bytes, N);
   BACK(desc.work_bytes = bytes - 1, message);
   BACK(desc.work_bytes = bytes, "work: (nil) is no address at 16 bytes in whole");
   desc = comp_grads(&all.c);
