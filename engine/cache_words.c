@@ -40,6 +40,11 @@ static const struct {
     {"dir=", "the way is ", " here, ", " there"},
     {"cache=", "K and V are read from ", " here, from ", " there"},
     {"chunk=", "sums are merged every ", " positions here, every ", " there"},
+    {"d_in=", "rows of x have ", " elements here, ", " there"},
+    {"d_out=", "rows of y have ", " elements here, ", " there"},
+    {"components=", "there are ", " components here, ", " there"},
+    {"math=", "products are ", " here, ", " there"},
+    {"weights=", "matrices are ", " here, ", " there"},
 };
 
 /* Pieces that are 0 or 1. */
@@ -67,6 +72,9 @@ static const struct {
     {"swapped_bf16", "bf16 and exchanged"},
     {"table", "read from a table"},
     {"out", "tensors"},
+    {"plain", "as they stand"},
+    {"turned", "turned"},
+    {"tf32", "of operands in TF32"},
     {"dense", "a dense cache"},
     {"paged", "a paged cache"},
 };

@@ -37,7 +37,8 @@ struct stg_engine_counters {
   X(KV, "KV caches")                                                                               \
   X(ROWS, "rows of steps")                                                                         \
   X(ROPE, "ropes")                                                                                 \
-  X(ATTEND, "attends")
+  X(ATTEND, "attends")                                                                             \
+  X(COMPONENTS, "components")
 enum stg_object {
 #define STG_OBJECT_KIND(kind, name) STG_OBJECT_##kind,
   STG_OBJECT_LIST(STG_OBJECT_KIND)

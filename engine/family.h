@@ -89,7 +89,8 @@ struct stg_family {
                                  uint64_t no_rows, void *ret_args);
 };
 
-extern const struct stg_family stg_family_steer, stg_family_rope, stg_family_decode;
+extern const struct stg_family stg_family_steer, stg_family_rope, stg_family_decode,
+    stg_family_components;
 
 /** Whether kernels of a declaration stand in for one another: those of a family with one variant
  * and one tier never do. */

@@ -58,7 +58,8 @@
   X(host_graphs_live)                                                                              \
   X(kv_bytes)                                                                                      \
   X(attention_applies)                                                                             \
-  X(kv_rows_refused)
+  X(kv_rows_refused)                                                                               \
+  X(components_applies)
 
 void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
   if (stats->struct_size != sizeof *stats || stg_engine_check_process(engine, NULL) != STG_OK) {
@@ -139,6 +140,7 @@ void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
       .kv_bytes = atomic_load(&usage->kv_bytes),
       .attention_applies = atomic_load(&usage->attention_applies),
       .kv_rows_refused = atomic_load(&usage->kv_rows_refused),
+      .components_applies = atomic_load(&usage->components_applies),
   };
 }
 

@@ -213,6 +213,7 @@ typedef struct stg_stats {
   /* Applies of ropes, attends and blocks, captures among them; rows that were not appended, as far
    * as stg_kv_status was asked. */
   uint64_t attention_applies, kv_rows_refused;
+  uint64_t components_applies; /* calls of components, either way */
 } stg_stats;
 /** Fills nothing when struct_size is not that of this version: the caller's struct is another. */
 STG_API void stg_engine_stats(const stg_engine *engine, stg_stats *stats);

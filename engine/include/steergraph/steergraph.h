@@ -6,6 +6,7 @@
 
 #include <steergraph/attention.h>
 #include <steergraph/cache.h>
+#include <steergraph/components.h>
 #include <steergraph/dtype.h>
 #include <steergraph/engine.h>
 #include <steergraph/log.h>

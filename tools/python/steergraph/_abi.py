@@ -15,7 +15,7 @@ import threading
 from ctypes import POINTER, c_bool, c_char, c_char_p, c_double, c_float, c_int, c_int32, c_int64
 from ctypes import c_size_t, c_ubyte, c_uint32, c_uint64, c_void_p
 
-from . import _abi_attention, _errors, _locks
+from . import _abi_attention, _abi_components, _errors, _locks
 
 ROW_UNSTEERED = -1
 ROW_PADDING = -2
@@ -260,7 +260,7 @@ class WarmReport(ctypes.Structure):
 
 STRUCTS = (Error, Options, EngineInfo, SteerDesc, OpCall, Chain, Window, Step, Apply, Once)
 STRUCTS += (SlotCounters, DeviceReport, PlanInfo)
-STRUCTS += (WarmProgress, WarmDesc, WarmReport, *_abi_attention.STRUCTS)
+STRUCTS += (WarmProgress, WarmDesc, WarmReport, *_abi_attention.STRUCTS, *_abi_components.STRUCTS)
 
 _ERROR = POINTER(Error)
 _HANDLE = POINTER(c_void_p)
@@ -304,6 +304,7 @@ _FALLIBLE = {
     ),
     "stg_traffic_save": (c_void_p, c_char_p),
     **_abi_attention.fallible(PlanInfo),
+    **_abi_components.fallible(PlanInfo),
 }
 # The others: name, result, arguments.
 _PLAIN = {

@@ -1,0 +1,182 @@
+/*
+ * components_family.c: components as one family among others: its row of family.h. One kernel a
+ * declaration, and one tier. Of its kernels there are signatures alone so far: no text is written
+ * for a GPU, and whoever asks for one is refused.
+ */
+#include "codegen/components_args.h"
+#include "engine/components_decl.h"
+#include "engine/kernels.h"
+#include "engine/signature_parse.h"
+#include "engine/signature_reader.h"
+#include "runtime/base/dtype.h"
+
+_Static_assert(sizeof(struct stg_components_apply_args) <= STG_MAX_ARGS_BYTES,
+               "room for arguments");
+
+static const struct stg_components_decl *components_of(const struct stg_decl *decl) {
+  return (const struct stg_components_decl *)(const void *)decl;
+}
+
+static stg_status check_extents(const struct stg_components_geometry *g, stg_error *reterr) {
+  const struct {
+    const char *name;
+    uint32_t value;
+  } extents[] = {{"d_in", g->d_in}, {"d_out", g->d_out}, {"components", g->components}};
+  for (size_t i = 0; i < sizeof extents / sizeof extents[0]; i++) {
+    if (extents[i].value < 1 || extents[i].value > STG_COMPONENTS_MAX_EXTENT) {
+      return stg_error_set(reterr, STG_E_INVALID, "%s: %u is not in 1..%u", extents[i].name,
+                           extents[i].value, STG_COMPONENTS_MAX_EXTENT);
+    }
+  }
+  return STG_OK;
+}
+
+static stg_status check_types(const struct stg_components_geometry *g, stg_error *reterr) {
+  if (g->dtype != STG_BF16 && g->dtype != STG_F16 && g->dtype != STG_F32) {
+    return stg_error_set(reterr, STG_E_INVALID, "dtype: %d is none of bf16 (1), f16 (2), f32 (3)",
+                         (int)g->dtype);
+  }
+  if (g->tf32 && g->dtype != STG_F32) {
+    return stg_error_set(reterr, STG_E_INVALID, "math: tf32 is of f32 alone, not of %s",
+                         stg_dtype_name(g->dtype));
+  }
+  return STG_OK;
+}
+
+/* What the text of a task depends on: kernels of other geometries may be the same. */
+static struct stg_components_geometry geometry_of(enum stg_components_task task,
+                                                  const struct stg_components_geometry *whole) {
+  struct stg_components_geometry g = *whole;
+  if (task == STG_COMPONENTS_TASK_TURNED) {
+    g.bias = false;
+  } else if (task == STG_COMPONENTS_TASK_SUM) {
+    g.tf32 = g.bias = g.delta = false;
+    g.mask = STG_COMPONENTS_MASK_NONE;
+  }
+  return g;
+}
+
+stg_status stg_components_decl_init(enum stg_components_task task,
+                                    const struct stg_components_geometry *geometry, uint32_t tile,
+                                    struct stg_components_decl *ret_decl, stg_error *reterr) {
+  const bool has_tile = task == STG_COMPONENTS_TASK_APPLY || task == STG_COMPONENTS_TASK_TURNED;
+  stg_status status = check_extents(geometry, reterr);
+  if (status == STG_OK) {
+    status = check_types(geometry, reterr);
+  }
+  if (status == STG_OK && has_tile && tile != 32 && tile != 64 && tile != 128) {
+    status = stg_error_set(reterr, STG_E_INVALID, "tile: %u is none of 32, 64 and 128", tile);
+  }
+  if (status == STG_OK) {
+    *ret_decl = (struct stg_components_decl){
+        .base = {&stg_family_components},
+        .task = task,
+        .geometry = geometry_of(task, geometry),
+        .tile = has_tile ? tile : 0,
+    };
+  }
+  return status;
+}
+
+stg_status stg_components_check_arch(const char *arch, stg_error *reterr) {
+  return stg_arch_is_cpu(arch)
+             ? STG_OK
+             : stg_error_set(reterr, STG_E_UNSUPPORTED,
+                             "components: there are no kernels for %s; open the engine with "
+                             "STG_BACKEND_CPU",
+                             arch);
+}
+
+static stg_status kernel_text(const struct stg_decl *decl, unsigned variant, const char *arch,
+                              const char *nvrtc_options, struct stg_kernel_text *ret_text,
+                              stg_error *reterr) {
+  (void)variant;
+  *ret_text = (struct stg_kernel_text){0};
+  stg_status status = stg_components_check_arch(arch, reterr);
+  if (status != STG_OK) {
+    return status;
+  }
+  stg_components_decl_print(components_of(decl), arch, &ret_text->signature);
+  status = stg_kernel_text_complete(ret_text, NULL, arch, nvrtc_options, reterr);
+  if (status != STG_OK) {
+    stg_kernel_text_finish(ret_text);
+  }
+  return status;
+}
+
+static void print(const struct stg_decl *decl, unsigned variant, const char *arch,
+                  struct stg_strbuf *out) {
+  (void)variant;
+  stg_components_decl_print(components_of(decl), arch, out);
+}
+
+static stg_status parse(struct stg_signature_reader *reader, struct stg_parsed_part *ret_part) {
+  struct stg_components_decl read;
+  stg_status status = stg_components_decl_read(reader, &read);
+  if (status != STG_OK) {
+    return status;
+  }
+  struct stg_components_decl *decl = stg_arena_alloc(reader->arena, 1, sizeof *decl);
+  if (decl == NULL) {
+    return stg_arena_status(reader->arena, reader->err);
+  }
+  status = stg_components_decl_init(read.task, &read.geometry, read.tile, decl, reader->err);
+  if (status == STG_OK && read.geometry.bias != decl->geometry.bias) {
+    status = stg_error_set(reader->err, STG_E_INVALID, "bias: the way back has none");
+  }
+  if (status == STG_OK) {
+    *ret_part = (struct stg_parsed_part){.decl = &decl->base, .variant = 0};
+  }
+  return status;
+}
+
+stg_status stg_components_shape(const struct stg_buckets *row_buckets, int64_t rows,
+                                struct stg_graph_shape *ret_shape, stg_error *reterr) {
+  static const struct stg_buckets by_default = {NULL, 0};
+  struct stg_graph_shape shape = {.seq = 1};
+  stg_status status = stg_row_bucket(row_buckets, rows, &shape.rows, reterr);
+  if (status == STG_OK) {
+    status = stg_batch_bucket(&by_default, 1, &shape.batch, reterr);
+  }
+  if (status == STG_OK) {
+    *ret_shape = shape;
+  }
+  return status;
+}
+
+static stg_status shape(const struct stg_decl *decl, int64_t rows, uint32_t requests,
+                        uint32_t longest, struct stg_graph_shape *ret_shape, unsigned *ret_variant,
+                        stg_error *reterr) {
+  (void)requests;
+  (void)longest;
+  *ret_variant = 0;
+  return stg_components_shape(&components_of(decl)->row_buckets, rows, ret_shape, reterr);
+}
+
+/* No recipe has a kernel of the family. */
+static struct stg_args_form args_of(const char *kernel) {
+  (void)kernel;
+  return (struct stg_args_form){0};
+}
+
+static struct stg_launch_dims idle(const struct stg_engine *engine, const struct stg_kernel *kernel,
+                                   uint64_t no_rows, void *ret_args) {
+  (void)engine;
+  (void)no_rows;
+  (void)ret_args;
+  return (struct stg_launch_dims){.grid_x = 1, .block_x = kernel->rule.threads};
+}
+
+static const char *const variants[] = {"components"};
+
+const struct stg_family stg_family_components = {
+    .name = "components",
+    .n_variants = 1,
+    .variants = variants,
+    .args_of = args_of,
+    .kernel_text = kernel_text,
+    .print = print,
+    .parse = parse,
+    .shape = shape,
+    .idle = idle,
+};
