@@ -286,7 +286,9 @@ template <class G> struct stg_components_block {
       if (w == turn) {
 #pragma unroll
         for (int i = 0; i < 2 * tiles; i++) {
-          add_to_dd(i / 2, i % 2);
+          if (first_row + row + i * 8 < a.rows) { // as below
+            add_to_dd(i / 2, i % 2);
+          }
         }
       }
       __syncthreads();
@@ -298,9 +300,8 @@ template <class G> struct stg_components_block {
   }
   __device__ __forceinline__ void add_to_dd(int m, int half) {
     const int r = row_of(m, half);
-    const bool live = rows.is_live(r);
-    const element *const x =
-        (const element *)a.x + (live ? (long long)(first_row + r) * a.x_stride : 0);
+    const int end = rows.is_live(r) ? G::out : 0;
+    const element *const x = (const element *)a.x + (long long)(first_row + r) * a.x_stride;
     float sum = column == 0 ? 0.0f : rows.dd[r];
 #pragma unroll
     for (int n = 0; n < 2 * columns; n += 2) {
@@ -311,8 +312,9 @@ template <class G> struct stg_components_block {
 #pragma unroll
       for (int j = 0; j < 4; j++) {
         const int c = column_of(n + j / 2) + j % 2;
-        const float of_x = live && c < G::out ? data::widen(x[c]) : 0.0f;
-        part = __fmaf_rn(of_x, c < G::out ? acc[m][n + j / 2][2 * half + j % 2] : 0.0f, part);
+        if (c < end) {
+          part = __fmaf_rn(data::widen(x[c]), acc[m][n + j / 2][2 * half + j % 2], part);
+        }
       }
       part += __shfl_xor_sync(STG_ALL, part, 1);
       part += __shfl_xor_sync(STG_ALL, part, 2);
