@@ -11,6 +11,7 @@
 
 #include <assert.h>
 
+#include "codegen/components_args.h"
 #include "runtime/base/intmath.h"
 
 #define THREADS 256
@@ -60,6 +61,15 @@ uint32_t stg_components_shared_bytes(uint32_t sm) {
 
 uint32_t stg_components_tile_of(int64_t max_rows) {
   return max_rows <= FEW_ROWS ? 32 : max_rows <= MANY_ROWS ? 64 : 128;
+}
+
+int64_t stg_components_sum_blocks(const struct stg_components_geometry *g, int64_t rows,
+                                  int64_t share, bool shared_dm) {
+  const int64_t components = g->components;
+  const int64_t elements = (g->d_in + (int64_t)g->d_out) * components +
+                           (g->delta ? (int64_t)g->d_in * g->d_out : 0) + (g->bias ? g->d_out : 0) +
+                           (shared_dm ? stg_components_groups(rows, share) * components : 0);
+  return (elements + STG_COMPONENTS_SUM_THREADS - 1) / STG_COMPONENTS_SUM_THREADS;
 }
 
 /* How warps share the result of a tile, and the intermediate of a chunk. */

@@ -23,6 +23,10 @@ struct stg_components_extents {
 /** The extents of an apply that stg_components_generate would take. */
 struct stg_components_extents stg_components_extents_of(const struct stg_components_kernel *kernel);
 
+/* work=sum: a thread has an element. */
+#define STG_COMPONENTS_SUM_THREADS 256U
+#define STG_COMPONENTS_SUM_RESIDENT 4U
+
 /** Shared memory that a block may have, by the number of an architecture, as 90; of an unknown one
  * what the smallest has. */
 uint32_t stg_components_shared_bytes(uint32_t sm);

@@ -18,6 +18,7 @@
 static const char *const apply_stems[] = {
     "warp",   "chunk",           "copies",          "mma",
     "tile16", "components_args", "components_mask", "components_apply"};
+static const char *const sum_stems[] = {"warp", "chunk", "pieces", "components_sum"};
 
 static const struct {
   const char *name, *args, *run;
@@ -28,6 +29,9 @@ static const struct {
     [STG_COMPONENTS_APPLY] = {"stg_components_apply", "stg_components_apply_args",
                               "stg_components_apply_run", sizeof(struct stg_components_apply_args),
                               apply_stems, COUNT(apply_stems)},
+    [STG_COMPONENTS_SUM] = {"stg_components_sum", "stg_components_sum_args",
+                            "stg_components_sum_run", sizeof(struct stg_components_sum_args),
+                            sum_stems, COUNT(sum_stems)},
 };
 
 const char *stg_components_kernel_name(enum stg_components_work work) {
@@ -51,8 +55,7 @@ static stg_status check_size(const char *name, uint32_t size, uint32_t most, stg
   return STG_OK;
 }
 
-static stg_status check_kernel(const struct stg_components_kernel *kernel, stg_error *reterr) {
-  const struct stg_components_geometry *g = &kernel->geometry;
+static stg_status check_sizes(const struct stg_components_geometry *g, stg_error *reterr) {
   stg_status status = check_size("d_in", g->d_in, STG_COMPONENTS_MAX_WIDTH, reterr);
   if (status == STG_OK) {
     status = check_size("d_out", g->d_out, STG_COMPONENTS_MAX_WIDTH, reterr);
@@ -60,8 +63,20 @@ static stg_status check_kernel(const struct stg_components_kernel *kernel, stg_e
   if (status == STG_OK) {
     status = check_size("components", g->components, STG_COMPONENTS_MAX_COMPONENTS, reterr);
   }
+  return status;
+}
+
+static stg_status check_kernel(const struct stg_components_kernel *kernel, stg_error *reterr) {
+  const struct stg_components_geometry *g = &kernel->geometry;
+  stg_status status = check_sizes(g, reterr);
   if (status != STG_OK) {
     return status;
+  }
+  if (kernel->work == STG_COMPONENTS_SUM) {
+    return stg_dtype_bytes(g->dtype) != 0
+               ? STG_OK
+               : stg_error_set(reterr, STG_E_INVALID,
+                               "dtype: %d is none of bf16 (1), f16 (2), f32 (3)", (int)g->dtype);
   }
   /* TODO #8: float32, exact and by TF32 */
   if (g->dtype != STG_BF16 && g->dtype != STG_F16) {
@@ -120,6 +135,46 @@ static void write_apply(struct stg_writer *w, const struct stg_components_kernel
   stg_write_int(w, "shared_bytes", e->dynamic_bytes, "of the launch");
 }
 
+static void write_sum(struct stg_writer *w, const struct stg_components_geometry *g) {
+  stg_write_line(w, "typedef %s data;", stg_device_type(g->dtype));
+  stg_write_int(w, "d_in", g->d_in, "rows of dv");
+  stg_write_int(w, "components", g->components, "columns of dv, rows of du");
+  stg_write_int(w, "d_out", g->d_out, "columns of du");
+  stg_write_bool(w, "bias", g->bias, "has a gradient");
+  stg_write_bool(w, "delta", g->delta, "has one");
+  stg_write_int(w, "threads", STG_COMPONENTS_SUM_THREADS, "of a block");
+}
+
+static void write_geometry(struct stg_writer *w, const struct stg_components_kernel *kernel,
+                           const struct stg_components_extents *e) {
+  const struct stg_components_geometry *g = &kernel->geometry;
+  const bool sum = kernel->work == STG_COMPONENTS_SUM;
+  stg_write_blank(w);
+  stg_write_line(w, "// components: %s of %u -> %u -> %u %s",
+                 sum              ? "sums of gradients"
+                 : kernel->turned ? "gradients of rows"
+                                  : "results",
+                 kernel->turned ? g->d_out : g->d_in, g->components,
+                 kernel->turned ? g->d_in : g->d_out, stg_dtype_name(g->dtype));
+  stg_write_open(w, "struct stg_geometry");
+  if (sum) {
+    write_sum(w, g);
+  } else {
+    write_apply(w, kernel, e);
+  }
+  stg_write_close(w, ";");
+  stg_write_blank(w);
+}
+
+static void write_entry(struct stg_writer *w, enum stg_components_work work,
+                        const struct stg_launch_rule *rule) {
+  stg_write_line(w, "extern \"C\" __global__ void __launch_bounds__(%u, %u)", rule->threads,
+                 rule->resident_blocks);
+  stg_write_open(w, "%s(const __grid_constant__ %s args)", works[work].name, works[work].args);
+  stg_write_line(w, "%s<stg_geometry>(args);", works[work].run);
+  stg_write_close(w, "");
+}
+
 stg_status stg_components_generate(const struct stg_components_kernel *kernel,
                                    struct stg_strbuf *ret_source, struct stg_launch_rule *ret_rule,
                                    stg_error *reterr) {
@@ -127,29 +182,24 @@ stg_status stg_components_generate(const struct stg_components_kernel *kernel,
   if (status != STG_OK) {
     return status;
   }
-  const struct stg_components_geometry *g = &kernel->geometry;
-  const struct stg_components_extents e = stg_components_extents_of(kernel);
+  struct stg_components_extents e = {0};
+  struct stg_launch_rule rule = {.threads = STG_COMPONENTS_SUM_THREADS,
+                                 .rows_per_block = 1,
+                                 .resident_blocks = STG_COMPONENTS_SUM_RESIDENT};
+  if (kernel->work == STG_COMPONENTS_APPLY) {
+    e = stg_components_extents_of(kernel);
+    rule = (struct stg_launch_rule){.threads = e.threads,
+                                    .rows_per_block = e.tile,
+                                    .resident_blocks = 1,
+                                    .stage_bytes = e.dynamic_bytes,
+                                    .wide_stage_bytes = e.dynamic_bytes};
+  }
   struct stg_writer w = {.out = ret_source};
-  stg_write_blank(&w);
-  stg_write_line(&w, "// components: %s of rows of %u -> %u -> %u %s",
-                 kernel->turned ? "gradients" : "results", kernel->turned ? g->d_out : g->d_in,
-                 g->components, kernel->turned ? g->d_in : g->d_out, stg_dtype_name(g->dtype));
-  stg_write_open(&w, "struct stg_geometry");
-  write_apply(&w, kernel, &e);
-  stg_write_close(&w, ";");
-  stg_write_blank(&w);
-  stg_write_line(&w, "extern \"C\" __global__ void __launch_bounds__(%u, 1)", e.threads);
-  stg_write_open(&w, "%s(const __grid_constant__ %s args)", works[kernel->work].name,
-                 works[kernel->work].args);
-  stg_write_line(&w, "%s<stg_geometry>(args);", works[kernel->work].run);
-  stg_write_close(&w, "");
+  write_geometry(&w, kernel, &e);
+  write_entry(&w, kernel->work, &rule);
   status = stg_strbuf_status(ret_source, reterr);
   if (status == STG_OK) {
-    *ret_rule = (struct stg_launch_rule){.threads = e.threads,
-                                         .rows_per_block = e.tile,
-                                         .resident_blocks = 1,
-                                         .stage_bytes = e.dynamic_bytes,
-                                         .wide_stage_bytes = e.dynamic_bytes};
+    *ret_rule = rule;
   }
   return status;
 }

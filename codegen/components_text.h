@@ -23,6 +23,7 @@
 /* What a launch computes. */
 enum stg_components_work {
   STG_COMPONENTS_APPLY, /* y; or turned dx, and dd */
+  STG_COMPONENTS_SUM,   /* gradients of the weights, from their parts */
 };
 
 struct stg_components_kernel {
@@ -37,13 +38,19 @@ struct stg_components_kernel {
 /** The tile that suits calls of up to so many rows. */
 uint32_t stg_components_tile_of(int64_t max_rows);
 
+/** Blocks of a sum. `shared_dm`: as stg_components_parts_of has it. Fewer than 2^31, where parts
+ * fit memory. */
+int64_t stg_components_sum_blocks(const struct stg_components_geometry *geometry, int64_t rows,
+                                  int64_t share, bool shared_dm);
+
 /** The entry point of a work. Borrowed. */
 const char *stg_components_kernel_name(enum stg_components_work work);
 /** Bytes of its one argument. */
 size_t stg_components_args_bytes(enum stg_components_work work);
 
-/** Append the source (without the prelude) and fill the launch rule: a launch has a block for each
- * rows_per_block rows. STG_E_INVALID: a member, with its value. */
+/** Append the source (without the prelude) and fill the launch rule: an apply has a block for
+ * each rows_per_block rows, a sum those of stg_components_sum_blocks. STG_E_INVALID: a member, with
+ * its value. */
 STG_NODISCARD stg_status stg_components_generate(const struct stg_components_kernel *kernel,
                                                  struct stg_strbuf *ret_source,
                                                  struct stg_launch_rule *ret_rule,

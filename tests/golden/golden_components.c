@@ -63,26 +63,40 @@ static bool take_features(const char **name, struct stg_components_kernel *ret) 
   return true;
 }
 
+static bool take_dtype(const char **name, stg_dtype *ret) {
+  static const char *const words[] = {"bf16", "f16", "f32"};
+  int which = 0;
+  return take_choice(name, words, 3, &which) && stg_dtype_parse(words[which], ret);
+}
+
+static bool take_apply(const char **name, struct stg_components_kernel *ret) {
+  static const char *const masks[] = {"none", "elements", "bool"};
+  int mask = 0;
+  if (!take_choice(name, masks, 3, &mask) || !take_number(name, "t", &ret->tile) ||
+      !take_number(name, "sm", &ret->sm)) {
+    return false;
+  }
+  ret->geometry.mask = (enum stg_components_mask)mask;
+  return true;
+}
+
 static stg_status parse_kernel(const char *name, struct stg_components_kernel *ret,
                                stg_error *reterr) {
-  static const char *const works[] = {"apply"};
-  static const char *const dtypes[] = {"bf16", "f16"};
-  static const char *const masks[] = {"none", "elements", "bool"};
+  static const char *const works[] = {"apply", "sum"};
   struct stg_components_kernel kernel = {0};
   struct stg_components_geometry *g = &kernel.geometry;
   const char *at = name;
   int work = 0;
-  int dtype = 0;
-  int mask = 0;
-  if (!take_choice(&at, works, 1, &work) || !take_number(&at, "i", &g->d_in) ||
-      !take_number(&at, "c", &g->components) || !take_number(&at, "o", &g->d_out) ||
-      !take_choice(&at, dtypes, 2, &dtype) || !stg_dtype_parse(dtypes[dtype], &g->dtype) ||
-      !take_choice(&at, masks, 3, &mask) || !take_number(&at, "t", &kernel.tile) ||
-      !take_number(&at, "sm", &kernel.sm) || !take_features(&at, &kernel)) {
+  bool known = take_choice(&at, works, 2, &work) && take_number(&at, "i", &g->d_in) &&
+               take_number(&at, "c", &g->components) && take_number(&at, "o", &g->d_out) &&
+               take_dtype(&at, &g->dtype);
+  kernel.work = (enum stg_components_work)work;
+  if (known && kernel.work == STG_COMPONENTS_APPLY) {
+    known = take_apply(&at, &kernel);
+  }
+  if (!known || !take_features(&at, &kernel)) {
     return stg_error_set(reterr, STG_E_INVALID, "'%s' is no kernel of components: '%s'", name, at);
   }
-  kernel.work = (enum stg_components_work)work;
-  g->mask = (enum stg_components_mask)mask;
   *ret = kernel;
   return STG_OK;
 }

@@ -119,17 +119,55 @@ static void no_line_is_long_and_each_ends_where_it_should(void **state) {
   stg_strbuf_finish(&text);
 }
 
-static void a_work_has_its_name_its_argument_and_its_files(void **state) {
+static void each_work_has_its_name_its_argument_and_its_files(void **state) {
   (void)state;
-  struct stg_strbuf prelude = {0};
-  stg_components_prelude(STG_COMPONENTS_APPLY, &prelude);
-  assert_int_equal(stg_strbuf_status(&prelude, NULL), STG_OK);
-  assert_string_equal(stg_components_kernel_name(STG_COMPONENTS_APPLY), "stg_components_apply");
-  assert_int_equal(stg_components_args_bytes(STG_COMPONENTS_APPLY),
-                   sizeof(struct stg_components_apply_args));
-  assert_non_null(strstr(stg_strbuf_text(&prelude), "struct stg_components_apply_args {"));
-  assert_non_null(strstr(stg_strbuf_text(&prelude), "void stg_components_apply_run("));
-  stg_strbuf_finish(&prelude);
+  static const struct {
+    const char *name, *arg, *run;
+    size_t bytes;
+  } expected[] = {
+      [STG_COMPONENTS_APPLY] = {"stg_components_apply", "struct stg_components_apply_args {",
+                                "void stg_components_apply_run(",
+                                sizeof(struct stg_components_apply_args)},
+      [STG_COMPONENTS_SUM] = {"stg_components_sum", "struct stg_components_sum_args {",
+                              "void stg_components_sum_run(",
+                              sizeof(struct stg_components_sum_args)},
+  };
+  for (size_t i = 0; i < COUNT(expected); i++) {
+    const enum stg_components_work work = (enum stg_components_work)i;
+    struct stg_strbuf prelude = {0};
+    stg_components_prelude(work, &prelude);
+    assert_int_equal(stg_strbuf_status(&prelude, NULL), STG_OK);
+    assert_string_equal(stg_components_kernel_name(work), expected[i].name);
+    assert_int_equal(stg_components_args_bytes(work), expected[i].bytes);
+    for (size_t k = 0; k < COUNT(expected); k++) {
+      assert_true((strstr(stg_strbuf_text(&prelude), expected[k].arg) != NULL) == (k == i));
+      assert_true((strstr(stg_strbuf_text(&prelude), expected[k].run) != NULL) == (k == i));
+    }
+    stg_strbuf_finish(&prelude);
+  }
+}
+
+/* A thread for each element of each result. */
+static void a_sum_has_blocks_for_all_its_results(void **state) {
+  (void)state;
+  struct stg_components_kernel kernel = usual();
+  struct stg_components_geometry *const g = &kernel.geometry;
+  struct stg_launch_rule rule;
+  kernel.work = STG_COMPONENTS_SUM;
+  struct stg_strbuf text = must_generate(&kernel, &rule);
+  assert_int_equal(rule.threads, 256);
+  assert_int_equal(stg_launch_stage_bytes(&rule, false), 0);
+  stg_strbuf_finish(&text);
+  g->d_in = 8;
+  g->d_out = 8;
+  g->components = 16; /* 256 elements of dv and du */
+  assert_int_equal(stg_components_sum_blocks(g, 100, 1, false), 1);
+  g->bias = true;
+  assert_int_equal(stg_components_sum_blocks(g, 100, 1, false), 2);
+  g->delta = true; /* 328 */
+  assert_int_equal(stg_components_sum_blocks(g, 100, 9, false), 2);
+  assert_int_equal(stg_components_sum_blocks(g, 100, 10, true), 2); /* 10 groups: 488 */
+  assert_int_equal(stg_components_sum_blocks(g, 100, 9, true), 3);  /* 12 groups: 520 */
 }
 
 static void expect_refusal(const struct stg_components_kernel *kernel, const char *message) {
@@ -157,6 +195,8 @@ static void refuses_what_it_has_no_kernel_for(void **state) {
   kernel = usual();
   kernel.geometry.dtype = (stg_dtype)9;
   expect_refusal(&kernel, "dtype: 9 is none of bf16 (1), f16 (2)");
+  kernel.work = STG_COMPONENTS_SUM;
+  expect_refusal(&kernel, "dtype: 9 is none of bf16 (1), f16 (2), f32 (3)");
   kernel = usual();
   kernel.geometry.tf32 = true;
   expect_refusal(&kernel, "tf32: needs float32, not bf16");
@@ -404,7 +444,8 @@ int main(void) {
       cmocka_unit_test(every_part_of_the_kernel_changes_the_text),
       cmocka_unit_test(a_bias_changes_no_text_of_the_way_back),
       cmocka_unit_test(no_line_is_long_and_each_ends_where_it_should),
-      cmocka_unit_test(a_work_has_its_name_its_argument_and_its_files),
+      cmocka_unit_test(each_work_has_its_name_its_argument_and_its_files),
+      cmocka_unit_test(a_sum_has_blocks_for_all_its_results),
       cmocka_unit_test(refuses_what_it_has_no_kernel_for),
       cmocka_unit_test(extents_cover_every_geometry_and_fit_each_device),
       cmocka_unit_test(the_model_of_the_design_has_whole_tiles_on_a_large_card),

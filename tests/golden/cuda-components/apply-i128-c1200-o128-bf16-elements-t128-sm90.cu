@@ -1,6 +1,6 @@
 // launch: threads 256, rows_per_block 128, stage_bytes 197632
 
-// components: results of rows of 128 -> 1200 -> 128 bf16
+// components: results of 128 -> 1200 -> 128 bf16
 struct stg_geometry {
   typedef stg_bf16 data;
   static constexpr int in = 128;                  // elements of a row that comes in

@@ -1,6 +1,6 @@
 // launch: threads 256, rows_per_block 32, stage_bytes 96256
 
-// components: results of rows of 128 -> 1200 -> 64 f16
+// components: results of 128 -> 1200 -> 64 f16
 struct stg_geometry {
   typedef stg_f16 data;
   static constexpr int in = 128;                  // elements of a row that comes in

@@ -1,6 +1,6 @@
 // launch: threads 256, rows_per_block 32, stage_bytes 65792
 
-// components: results of rows of 37 -> 7 -> 41 f16
+// components: results of 37 -> 7 -> 41 f16
 struct stg_geometry {
   typedef stg_f16 data;
   static constexpr int in = 37;                   // elements of a row that comes in

@@ -1,6 +1,6 @@
 // launch: threads 256, rows_per_block 32, stage_bytes 76032
 
-// components: results of rows of 512 -> 2048 -> 512 bf16
+// components: results of 512 -> 2048 -> 512 bf16
 struct stg_geometry {
   typedef stg_bf16 data;
   static constexpr int in = 512;                  // elements of a row that comes in
