@@ -251,27 +251,32 @@ static struct stg_components_apply_args common_args(struct components_device *de
   return args;
 }
 
-static void launch(struct components_device *device, const struct components_case *c, bool turned,
-                   struct stg_components_apply_args *args) {
-  const struct stg_components_kernel kernel = {
-      .geometry = c->geometry,
-      .turned = turned,
-      .tile = device->how.tile != 0 ? device->how.tile : 32,
-      .sm = components_device_sm(device),
-  };
+static void launch(struct components_device *device, const struct stg_components_kernel *kernel,
+                   int64_t blocks, void *args) {
   struct stg_launch_rule rule;
-  const struct stg_module *module = components_device_kernel(device, &kernel, &rule);
-  const uint32_t grid = ((uint32_t)args->rows + rule.rows_per_block - 1) / rule.rows_per_block;
+  const struct stg_module *module = components_device_kernel(device, kernel, &rule);
+  const uint32_t grid = (uint32_t)((blocks + rule.rows_per_block - 1) / rule.rows_per_block);
   const struct stg_launch_dims dims = {grid, rule.threads, stg_launch_stage_bytes(&rule, false)};
   void *pointers[] = {args};
   stg_error error = STG_ERROR_INIT;
-  args->flags = stg_components_apply_flags(&c->geometry, turned, args);
   /* ahead of an early launch there are no copies */
   check_ok(stg_stream_synchronize(device->gpu->device, device->gpu->stream, &error), &error);
   check_ok((device->how.early ? stg_launch_early : stg_launch)(
                device->gpu->device, module, &dims, pointers, device->gpu->stream, &error),
            &error);
   finish(device);
+}
+
+static void launch_apply(struct components_device *device, const struct components_case *c,
+                         bool turned, struct stg_components_apply_args *args) {
+  const struct stg_components_kernel kernel = {
+      .geometry = c->geometry,
+      .turned = turned,
+      .tile = device->how.tile != 0 ? device->how.tile : 32,
+      .sm = components_device_sm(device),
+  };
+  args->flags = stg_components_apply_flags(&c->geometry, turned, args);
+  launch(device, &kernel, args->rows, args);
 }
 
 void components_device_apply(struct components_device *device, const struct components_case *c) {
@@ -286,7 +291,7 @@ void components_device_apply(struct components_device *device, const struct comp
   args.first = put_packed(device, in->v, (size_t)g->d_in * g->components, unit, false);
   args.second = put_packed(device, in->u, (size_t)g->components * g->d_out, unit, false);
   args.bias = put_packed(device, in->bias, g->d_out, unit, false);
-  launch(device, c, false, &args);
+  launch_apply(device, c, false, &args);
 }
 
 void components_device_turn(struct components_device *device, const struct components_case *c) {
@@ -304,5 +309,31 @@ void components_device_turn(struct components_device *device, const struct compo
   args.first = put_packed(device, in->u, (size_t)g->components * g->d_out, unit, false);
   args.second = put_packed(device, in->v, (size_t)g->d_in * g->components, unit, false);
   args.dd = put_packed(device, c->out.dd, (size_t)in->rows.rows, unit, true);
-  launch(device, c, true, &args);
+  launch_apply(device, c, true, &args);
+}
+
+void components_device_sum(struct components_device *device, const struct components_case *c,
+                           const float *parts) {
+  const struct stg_components_geometry *g = &c->geometry;
+  const int64_t rows = c->inputs.rows.rows;
+  const int64_t share = c->inputs.mask_share;
+  const size_t unit = stg_dtype_bytes(g->dtype);
+  const bool shared_dm = c->out.dm != NULL;
+  const struct stg_components_kernel kernel = {.work = STG_COMPONENTS_SUM, .geometry = *g};
+  const struct tensor dm = {
+      c->out.dm, stg_components_groups(rows, share), g->components, c->out.dm_stride, unit, true};
+  struct stg_components_parts layout;
+  assert_true(stg_components_parts_of(g, rows, share, shared_dm, &layout));
+  struct stg_components_sum_args args = {
+      .parts = put_packed(device, parts, layout.floats, sizeof *parts, false),
+      .dv = put_packed(device, c->out.dv, (size_t)g->d_in * g->components, unit, true),
+      .du = put_packed(device, c->out.du, (size_t)g->components * g->d_out, unit, true),
+      .ddelta = put_packed(device, c->out.ddelta, (size_t)g->d_out * g->d_in, unit, true),
+      .dbias = put_packed(device, c->out.dbias, g->d_out, unit, true),
+      .rows = (int32_t)rows,
+      .span = (int32_t)stg_components_span(g->components, rows),
+      .share = (int32_t)share,
+  };
+  args.dm = put_tensor(device, &dm, &args.dm_stride);
+  launch(device, &kernel, stg_components_sum_blocks(g, rows, share, shared_dm), &args);
 }

@@ -323,6 +323,82 @@ static void a_dd_that_is_not_wanted_changes_no_dx(void **state) {
   attn_close(&bed);
 }
 
+/* ---- sums of parts ---- */
+
+/* Sums in the order of the spans, from parts of `step` elements each. */
+static void expect_sums(const struct components_case *c, const char *name, const void *result,
+                        const float *parts, int64_t n_parts, int64_t step) {
+  const stg_dtype dtype = c->geometry.dtype;
+  for (int64_t at = 0; at < step; at++) {
+    float sum = parts[at];
+    for (int64_t part = 1; part < n_parts; part++) {
+      sum += parts[part * step + at];
+    }
+    uint32_t rounded = 0;
+    stg_store_f32(dtype, &rounded, 0, sum);
+    const float there = stg_load_f32(dtype, result, (size_t)at);
+    if (there != stg_load_f32(dtype, &rounded, 0)) {
+      fail_msg("%s[%lld] is %.9g and not %.9g", name, (long long)at, (double)there, (double)sum);
+    }
+  }
+}
+
+static void check_sums(const struct components_case *c, const float *parts,
+                       const struct stg_components_parts *layout) {
+  const struct stg_components_geometry *g = &c->geometry;
+  const int64_t rows = c->inputs.rows.rows;
+  const int64_t share = c->inputs.mask_share;
+  const int64_t spans = stg_components_spans(g->components, rows);
+  const int64_t span = stg_components_span(g->components, rows);
+  expect_sums(c, "dv", c->out.dv, parts + layout->dv, spans, (int64_t)g->d_in * g->components);
+  expect_sums(c, "du", c->out.du, parts + layout->du, spans, (int64_t)g->components * g->d_out);
+  if (g->delta) {
+    expect_sums(c, "ddelta", c->out.ddelta, parts + layout->ddelta, spans,
+                (int64_t)g->d_out * g->d_in);
+  }
+  if (g->bias) {
+    expect_sums(c, "dbias", c->out.dbias, parts + layout->dbias, spans, g->d_out);
+  }
+  for (int64_t group = 0; c->out.dm != NULL && group < stg_components_groups(rows, share);
+       group++) {
+    const int64_t first = group * share / span;
+    const int64_t end = (group + 1) * share < rows ? (group + 1) * share : rows;
+    const unsigned char *const row = (const unsigned char *)c->out.dm +
+                                     (size_t)(group * c->out.dm_stride) * stg_dtype_bytes(g->dtype);
+    expect_sums(c, "dm", row, parts + layout->dm + (first + group) * g->components,
+                (end - 1) / span - first + 1, g->components);
+  }
+}
+
+static void sums_of_parts_go_in_the_order_of_the_spans(void **state) {
+  struct components_device *device = *state;
+  static const stg_dtype all[] = {STG_BF16, STG_F16, STG_F32};
+  static const uint32_t sizes[][4] = {
+      {5, 7, 4, 6}, {17, 91, 33, 500}, {128, 1200, 64, 300}, {3, 13, 2, 9000}};
+  static const int64_t shares[] = {2, 40, 0};
+  for (size_t i = 0; i < COUNT(sizes) * COUNT(all) * COUNT(shares); i++) {
+    const uint32_t *n = sizes[i % COUNT(sizes)];
+    struct components_shape shape = components_shape(n[0], n[1], n[2], n[3]);
+    shape.geometry.dtype = all[i / COUNT(sizes) % COUNT(all)];
+    shape.geometry.bias = i % 2 != 0;
+    shape.geometry.delta = i % 3 != 0;
+    shape.share = shares[i / COUNT(sizes) / COUNT(all)];
+    struct attn_bed bed;
+    struct components_case c;
+    struct stg_components_parts layout;
+    attn_open(&bed, SEED + i);
+    components_open(&bed, &shape, &c);
+    assert_true(
+        stg_components_parts_of(&c.geometry, shape.rows, c.inputs.mask_share, true, &layout));
+    const float *parts = attn_random(&bed, STG_F32, (int64_t)layout.floats);
+    device->how = (struct components_how){.early = i % 2 == 0};
+    components_device_sum(device, &c, parts);
+    check_sums(&c, parts, &layout);
+    components_expect_gaps(&c);
+    attn_close(&bed);
+  }
+}
+
 int main(void) {
   int skip = skip_without_gpu();
   if (skip != 0) {
@@ -337,6 +413,7 @@ int main(void) {
       cmocka_unit_test(padding_is_zeros_and_what_it_holds_touches_no_other_row),
       cmocka_unit_test(a_bad_row_spoils_no_other_one),
       cmocka_unit_test(a_dd_that_is_not_wanted_changes_no_dx),
+      cmocka_unit_test(sums_of_parts_go_in_the_order_of_the_spans),
       cmocka_unit_test(prints_times_where_asked_to),
   };
   return cmocka_run_group_tests(tests, components_device_setup, components_device_teardown);
