@@ -3,15 +3,23 @@
  * struct; and the memory in which sums over rows lie in parts.
  *
  * There are three: y of a row, or turned its dx and dd; the parts of the weights' gradients; their
- * sums. The prelude will say the same to the device; the two change together.
+ * sums. prelude/components_args.cuh says the same to the device; the two change together.
  */
 #ifndef STG_CODEGEN_COMPONENTS_ARGS_H
 #define STG_CODEGEN_COMPONENTS_ARGS_H
 
 #include "codegen/components.h"
 
-/* Each address and stride is of 16 bytes in whole, and so are rows of matrices. */
+/* Of weights and sum: each address and stride is of 16 bytes in whole, and so are rows of
+ * matrices. */
 #define STG_COMPONENTS_ALIGNED 1U
+/* Of apply, one by one: odd sizes leave some of them as they are. */
+#define STG_COMPONENTS_ALIGNED_IN 1U
+#define STG_COMPONENTS_ALIGNED_FIRST 2U
+#define STG_COMPONENTS_ALIGNED_SECOND 4U
+#define STG_COMPONENTS_ALIGNED_DELTA 8U
+#define STG_COMPONENTS_ALIGNED_MASK 16U
+#define STG_COMPONENTS_ALIGNED_OUT 32U
 
 /* out = ((in first) * mask) second + bias + d * (in delta). Turned, it is dx: in is dy, first U^T,
  * second V^T, and delta has no transpose. Addresses are of device memory; strides in elements. */
@@ -64,6 +72,10 @@ struct stg_components_parts {
  * which rows share rows. */
 bool stg_components_parts_of(const struct stg_components_geometry *geometry, int64_t rows,
                              int64_t share, bool shared_dm, struct stg_components_parts *ret_parts);
+
+/** The flags that addresses and strides of a call allow; members `flags` and `dd` are not read. */
+uint32_t stg_components_apply_flags(const struct stg_components_geometry *geometry, bool turned,
+                                    const struct stg_components_apply_args *args);
 
 /** Groups of rows that share a row of the mask. */
 static inline int64_t stg_components_groups(int64_t rows, int64_t share) {

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codegen/components_args.h"
+#include "codegen/components_text.h"
 #include "codegen/decode_kernel.h"
 #include "codegen/rope_args.h"
 #include "codegen/rope_text.h"
@@ -38,6 +40,12 @@
 
 static const struct stg_log no_log;
 
+static void apply_prelude(struct stg_strbuf *out) {
+  stg_components_prelude(STG_COMPONENTS_APPLY, out);
+}
+static void sum_prelude(struct stg_strbuf *out) {
+  stg_components_prelude(STG_COMPONENTS_SUM, out);
+}
 static void rotate_prelude(struct stg_strbuf *out) {
   stg_rope_prelude(STG_ROPE_ROTATE, out);
 }
@@ -59,6 +67,10 @@ static const struct kind {
 } kinds[] = {
     {"cuda", "h", STG_STEER_KERNEL_NAME, sizeof(struct stg_steer_args), stg_steer_prelude, 10,
      "h4096-bf16-bf16-", MAX_LOCAL_BYTES},
+    {"cuda-components", "apply-", "stg_components_apply", sizeof(struct stg_components_apply_args),
+     apply_prelude, 10, "", 0},
+    {"cuda-components", "sum-", "stg_components_sum", sizeof(struct stg_components_sum_args),
+     sum_prelude, 2, "", 0},
     {"cuda-decode", "q", STG_DECODE_KERNEL_NAME, sizeof(struct stg_decode_args), stg_decode_prelude,
      8, "", 0},
     {"cuda-rope", "rotate-", "stg_rope_rotate", sizeof(struct stg_rope_args), rotate_prelude, 8, "",

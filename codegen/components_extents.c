@@ -1,0 +1,134 @@
+/*
+ * components_extents.c: see components_extents.h.
+ *
+ * No figure here has been measured yet; they follow from these counts. What a product of 16 x 8 x
+ * 16 reads of shared memory limits it: 128 bytes a cycle of a multiprocessor, which could begin one
+ * in 1.5 cycles. A warp's tile of 32 x 32 reads 256 bytes for each, of 32 x 64 192, of 32 x 176
+ * 151. At 128 -> 128 all of a chunk, with its intermediate and what the ring writes, comes to 238
+ * for each product; at 128 -> 341 to 199.
+ */
+#include "codegen/components_extents.h"
+
+#include <assert.h>
+
+#include "codegen/components_args.h"
+#include "runtime/base/intmath.h"
+
+#define THREADS 256
+#define WARPS 8
+#define UNIT_BYTES 16
+#define PIECE 8 /* elements of a unit, of 16 bits */
+#define STEP 16 /* rows, columns and depth of what a warp multiplies at once */
+
+/* Of a multiprocessor there are as many rows as make a block for each of an H200's 132. */
+#define FEW_ROWS 4224
+#define MANY_ROWS 8448
+
+/* Columns of 32 rows whose sums a thread has room for, beside what it multiplies. */
+#define MOST_WARP_COLUMNS 176
+
+/* What a row of a tile has in static memory: where its mask begins, d and dd. */
+#define ROW_BYTES 16
+
+static uint32_t ceil_div(uint32_t x, uint32_t by) {
+  return (uint32_t)stg_ceil_div(x, by);
+}
+static uint32_t round_up(uint32_t x, uint32_t by) {
+  return ceil_div(x, by) * by;
+}
+static uint32_t larger(uint32_t a, uint32_t b) {
+  return a > b ? a : b;
+}
+
+/* Bytes of a matrix in shared memory: rows have an odd number of units. */
+static uint32_t matrix_bytes(uint32_t rows, uint32_t pieces) {
+  return rows * (pieces | 1) * UNIT_BYTES;
+}
+
+uint32_t stg_components_shared_bytes(uint32_t sm) {
+  switch (sm) {
+  case 80:
+  case 87:
+    return 166912;
+  case 90:
+  case 100:
+  case 103:
+    return 232448;
+  default:
+    return 101376;
+  }
+}
+
+uint32_t stg_components_tile_of(int64_t max_rows) {
+  return max_rows <= FEW_ROWS ? 32 : max_rows <= MANY_ROWS ? 64 : 128;
+}
+
+int64_t stg_components_sum_blocks(const struct stg_components_geometry *g, int64_t rows,
+                                  int64_t share, bool shared_dm) {
+  const int64_t components = g->components;
+  const int64_t elements = (g->d_in + (int64_t)g->d_out) * components +
+                           (g->delta ? (int64_t)g->d_in * g->d_out : 0) + (g->bias ? g->d_out : 0) +
+                           (shared_dm ? stg_components_groups(rows, share) * components : 0);
+  return (elements + STG_COMPONENTS_SUM_THREADS - 1) / STG_COMPONENTS_SUM_THREADS;
+}
+
+/* How warps share the result of a tile, and the intermediate of a chunk. */
+static struct stg_components_extents spread(uint32_t out, uint32_t tile, uint32_t chunk,
+                                            uint32_t stages) {
+  struct stg_components_extents e = {
+      .threads = THREADS, .tile = tile, .chunk = chunk, .stages = stages};
+  e.warps_n = tile == 128 ? 2 : 4;
+  e.warp_rows = tile / (WARPS / e.warps_n);
+  e.warp_columns = round_up(ceil_div(out, e.warps_n), STEP);
+  /* as square as can be, for as many warps as there are */
+  const uint32_t steps = tile / STEP * (chunk / STEP);
+  const uint32_t each = ceil_div(steps, WARPS); /* 4, 2 or 1 */
+  e.s_rows = each >= 2 ? 2 * STEP : STEP;
+  e.s_columns = each >= 4 ? 2 * STEP : STEP;
+  e.static_bytes = tile * ROW_BYTES;
+  return e;
+}
+
+static uint32_t dynamic_bytes(const struct stg_components_kernel *kernel,
+                              const struct stg_components_extents *e) {
+  const struct stg_components_geometry *g = &kernel->geometry;
+  const bool in_place = g->mask == STG_COMPONENTS_MASK_DTYPE;
+  const uint32_t in_columns = round_up(kernel->turned ? g->d_out : g->d_in, STEP);
+  const uint32_t out_columns = e->warps_n * e->warp_columns;
+  const uint32_t in_pieces = in_columns / PIECE;
+  const uint32_t out_pieces = out_columns / PIECE;
+  const uint32_t chunk_pieces = e->chunk / PIECE;
+  const uint32_t by_columns = matrix_bytes(e->chunk, out_pieces);
+  const uint32_t by_rows = matrix_bytes(out_columns, chunk_pieces);
+  const uint32_t first =
+      kernel->turned ? matrix_bytes(e->chunk, in_pieces) : matrix_bytes(in_columns, chunk_pieces);
+  const uint32_t second = kernel->turned ? by_rows : by_columns;
+  const uint32_t mask = g->mask == STG_COMPONENTS_MASK_NONE
+                            ? 0
+                            : matrix_bytes(e->tile, in_place ? chunk_pieces : chunk_pieces / 2);
+  const uint32_t delta = !g->delta ? 0 : kernel->turned ? by_columns : by_rows;
+  return matrix_bytes(e->tile, in_pieces) + (in_place ? 0 : matrix_bytes(e->tile, chunk_pieces)) +
+         e->stages * larger(first + second + mask, delta);
+}
+
+struct stg_components_extents
+stg_components_extents_of(const struct stg_components_kernel *kernel) {
+  /* in the order in which they are wanted; the last fits wherever a tile of 32 rows is */
+  static const struct {
+    uint32_t chunk, stages;
+  } rings[] = {{64, 3}, {64, 2}, {32, 3}, {32, 2}, {16, 3}, {16, 2}, {16, 1}};
+  const uint32_t most = stg_components_shared_bytes(kernel->sm);
+  const uint32_t out = kernel->turned ? kernel->geometry.d_in : kernel->geometry.d_out;
+  struct stg_components_extents e = {0};
+  for (uint32_t tile = kernel->tile; tile >= 32; tile /= 2) {
+    for (size_t i = 0; i < sizeof rings / sizeof rings[0]; i++) {
+      e = spread(out, tile, rings[i].chunk, rings[i].stages);
+      e.dynamic_bytes = dynamic_bytes(kernel, &e);
+      if (e.warp_columns <= MOST_WARP_COLUMNS && e.static_bytes + e.dynamic_bytes <= most) {
+        return e;
+      }
+    }
+  }
+  assert(false); /* sizes were checked */
+  return e;
+}

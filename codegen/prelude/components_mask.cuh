@@ -1,0 +1,38 @@
+// components_mask.cuh: which rows of a tile there are, and their masks in shared memory.
+
+// What a block knows of each of its rows.
+template <class G> struct stg_components_rows {
+  long long mask[G::tile]; // where its row of the mask begins, in elements; -1: padding
+  float d[G::tile];        // 0 in padding
+  float dd[G::tile];
+
+  __device__ __forceinline__ bool is_live(int r) const {
+    return mask[r] >= 0;
+  }
+
+  // Ends before the block meets.
+  __device__ __forceinline__ void find(const stg_components_apply_args &a, int first) {
+    typedef typename G::data data;
+    for (int r = threadIdx.x; r < G::tile; r += G::threads) {
+      const int row = first + r;
+      bool live = row < a.rows;
+      if (live && a.valid != nullptr) {
+        live = row % a.sequence < __ldg(a.valid + row / a.sequence);
+      }
+      const long long at = G::mask == STG_MASK_NONE ? 0 : (long long)(row / a.share) * a.mask_stride;
+      mask[r] = live ? at : -1;
+      d[r] = G::delta && live ? data::widen(((const typename data::element *)a.d)[row]) : 0.0f;
+    }
+  }
+};
+
+// Masks of two neighbours; `at`: where elements have them in shared memory.
+template <class G> __device__ __forceinline__ void stg_mask_pair(unsigned at, float &a, float &b) {
+  if constexpr (G::mask == STG_MASK_ELEMENTS) {
+    G::data::widen2(stg_load_word(at), a, b);
+  } else {
+    const unsigned both = stg_load_half(at);
+    a = (both & 0xffu) != 0 ? 1.0f : 0.0f;
+    b = both >> 8 != 0 ? 1.0f : 0.0f;
+  }
+}
