@@ -58,7 +58,11 @@
   X(host_graphs_live)                                                                              \
   X(kv_bytes)                                                                                      \
   X(attention_applies)                                                                             \
-  X(kv_rows_refused)
+  X(kv_rows_refused)                                                                               \
+  X(regions_recorded)                                                                              \
+  X(region_replays)                                                                                \
+  X(region_failures)                                                                               \
+  X(region_bytes)
 
 void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
   if (stats->struct_size != sizeof *stats || stg_engine_check_process(engine, NULL) != STG_OK) {
@@ -139,6 +143,10 @@ void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
       .kv_bytes = atomic_load(&usage->kv_bytes),
       .attention_applies = atomic_load(&usage->attention_applies),
       .kv_rows_refused = atomic_load(&usage->kv_rows_refused),
+      .regions_recorded = atomic_load(&engine->regions.recorded),
+      .region_replays = atomic_load(&engine->regions.replays),
+      .region_failures = atomic_load(&engine->regions.failures),
+      .region_bytes = atomic_load(&engine->regions.bytes),
   };
 }
 
