@@ -41,11 +41,17 @@ static bool is_copied(const stg_region_pointer *pointer) {
          pointer->moves == STG_REGION_INOUT;
 }
 
-/* The take of a device that is lost is over: nothing of it can be asked for. */
-static bool is_over(const struct stg_engine *engine, const struct stg_region_take *take) {
+/* Whether its last launch has passed, which `wait` sees to. The take of a device that is lost is
+ * over: nothing of it can be asked for. */
+static bool is_over(const struct stg_engine *engine, const struct stg_region_take *take,
+                    bool wait) {
   bool done = true;
-  return !take->launched || stg_event_query(engine->device, take->event, &done, NULL) != STG_OK ||
-         done;
+  stg_status status = STG_OK;
+  if (take->launched) {
+    status = wait ? stg_event_synchronize(engine->device, take->event, NULL)
+                  : stg_event_query(engine->device, take->event, &done, NULL);
+  }
+  return status != STG_OK || done;
 }
 
 static void free_take(struct stg_engine *engine, struct stg_region_take *take) {
@@ -79,11 +85,7 @@ void stg_region_takes_collect(struct stg_engine *engine, bool wait) {
   pthread_mutex_unlock(&regions->lock);
   while (take != NULL) {
     struct stg_region_take *next = take->next;
-    if (wait && take->launched) {
-      /* what cannot be waited for is lost with its device */
-      (void)stg_event_synchronize(engine->device, take->event, NULL);
-    }
-    if (wait || is_over(engine, take)) {
+    if (is_over(engine, take, wait)) {
       free_take(engine, take);
     } else {
       take->next = kept;
