@@ -88,13 +88,18 @@ static inline stg_stats bed_stats(const struct region_bed *bed) {
   return stats;
 }
 
-/* Whatever is in flight comes to its end with the streams. */
+/* For all streams; on the CPU nothing is ever in flight. */
+static inline void bed_wait_for_all(const struct region_bed *bed) {
+  stg_error error = STG_ERROR_INIT;
+  for (int i = 0; bed->device != NULL && i < BED_STREAMS; i++) {
+    bed_ok(stg_stream_synchronize(bed->device, bed->streams[i], &error), &error);
+  }
+}
+
 static inline void bed_close(struct region_bed *bed) {
   stg_error error = STG_ERROR_INIT;
   struct stg_device *device = bed->device;
-  for (int i = 0; device != NULL && i < BED_STREAMS; i++) {
-    bed_ok(stg_stream_synchronize(device, bed->streams[i], &error), &error);
-  }
+  bed_wait_for_all(bed);
   for (int i = 0; device != NULL && i < BED_STREAMS; i++) {
     stg_stream_destroy(device, bed->streams[i]);
   }

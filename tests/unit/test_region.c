@@ -26,6 +26,7 @@ static struct pair new_pair(const struct region_bed *bed) {
 }
 
 static void free_pair(const struct region_bed *bed, const struct pair *pair) {
+  bed_wait_for_all(bed);
   stg_mem_free(bed->engine, pair->from);
   stg_mem_free(bed->engine, pair->to);
 }
