@@ -10,7 +10,10 @@
 
 #include <cmocka.h>
 
+#include "runtime/base/alloc.h"
+#include "runtime/base/file.h"
 #include "tests/support/region_bed.h"
+#include "tests/support/temp_folder.h"
 
 /* Fixed pointers from and to tensors that live as long as a case. */
 struct pair {
@@ -333,6 +336,37 @@ static void with_plain_launches_and_on_the_cpu_the_work_is_enqueued_each_time(vo
   }
 }
 
+/* The text names what could be a user op, which nobody registered. */
+static void runs_are_traffic_that_warming_passes_over(void **state) {
+  static const char signature[] = "mlp user:0123456789abcdef0123456789abcdef";
+  struct region_bed bed;
+  char *text = NULL;
+  size_t bytes = 0;
+  stg_warm_report report = {.struct_size = sizeof report};
+  stg_error error = STG_ERROR_INIT;
+  bed_open(&bed, 0);
+  struct pair pair = new_pair(&bed);
+  struct bed_work work = {.bed = &bed};
+  stg_region_call call = bed_call(&work, signature, pair.pointers);
+  call.batch = 8;
+  call.rows = 64;
+  for (int i = 0; i < 3; i++) {
+    bed_run(&work, &call, bed.streams[0]);
+  }
+  const char *path = temp_path(state, "traffic.json");
+  bed_ok(stg_traffic_save(bed.engine, path, &error), &error);
+  bed_ok(stg_file_read(path, 1 << 20, &text, &bytes, &error), &error);
+  assert_non_null(strstr(text, "\"region v1 | mlp user:0123456789abcdef0123456789abcdef | batch<=8 "
+                               "seq<=0 rows<=64\""));
+  assert_non_null(strstr(text, "\"count\": 3"));
+  bed_ok(stg_warm(bed.engine, path, text, bytes, NULL, &report, &error), &error);
+  assert_int_equal(1, report.regions);
+  assert_int_equal(0, report.total);
+  stg_free(text);
+  free_pair(&bed, &pair);
+  bed_close(&bed);
+}
+
 static void a_lost_device_is_said_and_ends_it(void **state) {
   (void)state;
   struct region_bed bed;
@@ -369,6 +403,8 @@ int main(void) {
       cmocka_unit_test(a_stream_that_captures_gets_the_work_itself),
       cmocka_unit_test(a_region_within_a_region_is_part_of_its_record),
       cmocka_unit_test(with_plain_launches_and_on_the_cpu_the_work_is_enqueued_each_time),
+      cmocka_unit_test_setup_teardown(runs_are_traffic_that_warming_passes_over, temp_folder_setup,
+                                      temp_folder_teardown),
       cmocka_unit_test(a_lost_device_is_said_and_ends_it),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -87,6 +87,12 @@ CUresult CUDAAPI stub_mem_free_host(void *host) {
 
 static CUresult copy(const char *call, void *to, const void *from, size_t bytes, CUstream stream) {
   CUresult result = stub_enter_context(call);
+  struct stub_stream *recorded = NULL;
+  if (result == CUDA_SUCCESS && stub_stream_of(call, stream, &recorded) &&
+      stub_graph_recorded(recorded) != NULL) {
+    const struct stub_launch node = {.to = to, .from = from, .bytes = bytes};
+    return stub_graph_append(stub_graph_recorded(recorded), &node, NULL);
+  }
   if (result == CUDA_SUCCESS) {
     result = stub_stream_takes_work(call, stream);
   }
@@ -160,14 +166,26 @@ CUresult stub_enter_unsafe(const char *call) {
   return result;
 }
 
+/* With it goes what it captures. */
+static void finish_stream(struct stub_object *object) {
+  struct stub_stream *stream = (struct stub_stream *)(void *)object;
+  if (stream->capture.status != CU_STREAM_CAPTURE_STATUS_NONE) {
+    stub_free(stream->capture.graph);
+  }
+}
+
 CUresult CUDAAPI stub_stream_create(CUstream *ret_stream, unsigned flags) {
   const CUresult result = stub_enter_unsafe("cuStreamCreate");
   (void)flags;
   if (result != CUDA_SUCCESS) {
     return result;
   }
-  *ret_stream = stub_new(STUB_STREAM, sizeof(struct stub_stream));
-  return *ret_stream != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  struct stub_stream *stream = stub_new(STUB_STREAM, sizeof *stream);
+  if (stream != NULL) {
+    stream->object.finish = finish_stream;
+  }
+  *ret_stream = (CUstream)(void *)stream;
+  return stream != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult CUDAAPI stub_stream_destroy(CUstream stream) {
