@@ -127,9 +127,8 @@ static inline uint32_t *bed_tensor(const struct region_bed *bed, uint32_t word) 
 static inline void bed_fill(const struct region_bed *bed, uint32_t *tensor, uint32_t word,
                             stg_stream stream) {
   stg_error error = STG_ERROR_INIT;
-  bed_ok(
-      stg_fill_u32(bed->device, (uint64_t)(uintptr_t)tensor, word, BED_WORDS, stream, &error),
-      &error);
+  bed_ok(stg_fill_u32(bed->device, (uint64_t)(uintptr_t)tensor, word, BED_WORDS, stream, &error),
+         &error);
 }
 
 static inline void bed_holds(const uint32_t *tensor, uint32_t word) {
@@ -158,17 +157,15 @@ static inline stg_status bed_record(void *user, stg_stream stream, void *const *
   work->calls++;
   work->elsewhere += elsewhere ? 1 : 0;
   memcpy(work->given, pointers, sizeof work->given);
-  switch (work->manner) {
-  case BED_FAILS_IN_RECORDS:
-    if (!elsewhere) {
-      break;
-    }
-    /* fall through */
-  case BED_FAILS:
+  const bool fails =
+      work->manner == BED_FAILS || (work->manner == BED_FAILS_IN_RECORDS && elsewhere);
+  if (fails) {
     if (reterr != NULL) {
       *reterr = (stg_error){.code = STG_E_UNSUPPORTED, .message = "no such layer"};
     }
     return STG_E_UNSUPPORTED;
+  }
+  switch (work->manner) {
   case BED_DOES_NOTHING:
     return STG_OK;
   case BED_WAITS:
@@ -186,6 +183,8 @@ static inline stg_status bed_record(void *user, stg_stream stream, void *const *
     return stg_region_run(work->bed->engine, &call, stream, NULL, reterr);
   }
   case BED_COPIES:
+  case BED_FAILS:
+  case BED_FAILS_IN_RECORDS:
     break;
   }
   return bed_copy(work->bed, pointers, stream, reterr);
