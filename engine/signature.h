@@ -28,6 +28,9 @@ STG_NODISCARD stg_status stg_row_bucket(const struct stg_buckets *buckets, int64
 STG_NODISCARD stg_status stg_batch_bucket(const struct stg_buckets *buckets, int64_t requests,
                                           int64_t *ret_bucket, stg_error *reterr);
 
+/* Begins the text of a host's own work, which is no kernel's. */
+#define STG_REGION_PREFIX "region v1 | "
+
 /* Stands between kernels that are launched together. */
 #define STG_SIGNATURE_BETWEEN " + "
 

@@ -59,7 +59,11 @@
   X(kv_bytes)                                                                                      \
   X(attention_applies)                                                                             \
   X(kv_rows_refused)                                                                               \
-  X(components_applies)
+  X(components_applies)                                                                            \
+  X(regions_recorded)                                                                              \
+  X(region_replays)                                                                                \
+  X(region_failures)                                                                               \
+  X(region_bytes)
 
 void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
   if (stats->struct_size != sizeof *stats || stg_engine_check_process(engine, NULL) != STG_OK) {
@@ -141,6 +145,10 @@ void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
       .attention_applies = atomic_load(&usage->attention_applies),
       .kv_rows_refused = atomic_load(&usage->kv_rows_refused),
       .components_applies = atomic_load(&usage->components_applies),
+      .regions_recorded = atomic_load(&engine->regions.recorded),
+      .region_replays = atomic_load(&engine->regions.replays),
+      .region_failures = atomic_load(&engine->regions.failures),
+      .region_bytes = atomic_load(&engine->regions.bytes),
   };
 }
 

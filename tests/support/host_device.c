@@ -37,6 +37,7 @@ struct work {
 struct stream {
   struct work *work;
   size_t done, count, capacity;
+  bool records, broken; /* a recording: nothing is done, and nobody may wait for it */
 };
 
 struct stg_event {
@@ -146,6 +147,32 @@ static stg_status add(stg_stream_handle handle, const struct work *work, stg_err
   }
   stream->work[stream->count++] = *work;
   return STG_OK;
+}
+
+void *host_device_new_recording(void) {
+  struct stream *stream = calloc(1, sizeof *stream);
+  assert(stream != NULL);
+  stream->records = true;
+  return stream;
+}
+
+size_t host_device_recorded(const void *recording) {
+  const struct stream *stream = recording;
+  return stream->broken ? SIZE_MAX : stream->count;
+}
+
+bool host_device_put_recording(const void *recording, void *stream) {
+  const struct stream *from = recording;
+  bool whole = true;
+  for (size_t i = 0; i < from->count && whole; i++) {
+    whole = add(stream, &from->work[i], NULL) == STG_OK;
+  }
+  return whole;
+}
+
+void host_device_free_recording(void *recording) {
+  free(((struct stream *)recording)->work);
+  free(recording);
 }
 
 struct host_device_calls host_device_calls(void) {
@@ -301,6 +328,10 @@ void stg_stream_destroy(dev *device, stg_stream_handle handle) {
 stg_status stg_stream_synchronize(dev *device, stg_stream_handle handle, stg_error *reterr) {
   struct stream *stream = handle != NULL ? handle : &legacy_stream;
   stg_status status = enter(reterr);
+  if (stream->records) {
+    stream->broken = true;
+    return stg_error_set(reterr, STG_E_CAPTURING, "cuStreamSynchronize: the stream captures");
+  }
   while (status == STG_OK && stream->done < stream->count) {
     advance(stream);
   }
@@ -309,7 +340,8 @@ stg_status stg_stream_synchronize(dev *device, stg_stream_handle handle, stg_err
 
 stg_status stg_stream_is_capturing(dev *device, stg_stream_handle stream, bool *ret_capturing,
                                    stg_error *reterr) {
-  *ret_capturing = host_device_is_capturing();
+  *ret_capturing =
+      host_device_is_capturing() || (stream != NULL && ((const struct stream *)stream)->records);
   return enter(reterr);
 }
 

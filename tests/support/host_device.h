@@ -56,6 +56,15 @@ struct host_device_graphs host_device_graphs(void);
 /** From now on the device refuses to instantiate graphs, or to change what is instantiated. */
 void host_device_refuse_graphs(bool new_ones, bool updates);
 
+/* Recordings of a host's work (runtime/record.h): streams whose work is kept and not done, until it
+ * is put on another. host_device_refuse_graphs holds for their graphs too. */
+void *host_device_new_recording(void);
+/** What is on it; SIZE_MAX: somebody waited for it, which broke it. */
+size_t host_device_recorded(const void *recording);
+/** Put all that is on it on a stream. False: the device says no. */
+bool host_device_put_recording(const void *recording, void *stream);
+void host_device_free_recording(void *recording);
+
 /* Its compiler, by parts of signatures; NULL: of none. */
 struct host_compiler {
   const char *missing; /* in no cache: compiled, or STG_E_NOT_WARM */

@@ -214,6 +214,9 @@ typedef struct stg_stats {
    * as stg_kv_status was asked. */
   uint64_t attention_applies, kv_rows_refused;
   uint64_t components_applies; /* calls of components, either way */
+  /* Regions: records made, launches of what was recorded before, records that could not be made;
+   * device memory of their buffers now, those of launches in flight among it. */
+  uint64_t regions_recorded, region_replays, region_failures, region_bytes;
 } stg_stats;
 /** Fills nothing when struct_size is not that of this version: the caller's struct is another. */
 STG_API void stg_engine_stats(const stg_engine *engine, stg_stats *stats);

@@ -10,6 +10,7 @@
 #include <steergraph/dtype.h>
 #include <steergraph/engine.h>
 #include <steergraph/log.h>
+#include <steergraph/region.h>
 #include <steergraph/status.h>
 #include <steergraph/steer.h>
 #include <steergraph/vector.h>

@@ -255,6 +255,7 @@ class WarmReport(ctypes.Structure):
         ("kernels_failed", c_size_t),
         ("graphs", c_size_t),
         ("ms", c_double),
+        ("regions", c_size_t),
     ]
 
 
