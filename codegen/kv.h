@@ -55,6 +55,15 @@ static inline uint64_t stg_kv_word(int64_t row, int32_t seq) {
   return (uint64_t)row << 32 | (uint32_t)seq;
 }
 
+/** block_shift of blocks of so many positions, a power of two; 0: dense. */
+static inline uint32_t stg_kv_block_shift(uint32_t block) {
+  uint32_t shift = 0;
+  while ((1U << shift) < block) {
+    shift++;
+  }
+  return shift;
+}
+
 /** Whether a position of a sequence has memory; where its K and V of head 0 are, in elements. */
 static inline bool stg_kv_find(const struct stg_kv_view *kv, int32_t seq, int64_t position,
                                int64_t *ret_offset) {

@@ -7,10 +7,6 @@
 #include "engine/cpu/decode.h"
 #include "runtime/nvtx.h"
 
-static uint64_t address_of(const void *pointer) {
-  return (uint64_t)(uintptr_t)pointer;
-}
-
 /* What is read: a layer of the cache, or tensors. */
 static struct stg_kv_view view_of(const stg_attend *attend, const stg_attend_tensors *tensors,
                                   uint32_t layer) {
@@ -43,15 +39,15 @@ struct stg_node_launch stg_attend_node(const stg_attend *attend, const stg_rows 
       (uint32_t)stg_device_get_info(attend->object.engine->device)->multiprocessors);
   const struct stg_workspace *workspace = launch.owner ? NULL : rows->workspace;
   *args = (struct stg_decode_args){
-      .q = address_of(tensors->q),
-      .out = address_of(tensors->out),
+      .q = stg_attn_address(tensors->q),
+      .out = stg_attn_address(tensors->out),
       .q_stride = tensors->q_stride,
       .out_stride = tensors->out_stride,
       .rows = stg_rows_args_of(rows, count),
       .kv = stg_kv_args_of(&view),
-      .key_mask = address_of(tensors->key_mask),
+      .key_mask = stg_attn_address(tensors->key_mask),
       .mask_stride = tensors->mask_stride,
-      .valid = address_of(tensors->len),
+      .valid = stg_attn_address(tensors->len),
       .partials = workspace != NULL ? workspace->partials : 0,
       .counters = workspace != NULL ? workspace->counters : 0,
       .window = attend->window > 0 ? (int32_t)attend->window : 1,

@@ -3,6 +3,24 @@
  */
 #include "engine/attn.h"
 #include "engine/attn_check.h"
+#include "runtime/base/intmath.h"
+
+/* `stride` to the last of `count` more elements; false where no number has it. None is negative. */
+static bool step_to_last(int64_t stride, int64_t count, size_t *at) {
+  size_t bytes;
+  return stg_mul_size((size_t)stride, (size_t)(count - 1), &bytes) &&
+         stg_add_size(*at, bytes, at) && *at <= INT64_MAX;
+}
+
+/* Whether the last element of the last position is within int64, in bytes. */
+static bool are_in_reach(const stg_attend *attend, const stg_attend_tensors *t) {
+  const struct stg_decode_geometry *g = &attend->geometry;
+  size_t at = g->dim;
+  return step_to_last(t->seq_stride, attend->batch, &at) &&
+         step_to_last(t->head_stride, g->kv_heads, &at) &&
+         step_to_last(t->pos_stride, attend->capacity, &at) &&
+         at <= INT64_MAX / stg_dtype_bytes(g->dtype);
+}
 
 /* K and V that are no cache's: packed where no stride is given. */
 static stg_status check_keys(const stg_attend *attend, stg_attend_tensors *t, stg_error *reterr) {
@@ -32,7 +50,14 @@ static stg_status check_keys(const stg_attend *attend, stg_attend_tensors *t, st
                          (long long)t->seq_stride, (long long)t->head_stride,
                          (long long)t->pos_stride);
   }
-  return STG_OK;
+  return are_in_reach(attend, t)
+             ? STG_OK
+             : stg_error_set(reterr, STG_E_INVALID,
+                             "seq_stride: %lld, head_stride: %lld, pos_stride: %lld; %u sequences, "
+                             "%u heads and %lld positions leave all memory; give smaller ones",
+                             (long long)t->seq_stride, (long long)t->head_stride,
+                             (long long)t->pos_stride, attend->batch, g->kv_heads,
+                             (long long)attend->capacity);
 }
 
 static stg_status check_mask(const stg_attend *attend, stg_attend_tensors *t, stg_error *reterr) {
@@ -41,11 +66,16 @@ static stg_status check_mask(const stg_attend *attend, stg_attend_tensors *t, st
                          (const void *)t->key_mask, attend->geometry.masked ? "one" : "none");
   }
   t->mask_stride = t->mask_stride != 0 ? t->mask_stride : attend->capacity;
-  return !attend->geometry.masked || t->mask_stride >= attend->capacity
+  if (attend->geometry.masked && t->mask_stride < attend->capacity) {
+    return stg_error_set(reterr, STG_E_INVALID, "mask_stride: %lld; a sequence has %lld positions",
+                         (long long)t->mask_stride, (long long)attend->capacity);
+  }
+  size_t at = (size_t)attend->capacity;
+  return !attend->geometry.masked || step_to_last(t->mask_stride, attend->batch, &at)
              ? STG_OK
              : stg_error_set(reterr, STG_E_INVALID,
-                             "mask_stride: %lld; a sequence has %lld positions",
-                             (long long)t->mask_stride, (long long)attend->capacity);
+                             "mask_stride: %lld; %u sequences leave all memory; give a smaller one",
+                             (long long)t->mask_stride, attend->batch);
 }
 
 stg_status stg_attend_check(const stg_attend *attend, const stg_rows *rows,

@@ -138,6 +138,9 @@ STG_NODISCARD stg_status stg_attend_describe(const stg_attend_desc *desc,
                                              struct stg_decode_geometry *ret_geometry,
                                              stg_error *reterr);
 
+/** What a rope's frequencies are made of, with defaults. */
+struct stg_rope_freq stg_rope_freq_of(const stg_rope_desc *desc);
+
 /* What a rope's kernels do: the first always, the others where they are declared. */
 struct stg_rope_works {
   struct stg_rope_kernel forward, backward, transpose;
@@ -196,6 +199,11 @@ STG_NODISCARD stg_status stg_attn_launch_one(struct stg_engine *engine,
 /** The kernel of a set that has one. */
 static inline const struct stg_kernel *stg_attn_kernel(const struct stg_kernel_set *set) {
   return &set->kernels[STG_TIER_DECLARED][0];
+}
+
+/** An address as arguments of kernels have it. */
+static inline uint64_t stg_attn_address(const void *pointer) {
+  return (uint64_t)(uintptr_t)pointer;
 }
 
 /** What a host's graph uses of a launch, pinned; without a capture, pins made ready for the next.

@@ -17,20 +17,25 @@ static inline stg_status stg_attn_check_layer(const stg_kv *kv, uint32_t layer, 
 }
 
 /** STG_E_INVALID unless a tensor has `count` slices of `elems` elements each; its stride is filled
- * in where it is 0. */
+ * in where it is 0. Without elements there may be no memory. */
 static inline stg_status stg_attn_check_row(stg_dtype dtype, const char *name, const void *data,
                                             int64_t elems, int64_t count, int64_t *stride,
                                             stg_error *reterr) {
-  if ((data == NULL && count > 0) || (uintptr_t)data % stg_dtype_bytes(dtype) != 0) {
+  if ((data == NULL && count > 0 && elems > 0) || (uintptr_t)data % stg_dtype_bytes(dtype) != 0) {
     return stg_error_set(reterr, STG_E_INVALID, "%s: %p is no address of %s elements", name, data,
                          stg_dtype_name(dtype));
   }
   *stride = *stride != 0 ? *stride : elems;
-  if (*stride < elems || *stride > INT64_MAX / 2 / (count + 1) / 4) {
+  if (*stride < elems) {
     return stg_error_set(reterr, STG_E_INVALID, "%s_stride: %lld; what it steps over has %lld",
                          name, (long long)*stride, (long long)elems);
   }
-  return STG_OK;
+  return *stride <= INT64_MAX / 2 / (count + 1) / 4
+             ? STG_OK
+             : stg_error_set(
+                   reterr, STG_E_INVALID,
+                   "%s_stride: %lld; %lld such steps leave all memory; give a smaller one", name,
+                   (long long)*stride, (long long)count);
 }
 
 /* A tensor of single heads in a rope's or an attend's order. */

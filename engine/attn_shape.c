@@ -19,3 +19,11 @@ stg_status stg_attn_shape(int64_t rows, uint32_t requests, uint32_t longest,
   }
   return status;
 }
+
+stg_status stg_attn_family_shape(const struct stg_decl *decl, int64_t rows, uint32_t requests,
+                                 uint32_t longest, struct stg_graph_shape *ret_shape,
+                                 unsigned *ret_variant, stg_error *reterr) {
+  (void)decl;
+  *ret_variant = 0;
+  return stg_attn_shape(rows, requests, longest, ret_shape, reterr);
+}

@@ -74,6 +74,36 @@ static stg_cache_difference explain(struct stg_arena *arena, const struct stg_fa
                                 .words = keep(arena, &words)};
 }
 
+static bool is_signature(const struct stg_factor_difference *d) {
+  return strcmp(d->name, STG_FIELD_SIGNATURE) == 0 && d->here.text != NULL && d->there.text != NULL;
+}
+
+/* A piece of letters alone is the name of a family. */
+static bool is_family(struct stg_factor_value piece) {
+  size_t letters = 0;
+  while (letters < piece.len && piece.text[letters] >= 'a' && piece.text[letters] <= 'z') {
+    letters++;
+  }
+  return letters == piece.len;
+}
+
+static bool is_work(struct stg_factor_value piece) {
+  const size_t len = strlen("work=");
+  return piece.len >= len && memcmp(piece.text, "work=", len) == 0;
+}
+
+/* What kernels of two families, or of two works of one, differ in before all: the pieces behind it
+ * are not of one another. `count`: there is none. */
+static size_t find_kind(const struct stg_factor_difference *found, size_t count) {
+  size_t i = 0;
+  while (i < count &&
+         !(is_signature(&found[i]) && ((is_family(found[i].here) && is_family(found[i].there)) ||
+                                       (is_work(found[i].here) && is_work(found[i].there))))) {
+    i++;
+  }
+  return i;
+}
+
 /* The compiler is no factor of the key. */
 static bool explain_compilers(const stg_cache_entry *here, const stg_cache_entry *there,
                               bool is_one_key, struct stg_arena *arena, stg_cache_difference *ret) {
@@ -105,7 +135,10 @@ stg_status stg_explain_entries(const stg_cache_entry *here, const stg_cache_entr
   size_t n_found = stg_factors_compare(&a, &b, found, MAX_DIFFERENCES);
   const bool is_one_key = n_found == 0;
   n_found = n_found < MAX_DIFFERENCES ? n_found : MAX_DIFFERENCES;
-  struct stg_words_about about = {.here_creator = here->creator, .there_creator = there->creator};
+  const size_t kind = find_kind(found, n_found);
+  struct stg_words_about about = {.here_creator = here->creator,
+                                  .there_creator = there->creator,
+                                  .kinds_differ = kind < n_found};
   for (size_t i = 0; i < n_found; i++) {
     about.signatures_differ =
         about.signatures_differ || strcmp(found[i].name, STG_FIELD_SIGNATURE) == 0;
@@ -116,7 +149,9 @@ stg_status stg_explain_entries(const stg_cache_entry *here, const stg_cache_entr
   }
   size_t count = 0;
   for (size_t i = 0; i < n_found; i++) {
-    differences[count++] = explain(arena, &found[i], &about);
+    if (!about.kinds_differ || i == kind || strcmp(found[i].name, STG_FIELD_SIGNATURE) != 0) {
+      differences[count++] = explain(arena, &found[i], &about);
+    }
   }
   count += explain_compilers(here, there, is_one_key, arena, &differences[count]);
   stg_status status = stg_arena_status(arena, reterr);

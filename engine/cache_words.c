@@ -192,11 +192,12 @@ size_t stg_first_differing_line(struct stg_factor_value a, struct stg_factor_val
   return line;
 }
 
-/* The prelude is the same for all kernels of a version; a source follows from the signature. */
+/* The prelude is the same for all kernels of a family, work and version; a source follows from the
+ * signature. */
 static void say_text(struct stg_strbuf *out, const struct stg_factor_difference *d,
                      const struct stg_words_about *about) {
   const size_t line = stg_first_differing_line(d->here, d->there);
-  if (about->signatures_differ && strcmp(d->name, STG_FIELD_SOURCE) == 0) {
+  if (about->kinds_differ || (about->signatures_differ && strcmp(d->name, STG_FIELD_SOURCE) == 0)) {
     stg_strbuf_printf(out, "follows from the signature; differs from line %zu on", line);
     return;
   }
@@ -251,7 +252,10 @@ void stg_factor_words(const struct stg_factor_difference *d, const struct stg_wo
                       d->there.text == NULL ? "here" : "there");
   } else if (strcmp(d->name, STG_FIELD_SIGNATURE) == 0) {
     if (!say_piece(out, d->here, d->there)) {
-      say_values(out, "another family or version of kernels: ", d);
+      say_values(out,
+                 about->kinds_differ ? "kernels of two families: "
+                                     : "another family or version of kernels: ",
+                 d);
     }
   } else if (strcmp(d->name, STG_FIELD_PRELUDE) == 0 || strcmp(d->name, STG_FIELD_SOURCE) == 0) {
     say_text(out, d, about);

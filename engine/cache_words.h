@@ -13,6 +13,7 @@
 struct stg_words_about {
   const char *here_creator, *there_creator; /* versions of steergraph; NULL: not known */
   bool signatures_differ;                   /* then the texts made from them do too */
+  bool kinds_differ; /* of another family or work, which settles the prelude */
 };
 
 /** Append one sentence, without an end. */

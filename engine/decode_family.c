@@ -77,14 +77,6 @@ static stg_status parse(struct stg_signature_reader *reader, struct stg_parsed_p
   return status;
 }
 
-static stg_status shape(const struct stg_decl *decl, int64_t rows, uint32_t requests,
-                        uint32_t longest, struct stg_graph_shape *ret_shape, unsigned *ret_variant,
-                        stg_error *reterr) {
-  (void)decl;
-  *ret_variant = 0;
-  return stg_attn_shape(rows, requests, longest, ret_shape, reterr);
-}
-
 /* One block, which finds no row and leaves. */
 static struct stg_launch_dims idle(const struct stg_engine *engine, const struct stg_kernel *kernel,
                                    uint64_t no_rows, void *ret_args) {
@@ -150,6 +142,6 @@ const struct stg_family stg_family_decode = {
     .kernel_text = kernel_text,
     .print = print,
     .parse = parse,
-    .shape = shape,
+    .shape = stg_attn_family_shape,
     .idle = idle,
 };

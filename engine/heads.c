@@ -47,8 +47,8 @@ static stg_status transpose_cuda(stg_rope *rope, const stg_heads_tensors *tensor
                        stg_attn_is_aligned(g->dtype, tensors->from, tensors->from_stride) &&
                        stg_attn_is_aligned(g->dtype, tensors->to, tensors->to_stride);
   struct stg_transpose_args args = {
-      .from = (uint64_t)(uintptr_t)(tensors->from),
-      .to = (uint64_t)(uintptr_t)(tensors->to),
+      .from = stg_attn_address(tensors->from),
+      .to = stg_attn_address(tensors->to),
       .from_stride = tensors->from_stride,
       .to_stride = tensors->to_stride,
       .rows = (int32_t)tensors->rows,

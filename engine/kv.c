@@ -55,7 +55,7 @@ static stg_status fill(struct stg_engine *engine, void *memory, uint32_t word, s
     return STG_OK;
   }
   if (stg_engine_is_cuda(engine)) {
-    return stg_fill_u32(engine->device, (uint64_t)(uintptr_t)memory, word, bytes / sizeof word,
+    return stg_fill_u32(engine->device, stg_attn_address(memory), word, bytes / sizeof word,
                         engine->stream, reterr);
   }
   memset(memory, (int)(word & 0xff), bytes); /* all words here have equal bytes */
@@ -235,9 +235,9 @@ struct stg_kv_view stg_kv_view_of(const stg_kv *kv, uint32_t layer) {
 
 struct stg_kv_args stg_kv_args_of(const struct stg_kv_view *view) {
   return (struct stg_kv_args){
-      .k = (uint64_t)(uintptr_t)view->k,
-      .v = (uint64_t)(uintptr_t)view->v,
-      .block_table = (uint64_t)(uintptr_t)view->block_table,
+      .k = stg_attn_address(view->k),
+      .v = stg_attn_address(view->v),
+      .block_table = stg_attn_address(view->block_table),
       .seq_stride = view->seq_stride,
       .head_stride = view->head_stride,
       .pos_stride = view->pos_stride,

@@ -67,14 +67,6 @@ static stg_status check_blocks(const stg_kv_desc *desc, stg_error *reterr) {
   return STG_OK;
 }
 
-static uint32_t log2_of(uint32_t power) {
-  uint32_t shift = 0;
-  while ((1U << shift) < power) {
-    shift++;
-  }
-  return shift;
-}
-
 /* Sizes of what the desc asks for; false: no machine has as much. */
 static bool measure(struct stg_kv_form *form) {
   size_t elems = form->dim;
@@ -120,7 +112,7 @@ stg_status stg_kv_form_init(const stg_kv_desc *desc, struct stg_kv_form *ret, st
       .capacity = desc->capacity,
       .dtype = desc->dtype,
       .block = desc->block,
-      .block_shift = log2_of(desc->block),
+      .block_shift = stg_kv_block_shift(desc->block),
       .n_blocks = desc->n_blocks,
       .table_row = desc->block != 0 ? (desc->capacity + desc->block - 1) / desc->block : 0,
   };

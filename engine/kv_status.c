@@ -10,7 +10,7 @@
 static stg_status take_words_cuda(stg_kv *kv, stg_stream stream, struct stg_kv_words *ret,
                                   stg_error *reterr) {
   struct stg_device *device = kv->object.engine->device;
-  const uint64_t words = (uint64_t)(uintptr_t)kv->words;
+  const uint64_t words = stg_attn_address(kv->words);
   const size_t minima = offsetof(struct stg_kv_words, full_rows);
   bool capturing = false;
   stg_status status = stg_stream_is_capturing(device, stream, &capturing, reterr);

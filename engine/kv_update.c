@@ -9,7 +9,7 @@
 /* `count` words of the host's for words on the engine's side; neighbours in one copy. */
 static stg_status copy_run(const stg_kv *kv, int32_t *to, const int32_t *from, size_t count,
                            stg_stream stream, stg_error *reterr) {
-  return stg_copy_to_device(kv->object.engine->device, (uint64_t)(uintptr_t)to, from,
+  return stg_copy_to_device(kv->object.engine->device, stg_attn_address(to), from,
                             count * sizeof *from, stream, reterr);
 }
 

@@ -7,7 +7,6 @@
 #include "engine/hostmem.h"
 #include "runtime/base/alloc.h"
 
-#define DEFAULT_BASE 10000.0
 #define DEFAULT_XPOS_BASE 512.0F
 
 static stg_status check_desc(struct stg_engine *engine, const stg_rope_desc *desc,
@@ -58,14 +57,7 @@ static struct tables measure(const stg_rope *rope, const stg_rope_desc *desc) {
 
 static void write_tables(const stg_rope *rope, const stg_rope_desc *desc,
                          const struct tables *tables, float *to) {
-  const struct stg_rope_freq freq = {
-      .base = desc->base != 0 ? desc->base : DEFAULT_BASE,
-      .scaling = (enum stg_rope_scaling)desc->scaling,
-      .factor = desc->factor,
-      .low_freq = desc->low_freq,
-      .high_freq = desc->high_freq,
-      .original = desc->original,
-  };
+  const struct stg_rope_freq freq = stg_rope_freq_of(desc);
   stg_rope_inv_freq(&freq, rope->geometry.rot, to);
   stg_rope_log_scale(rope->geometry.rot, to + tables->log_scale);
   if (desc->table != NULL) {

@@ -9,14 +9,10 @@
 #include "runtime/base/intmath.h"
 #include "runtime/nvtx.h"
 
-static uint64_t address_of(const void *pointer) {
-  return (uint64_t)(uintptr_t)pointer;
-}
-
 static struct stg_rows_args rows_of(const stg_rows *rows, const stg_rope_tensors *tensors,
                                     int64_t count) {
   return rows != NULL ? stg_rows_args_of(rows, count)
-                      : (struct stg_rows_args){.pos = address_of(tensors->pos),
+                      : (struct stg_rows_args){.pos = stg_attn_address(tensors->pos),
                                                .rows = (int32_t)count,
                                                .batch = 1,
                                                .pos_is_64 = tensors->pos_is_64};
@@ -26,7 +22,8 @@ static struct stg_rows_args rows_of(const stg_rows *rows, const stg_rope_tensors
 static struct stg_kv_args sink_of(const stg_rope *rope, const stg_rope_tensors *tensors,
                                   uint32_t layer, bool backward) {
   if (rope->kv == NULL || backward) {
-    return (struct stg_kv_args){.k = address_of(tensors->k), .v = address_of(tensors->v)};
+    return (struct stg_kv_args){.k = stg_attn_address(tensors->k),
+                                .v = stg_attn_address(tensors->v)};
   }
   const struct stg_kv_view view = stg_kv_view_of(rope->kv, layer);
   return stg_kv_args_of(&view);
@@ -51,12 +48,12 @@ struct stg_node_launch stg_rope_node(const stg_rope *rope, const stg_rows *rows,
   *args = (struct stg_rope_args){
       .rows = rows_of(rows, tensors, count),
       .kv = sink_of(rope, tensors, layer, backward),
-      .qkv = address_of(tensors->qkv),
-      .q = address_of(tensors->q),
-      .inv_freq = address_of(rope->angles.inv_freq),
-      .log_scale = address_of(rope->angles.log_scale),
-      .table = address_of(rope->angles.table),
-      .words = cached ? address_of(rope->kv->words) : 0,
+      .qkv = stg_attn_address(tensors->qkv),
+      .q = stg_attn_address(tensors->q),
+      .inv_freq = stg_attn_address(rope->angles.inv_freq),
+      .log_scale = stg_attn_address(rope->angles.log_scale),
+      .table = stg_attn_address(rope->angles.table),
+      .words = cached ? stg_attn_address(rope->kv->words) : 0,
       .qkv_stride = tensors->qkv_stride,
       .q_stride = tensors->q_stride,
       .k_stride = tensors->k_stride,

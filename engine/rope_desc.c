@@ -7,6 +7,8 @@
 #include "engine/attn.h"
 #include "runtime/base/dtype.h"
 
+#define DEFAULT_BASE 10000.0
+
 /* The public words are those of the text. */
 _Static_assert((int)STG_QKV_CONCAT == (int)STG_ROPE_LAYOUT_CONCAT &&
                    (int)STG_QKV_HEAD_FASTEST == (int)STG_ROPE_LAYOUT_HEAD_FASTEST,
@@ -42,6 +44,17 @@ static stg_status check_words(const stg_rope_desc *desc, stg_error *reterr) {
   return STG_OK;
 }
 
+struct stg_rope_freq stg_rope_freq_of(const stg_rope_desc *desc) {
+  return (struct stg_rope_freq){
+      .base = desc->base != 0 ? desc->base : DEFAULT_BASE,
+      .scaling = (enum stg_rope_scaling)desc->scaling,
+      .factor = desc->factor,
+      .low_freq = desc->low_freq,
+      .high_freq = desc->high_freq,
+      .original = desc->original,
+  };
+}
+
 static bool is_positive(double value) {
   return isfinite(value) && value > 0;
 }
@@ -65,6 +78,27 @@ static stg_status check_angles(const stg_rope_desc *desc, stg_error *reterr) {
                          "low_freq: %g, high_freq: %g, original: %lld; frequencies are above 0, "
                          "the low one below the high one, and there is a position at least",
                          desc->low_freq, desc->high_freq, (long long)desc->original);
+  }
+  return STG_OK;
+}
+
+/* Sines are those of angles within 2^31, which positions are: so no frequency may be above 1. What
+ * is wrong with `rot` itself is said later. */
+static stg_status check_frequencies(const stg_rope_desc *desc, uint32_t rot, stg_error *reterr) {
+  float inv[STG_ROPE_MAX_DIM / 2];
+  if (desc->table != NULL || rot > STG_ROPE_MAX_DIM) {
+    return STG_OK;
+  }
+  const struct stg_rope_freq freq = stg_rope_freq_of(desc);
+  stg_rope_inv_freq(&freq, rot, inv);
+  for (uint32_t i = 0; i < rot / 2; i++) {
+    if (!(inv[i] <= 1)) {
+      return stg_error_set(
+          reterr, STG_E_INVALID,
+          "base: %g, factor: %g: frequency %u is %g, and none may be above 1; give "
+          "a larger base or factor",
+          freq.base, desc->scaling != STG_SCALING_NONE ? freq.factor : 1.0, i, (double)inv[i]);
+    }
   }
   return STG_OK;
 }
@@ -128,6 +162,9 @@ stg_status stg_rope_describe(const stg_rope_desc *desc, const struct stg_kv_form
   const struct stg_rope_geometry geometry = geometry_of(desc, form);
   if (status == STG_OK) {
     status = check_cache(form, &geometry, reterr);
+  }
+  if (status == STG_OK) {
+    status = check_frequencies(desc, geometry.rot, reterr);
   }
   if (status == STG_OK) {
     *ret_geometry = geometry;

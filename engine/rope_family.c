@@ -75,14 +75,6 @@ static stg_status parse(struct stg_signature_reader *reader, struct stg_parsed_p
   return status;
 }
 
-static stg_status shape(const struct stg_decl *decl, int64_t rows, uint32_t requests,
-                        uint32_t longest, struct stg_graph_shape *ret_shape, unsigned *ret_variant,
-                        stg_error *reterr) {
-  (void)decl;
-  *ret_variant = 0;
-  return stg_attn_shape(rows, requests, longest, ret_shape, reterr);
-}
-
 static bool has_work(const char *kernel, enum stg_rope_work work) {
   return strcmp(kernel, stg_rope_kernel_name(work)) == 0;
 }
@@ -169,6 +161,6 @@ const struct stg_family stg_family_rope = {
     .kernel_text = kernel_text,
     .print = print,
     .parse = parse,
-    .shape = shape,
+    .shape = stg_attn_family_shape,
     .idle = idle,
 };

@@ -171,7 +171,7 @@ struct stg_step_rows stg_rows_host(const stg_rows *rows) {
 struct stg_rows_args stg_rows_args_of(const stg_rows *rows, int64_t count) {
   return (struct stg_rows_args){
       .map = rows->map,
-      .len = rows->kv != NULL ? (uint64_t)(uintptr_t)rows->kv->len : 0,
+      .len = rows->kv != NULL ? stg_attn_address(rows->kv->len) : 0,
       .rows = (int32_t)count,
       .batch = rows->batch,
   };

@@ -160,12 +160,12 @@ static stg_status upload_device(stg_rows *rows, const stg_rows_step *step, int32
   write_header(step, staged);
   stg_status status = stg_copy_to_device(device, rows->map, staged, header, stream, reterr);
   if (status == STG_OK && step->rows > 0) {
-    status = stg_copy_on_device(device, rows->map + header, (uint64_t)(uintptr_t)step->seq,
+    status = stg_copy_on_device(device, rows->map + header, stg_attn_address(step->seq),
                                 (size_t)step->rows * sizeof *step->seq, stream, reterr);
   }
   if (status == STG_OK && step->rows > 0 && step->pos != NULL) {
     status = stg_copy_on_device(device, rows->map + pos_word(step->rows) * sizeof(int32_t),
-                                (uint64_t)(uintptr_t)step->pos, pos_bytes(step), stream, reterr);
+                                stg_attn_address(step->pos), pos_bytes(step), stream, reterr);
   }
   return status;
 }

@@ -71,26 +71,12 @@ void stg_run_report_json(const struct stg_run_result *result, struct stg_strbuf 
   *out = json.text;
 }
 
-/* Microseconds in the unit that reads best. */
-static void append_time(struct stg_strbuf *out, double us) {
-  if (us < 1000) {
-    stg_strbuf_printf(out, "%.1f us", us);
-  } else {
-    stg_strbuf_printf(out, "%.2f ms", us / 1000);
-  }
-}
-
 static void add_times(struct stg_table *table, const struct stg_run_result *result) {
   if (!result->timed) {
     return;
   }
   struct stg_strbuf text = {0};
-  append_time(&text, result->times.median_us);
-  stg_strbuf_str(&text, " median (");
-  append_time(&text, result->times.min_us);
-  stg_strbuf_str(&text, " to ");
-  append_time(&text, result->times.max_us);
-  stg_strbuf_printf(&text, ", %u applies)", result->job->workload.repeats);
+  stg_times_print(&result->times, result->job->workload.repeats, "applies", &text);
   stg_table_cell(table, "time");
   stg_table_cell(table, stg_strbuf_text(&text));
   stg_strbuf_finish(&text);

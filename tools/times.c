@@ -19,3 +19,22 @@ struct stg_times stg_times_of(double *us, size_t count) {
       .max_us = us[count - 1],
   };
 }
+
+/* Microseconds in the unit that reads best. */
+static void append_time(struct stg_strbuf *out, double us) {
+  if (us < 1000) {
+    stg_strbuf_printf(out, "%.1f us", us);
+  } else {
+    stg_strbuf_printf(out, "%.2f ms", us / 1000);
+  }
+}
+
+void stg_times_print(const struct stg_times *times, unsigned repeats, const char *counted,
+                     struct stg_strbuf *out) {
+  append_time(out, times->median_us);
+  stg_strbuf_str(out, " median (");
+  append_time(out, times->min_us);
+  stg_strbuf_str(out, " to ");
+  append_time(out, times->max_us);
+  stg_strbuf_printf(out, ", %u %s)", repeats, counted);
+}

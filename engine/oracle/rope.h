@@ -4,13 +4,14 @@
  * Angles are float64 products of the position and an inverse frequency that is worked out again
  * here. Element j of a rotated head may differ from ref_j by
  *
- *   u*|ref_j| + tiny/2 + (1 + 2u) * 2^-23 * (p*f + 2 + x) * |(A, B)|
+ *   u*|ref_j| + tiny/2 + (1 + 2u) * 2^-23 * (p*f + 2 + x) * |(A, B)| * l
  *   + 1.02 * ( r*(u*T + tiny) + t*T + t_tiny*|(A, B)| ),   T = |A*c| + |B*s|
  *
  * u, tiny  half a unit of the type's rounding, its smallest subnormal: the rounding at the store
  * A, B     the two elements that the sum takes, with their scale of xPos; c, s cosine and sine
  * p*f      the angle in float32 is off by so much: half of it the frequency, half the product; by
  *          half as much again beyond 2^24, where the position is rounded; 0 with a table
+ * l        |(c, s)|, or 1 where that is less: a table may have any numbers
  * 2, x     cosine, sine, products and sum; with xPos 2 + 2*|power*log(scale)|, else 0
  * r        0, or with round=each_op the number of roundings before the sum: 1, with xPos 2
  * t        0, or half a unit of what cosine and sine are rounded to, t_tiny its smallest subnormal;

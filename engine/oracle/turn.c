@@ -95,7 +95,9 @@ static double bound_of(const struct stg_oracle_turn *turn, struct member member,
   const double terms = fabs(a * turn->cosine[member.pair]) + fabs(b * turn->sine[member.pair]);
   const double pair = hypot(a, b);
   const double arithmetic = 2 + (scaled ? 2 + 2 * fabs(log_scale) : 0);
-  const double angle = 0x1p-23 * (turn->angle_error[member.pair] + arithmetic) * pair;
+  const double length = hypot(turn->cosine[member.pair], turn->sine[member.pair]); /* of a table */
+  const double angle =
+      0x1p-23 * (turn->angle_error[member.pair] + arithmetic) * pair * fmax(1, length);
   const double roundings = scaled ? 2 : 1;
   double inside = 0;
   if (geometry->round == STG_ROPE_ROUND_EACH_OP) {

@@ -81,6 +81,17 @@ class Consequences(Forged):
                 self.assertEqual(self.consequence(self.entry_of(), self.entry_of(**changes)), said)
 
 
+    def test_kernels_of_two_families_or_works_are_of_one_version(self):
+        said = "two kernels: both are needed as long as steps of both kinds are taken"
+        rope = self.entry("rope v1 | work=advance | sm_90", "sm_90", prelude="// of rope\n", source="// advance\n")
+        turn = "rope v1 | work=transpose dim=8 dtype=f32 | sm_90"
+        other = self.entry(turn, "sm_90", prelude="// of transposes\n", source="// transpose\n")
+        self.assertEqual(self.consequence(self.entry_of(), rope), said)
+        self.assertEqual(self.consequence(rope, other), said)
+        older = self.entry("rope v1 | work=advance | sm_90", "sm_90", prelude="// older\n", source="// advance\n")
+        self.assertIn("to no other", self.consequence(rope, older))
+
+
 class Explains(Built):
     def keys(self):
         """{(arch, tile): key} of the four entries."""

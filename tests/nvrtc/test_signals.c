@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -22,6 +23,7 @@
 #define STEP_NS 2000000
 #define N_STEPS 16
 #define COMPILES 100 /* longer than any step */
+#define MOST_LOST 6
 
 /* The first compile of all is one that asks for the compiler's version. */
 static int be_child(void) {
@@ -54,24 +56,38 @@ static void sleep_ns(long ns) {
   nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
 }
 
+/* Whether the signal ended a process that got it `after_ns` from its start. */
+static bool is_ended_by(int number, long after_ns) {
+  int outcome = 0;
+  const pid_t pid = start();
+  sleep_ns(after_ns);
+  assert_int_equal(kill(pid, number), 0);
+  assert_int_equal(waitpid(pid, &outcome, 0), pid);
+  if (WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0) {
+    return false;
+  }
+  if (!WIFSIGNALED(outcome) || WTERMSIG(outcome) != number) {
+    fail_msg("signal %d after %ld ms: exit status %d", number, after_ns / 1000000,
+             WEXITSTATUS(outcome));
+  }
+  return true;
+}
+
 /*
  * From before NVRTC is loaded into the compiles. A signal that becomes pending just before the
  * instant in which NVRTC ignores it is lost (runtime/base/interrupt.c), and the process goes on to
- * its end: about one in two hundred here, so one in sixteen may be.
+ * its end: about one in two hundred on an idle machine, more where a process waits for a core in
+ * that instant. So a moment has failed that loses several in a row.
  */
 static void ends_by_the_signal(int number) {
-  int lost = 0;
   for (long i = 0; i < N_STEPS; i++) {
-    int outcome = 0;
-    const pid_t pid = start();
-    sleep_ns(i * STEP_NS);
-    assert_int_equal(kill(pid, number), 0);
-    assert_int_equal(waitpid(pid, &outcome, 0), pid);
-    if (WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0 && lost == 0) {
+    int lost = 0;
+    while (!is_ended_by(number, i * STEP_NS)) {
       lost++;
-    } else if (!WIFSIGNALED(outcome) || WTERMSIG(outcome) != number) {
-      fail_msg("signal %d after %ld ms: exit status %d", number, i * STEP_NS / 1000000,
-               WEXITSTATUS(outcome));
+      if (lost == MOST_LOST) {
+        fail_msg("signal %d after %ld ms is lost %d times of %d", number, i * STEP_NS / 1000000,
+                 lost, lost);
+      }
     }
   }
 }

@@ -11,7 +11,7 @@ import unittest
 
 import support  # noqa: F401  # puts the package on the path
 import tap
-from steergraph import _abi, _abi_attention, _abi_components, _errors, chains
+from steergraph import _abi, _abi_attention, _abi_components, _abi_steering, _errors, chains
 
 SPLIT = sys.argv.index("--")
 ROOT, INCLUDES, COMPILER = pathlib.Path(sys.argv[2]), sys.argv[3:SPLIT], sys.argv[SPLIT + 1 :]
@@ -47,9 +47,9 @@ ENUMS = {
     "STG_LAUNCH_": _abi.LAUNCH_MODE,
     "STG_CACHE_": _abi.CACHE_MODE,
     "STG_LOG_": _abi.LOG_LEVEL,
-    "STG_STATE_": _abi.STATE,
-    "STG_EPILOGUE_": _abi.EPILOGUE,
-    "STG_PHASE_": _abi.PHASE,
+    "STG_STATE_": _abi_steering.STATE,
+    "STG_EPILOGUE_": _abi_steering.EPILOGUE,
+    "STG_PHASE_": _abi_steering.PHASE,
     "STG_ORDER_": _abi_attention.ORDER,
     "STG_QKV_": _abi_attention.LAYOUT,
     "STG_PAIRS_": _abi_attention.PAIRS,
@@ -61,10 +61,10 @@ ENUMS = {
     "STG_MASK_": _abi_components.MASK,
 }
 CONSTANTS = {
-    "STG_ROW_UNSTEERED": _abi.ROW_UNSTEERED,
-    "STG_ROW_PADDING": _abi.ROW_PADDING,
-    "STG_MAX_CALL_VECTORS": _abi.MAX_CALL_VECTORS,
-    "STG_MAX_CALL_PARAMS": _abi.MAX_CALL_PARAMS,
+    "STG_ROW_UNSTEERED": _abi_steering.ROW_UNSTEERED,
+    "STG_ROW_PADDING": _abi_steering.ROW_PADDING,
+    "STG_MAX_CALL_VECTORS": _abi_steering.MAX_CALL_VECTORS,
+    "STG_MAX_CALL_PARAMS": _abi_steering.MAX_CALL_PARAMS,
     "STG_ERROR_MESSAGE_BYTES": _abi.ERROR_MESSAGE_BYTES,
 }
 

@@ -118,6 +118,23 @@ class Ropes(Case):
         self.assertTrue((turned == q.transpose(1, 0, 2)).all())
         self.assertTrue((by_rows.transpose(turned, order="heads_first") == q).all())
 
+    def test_no_rows_are_no_fault(self):
+        for order in ("rows_first", "heads_first"):
+            with self.subTest(order):
+                rope = self.rope(order=order, transpose=True)
+                q, k, v = rope.apply(None, np.empty((0, WIDTH), np.float32), positions=[])
+                self.assertEqual((q.size, k.size, v.size), (0, 0, 0))
+                self.assertEqual(q.shape, rope.shape_of(HEADS, 0))
+                self.assertEqual(rope.backward(None, q, k, v, positions=[]).shape, (0, WIDTH))
+                self.assertEqual(rope.transpose(q, order=order).size, 0)
+                kv = steergraph.Kv(
+                    self.engine, batch=1, kv_heads=KV_HEADS, dim=DIM, capacity=2, dtype="f32"
+                )
+                rows = steergraph.Rows(self.engine, kv)
+                rows.step([])
+                attend = steergraph.Attend(self.engine, HEADS, kv=kv, order=order)
+                self.assertEqual(attend.apply(rows, q).shape, q.shape)
+
     def test_rows_of_several_sequences_without_a_cache(self):
         rope, qkv = self.rope(), self.numbers(5, WIDTH)
         rows = steergraph.Rows(self.engine, batch=2)
@@ -187,6 +204,14 @@ class Attention(Case):
             wanted = self.wanted(q[row], kv.k[layer], kv.v[layer], seq, position, **named)
             self.holds(out[row], *wanted, kv.dtype)
         return out
+
+    def test_a_length_for_all_may_be_an_array_of_no_dimension(self):
+        lengths = np.int32([0, 0])
+        kv = steergraph.Kv(
+            self.engine, batch=2, kv_heads=1, dim=DIM, capacity=5, dtype="f32", lengths=lengths
+        )
+        kv.set_lengths([0, 1], np.array(3))
+        self.assertEqual(lengths.tolist(), [3, 3])
 
     def test_decode_after_a_prompt_in_every_type(self):
         for dtype in DTYPES:

@@ -260,6 +260,7 @@ class Refusals(Case):
         mask = np.zeros((3, 9), np.uint8)
         for said, function, arguments, named in (
             ("q has 1 rows, the step has 2", attend.apply, (rows, q[:1]), {}),
+            ("stg_attend_apply: rows is NULL", attend.apply, (None, q), {}),
             (
                 "out has shape [2, 2, 16], the attend takes [rows, 4, 16]",
                 attend.apply,

@@ -98,14 +98,6 @@ void *attn_nans(struct attn_bed *bed, stg_dtype dtype, int64_t elems) {
   return tensor;
 }
 
-static uint32_t log2_of(uint32_t power) {
-  uint32_t shift = 0;
-  while ((1U << shift) < power) {
-    shift++;
-  }
-  return shift;
-}
-
 /* Every stretch of every sequence gets a block of its own, in shuffled order. */
 static void deal_blocks(struct attn_bed *bed, struct stg_kv_view *view, uint32_t block) {
   const int64_t row = (view->capacity + block - 1) / block;
@@ -118,7 +110,7 @@ static void deal_blocks(struct attn_bed *bed, struct stg_kv_view *view, uint32_t
   }
   view->block_table = table;
   view->table_row = row;
-  view->block_shift = log2_of(block);
+  view->block_shift = stg_kv_block_shift(block);
   view->n_blocks = n;
 }
 

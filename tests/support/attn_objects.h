@@ -99,12 +99,11 @@ static inline stg_engine *obj_engine(stg_backend backend, stg_launch_mode launch
   return engine;
 }
 
-/* All but the block, on an engine that there is. */
-static inline void obj_open_on(struct objects *all, stg_engine *engine) {
-  const stg_kv_desc kv = obj_kv_desc();
+/* All but the block, on an engine that there is, of a cache as described. */
+static inline void obj_open_of(struct objects *all, stg_engine *engine, const stg_kv_desc *kv) {
   stg_error error = STG_ERROR_INIT;
   *all = (struct objects){.engine = engine};
-  must(stg_kv_create(engine, &kv, &all->kv, &error), &error);
+  must(stg_kv_create(engine, kv, &all->kv, &error), &error);
   const stg_rope_desc rope = obj_rope_desc(all->kv);
   const stg_attend_desc attend = obj_attend_desc(all->kv);
   const stg_rows_desc rows = obj_rows_desc(all->kv);
@@ -114,6 +113,11 @@ static inline void obj_open_on(struct objects *all, stg_engine *engine) {
   all->qkv = obj_floats(all, OBJ_MAX_ROWS * OBJ_PACKED);
   all->q = obj_floats(all, OBJ_MAX_ROWS * OBJ_ROW);
   all->out = obj_floats(all, OBJ_MAX_ROWS * OBJ_ROW);
+}
+
+static inline void obj_open_on(struct objects *all, stg_engine *engine) {
+  const stg_kv_desc kv = obj_kv_desc();
+  obj_open_of(all, engine, &kv);
 }
 
 static inline void obj_open_block(struct objects *all) {

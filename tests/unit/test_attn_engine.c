@@ -80,7 +80,9 @@ static void a_fixed_cache_equals_one_that_grows(void **state) {
   close_engine(engine);
   struct bed bed;
   open_bed(&bed, STG_COMPILE_BLOCK, 1, 8);
+  host_device_set_compiler(&(struct host_compiler){.missing = ""}); /* compiles are counted */
   attn_growing_run(bed.engine, 100, 8);
+  assert_int_equal(3, host_device_compiles()); /* of the rope, the attend and the advance */
   close_bed(&bed);
 }
 

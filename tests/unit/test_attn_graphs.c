@@ -1,7 +1,6 @@
 /*
- * test_attn_graphs.c: blocks as graphs: launches, plans and compiles as lengths grow; what serves
- * where there is no graph; warm-up; and captures of a host, which follow lengths. On a device of
- * the host.
+ * test_attn_graphs.c: blocks as graphs: what serves where there is no graph; warm-up; and captures
+ * of a host, which follow lengths. On a device of the host.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,38 +39,6 @@ static const int32_t *lengths(const struct objects *all) {
   stg_kv_tensors tensors = {.struct_size = sizeof tensors};
   stg_kv_get_tensors(all->kv, &tensors);
   return tensors.len;
-}
-
-static void a_layer_is_one_launch_at_every_length(void **state) {
-  struct objects all;
-  (void)state;
-  open_block(&all);
-  obj_step(&all, all_of_them, 3);
-  const stg_stats before = obj_stats(&all);
-  assert_int_equal(2, before.graphs_created); /* without the advance, and with it */
-  assert_int_equal(2, before.plans_live);
-  for (int length = 1; length < OBJ_CAPACITY; length++) {
-    host_device_reset_calls();
-    obj_step(&all, all_of_them, 3);
-    assert_int_equal(2 + 3, host_device_calls().launches); /* nodes */
-    assert_int_equal(1, host_device_calls().copies);       /* of the rows */
-  }
-  const stg_stats after = obj_stats(&all);
-  const uint64_t steps = OBJ_CAPACITY - 1;
-  assert_int_equal(steps * OBJ_LAYERS, after.graph_launches - before.graph_launches);
-  assert_int_equal(steps * OBJ_LAYERS, after.attention_applies - before.attention_applies);
-  assert_int_equal(steps, after.steps - before.steps);
-  assert_int_equal(3 * steps, after.step_rows - before.step_rows);
-  assert_int_equal(before.kernel_compiles, after.kernel_compiles);
-  assert_int_equal(before.graphs_created, after.graphs_created);
-  assert_int_equal(before.plans_live, after.plans_live);
-  assert_int_equal(before.plain_launches, after.plain_launches);
-  assert_int_equal(steps * OBJ_LAYERS, after.tier0_launches - before.tier0_launches);
-  synchronize(&all);
-  for (int seq = 0; seq < OBJ_BATCH; seq++) {
-    assert_int_equal(OBJ_CAPACITY, lengths(&all)[seq]);
-  }
-  obj_close(&all);
 }
 
 static void a_full_cache_says_which_row(void **state) {
@@ -461,7 +428,6 @@ static void what_is_held_is_counted(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_layer_is_one_launch_at_every_length),
       cmocka_unit_test(a_full_cache_says_which_row),
       cmocka_unit_test(a_bad_sequence_on_the_device_is_told),
       cmocka_unit_test(without_graphs_the_bits_are_the_same),

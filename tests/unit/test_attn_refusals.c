@@ -190,6 +190,11 @@ static void ropes(void **state) {
         desc.original = 8192),
        "low_freq: 4, high_freq: 1, original: 8192; frequencies are above 0, the low one below the "
        "high one, and there is a position at least");
+  ROPE(desc.base = 1e-30, "base: 1e-30, factor: 1: frequency 1 is 3.16228e+07, and none may be "
+                          "above 1; give a larger base or factor");
+  ROPE((desc.scaling = STG_SCALING_LINEAR, desc.factor = 1e-300),
+       "base: 10000, factor: 1e-300: frequency 0 is inf, and none may be above 1; give a larger "
+       "base or factor");
   ROPE(desc.table_positions = 2, "table_positions: 2 with a table at (nil)");
   ROPE((desc.table = table, desc.table_positions = 15),
        "table_positions: 15 are fewer than the 16 of the cache");
@@ -226,6 +231,9 @@ static void tensors_of_a_rope(void **state) {
   TENSORS(desc.qkv_stride = 63, "qkv_stride: 63; what it steps over has 64");
   TENSORS(desc.q = NULL, "q: (nil) is no address of f32 elements");
   TENSORS(desc.q_stride = 31, "q_stride: 31; what it steps over has 32");
+  TENSORS(desc.q_stride = INT64_MAX,
+          "q_stride: 9223372036854775807; 3 such steps leave all memory; "
+          "give a smaller one");
   desc = obj_rope_tensors(&all, 0);
   desc.k = k;
   assert_int_equal(STG_E_INVALID, stg_rope_apply(all.rope, all.rows, &desc, NULL, &lone));
@@ -274,6 +282,35 @@ static void ropes_without_a_cache(void **state) {
   must_say(STG_E_INVALID, "stg_heads_transpose: rope is NULL, or struct_size is not 56",
            stg_heads_transpose(NULL, &heads, NULL, &error), &error);
   must(stg_rope_destroy(rope, &error), &error);
+  obj_close(&all);
+}
+
+/* With heads first a slice is all rows of a head, and of no rows there is none. */
+static void a_step_of_no_rows_needs_no_tensors(void **state) {
+  struct objects all;
+  stg_rope *rope = NULL;
+  stg_attend *attend = NULL;
+  stg_error error = STG_ERROR_INIT;
+  (void)state;
+  obj_open(&all, STG_BACKEND_CPU);
+  obj_set_rows(&all, all_of_them, 0);
+  for (int order = STG_ORDER_ROWS_FIRST; order <= STG_ORDER_HEADS_FIRST; order++) {
+    stg_rope_desc of_rope = obj_rope_desc(all.kv);
+    stg_attend_desc of_attend = obj_attend_desc(all.kv);
+    of_rope.order = of_attend.order = (stg_order)order;
+    of_rope.transpose = true;
+    must(stg_rope_create(all.engine, &of_rope, &rope, &error), &error);
+    must(stg_attend_create(all.engine, &of_attend, &attend, &error), &error);
+    const stg_rope_tensors turned = {.struct_size = sizeof turned};
+    const stg_attend_tensors read = {.struct_size = sizeof read};
+    const stg_heads_tensors heads = {
+        .struct_size = sizeof heads, .heads = OBJ_HEADS, .from_order = (stg_order)order};
+    must(stg_rope_apply(rope, all.rows, &turned, NULL, &error), &error);
+    must(stg_attend_apply(attend, all.rows, &read, NULL, &error), &error);
+    must(stg_heads_transpose(rope, &heads, NULL, &error), &error);
+    must(stg_attend_destroy(attend, &error), &error);
+    must(stg_rope_destroy(rope, &error), &error);
+  }
   obj_close(&all);
 }
 
@@ -331,6 +368,21 @@ static void tensors_of_an_attend(void **state) {
   obj_close(&all);
 }
 
+/* Strides whose last place has no address: by each of the three, and only by their sum. */
+static void refuse_far_keys(stg_attend *attend, stg_rows *rows, stg_attend_tensors tensors) {
+  const int64_t far = INT64_MAX / 4;
+  const int64_t strides[][3] = {{far, 8, 8}, {8, far, 8}, {8, 8, far}, {far / 3, far / 3, far / 9}};
+  stg_error error = STG_ERROR_INIT;
+  for (size_t i = 0; i < sizeof strides / sizeof strides[0]; i++) {
+    tensors.seq_stride = strides[i][0];
+    tensors.head_stride = strides[i][1];
+    tensors.pos_stride = strides[i][2];
+    assert_int_equal(STG_E_INVALID, stg_attend_apply(attend, rows, &tensors, NULL, &error));
+    assert_non_null(strstr(error.message, "; 2 sequences, 2 heads and 4 positions leave all "
+                                          "memory; give smaller ones"));
+  }
+}
+
 /* Of tensors, with a mask. */
 static void attends_without_a_cache(void **state) {
   const stg_attend_desc desc = {.struct_size = sizeof desc,
@@ -365,7 +417,12 @@ static void attends_without_a_cache(void **state) {
   tensors.mask_stride = 3;
   must_say(STG_E_INVALID, "mask_stride: 3; a sequence has 4 positions",
            stg_attend_apply(attend, rows, &tensors, NULL, &error), &error);
+  tensors.mask_stride = INT64_MAX;
+  must_say(STG_E_INVALID,
+           "mask_stride: 9223372036854775807; 2 sequences leave all memory; give a smaller one",
+           stg_attend_apply(attend, rows, &tensors, NULL, &error), &error);
   tensors.mask_stride = 0;
+  refuse_far_keys(attend, rows, tensors);
   tensors.pos_stride = -8;
   must_say(STG_E_INVALID, "seq_stride: 0, head_stride: 0, pos_stride: -8; one is below 0",
            stg_attend_apply(attend, rows, &tensors, NULL, &error), &error);
@@ -383,6 +440,7 @@ int main(void) {
       cmocka_unit_test(ropes),
       cmocka_unit_test(tensors_of_a_rope),
       cmocka_unit_test(ropes_without_a_cache),
+      cmocka_unit_test(a_step_of_no_rows_needs_no_tensors),
       cmocka_unit_test(attends),
       cmocka_unit_test(tensors_of_an_attend),
       cmocka_unit_test(attends_without_a_cache),

@@ -255,6 +255,31 @@ static void tells_texts_of_another_version_from_those_of_another_signature(void 
                     "follows from the signature; differs from line 1 on");
 }
 
+/* Pieces of one have no counterpart in the other, and each has a prelude of its own. */
+static void compares_no_pieces_of_two_families_or_works(void **state) {
+  static const struct {
+    const char *of_here, *of_there, *here, *there, *words;
+  } cases[] = {
+      {SIGNATURE, "rope v1 | work=advance | sm_90", "steer", "rope",
+       "kernels of two families: steer here, rope there"},
+      {"rope v1 | work=advance | sm_90", "rope v1 | work=transpose dim=8 dtype=f32 | sm_90",
+       "work=advance", "work=transpose", "the work is advance here, transpose there"},
+  };
+  struct pair *pair = *state;
+  pair->here_creator = pair->there_creator = "0.1.0";
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    pair->here.signature = cases[i].of_here;
+    pair->there.signature = cases[i].of_there;
+    pair->there.prelude = "// of another kind\n";
+    explain(pair);
+    assert_int_equal(pair->count, 2);
+    assert_difference(pair, 0, "signature", cases[i].here, cases[i].there, cases[i].words);
+    assert_string_equal(pair->differences[1].factor, "prelude");
+    assert_string_equal(pair->differences[1].words,
+                        "follows from the signature; differs from line 1 on");
+  }
+}
+
 static void compares_options_as_a_set(void **state) {
   static const char *const here[] = {"-a", "-b=1", "-c"};
   static const char *const there[] = {"-c", "-x", "-b=2", "-y"};
@@ -427,6 +452,7 @@ int main(void) {
       OF_PAIR(says_switches_from_either_side),
       OF_PAIR(says_the_architecture_once),
       OF_PAIR(tells_texts_of_another_version_from_those_of_another_signature),
+      OF_PAIR(compares_no_pieces_of_two_families_or_works),
       OF_PAIR(compares_options_as_a_set),
       OF_PAIR(names_the_variable_that_an_option_comes_from),
       OF_PAIR(sees_options_in_another_order_and_twice),

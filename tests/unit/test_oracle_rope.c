@@ -214,6 +214,27 @@ static void one_bit_off_the_eager_sequence_fails(void **state) {
   (void)state;
 }
 
+/* Of any numbers: products of larger ones are rounded by as much more. */
+static void a_table_of_more_than_cosines_and_sines_passes(void **state) {
+  const struct stg_rope_geometry g = geometry_of(STG_F32);
+  static float table[CAPACITY * 64];
+  struct bench bench;
+  for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+    table[i] = 100.0F + (float)(i * 37 % 1009);
+  }
+  open_bench(&bench, g, true);
+  bench.rope.angles.table = table;
+  bench.rope.angles.table_positions = CAPACITY;
+  run(&bench);
+  struct stg_oracle_heads_report report = check(&bench, &g);
+  attn_expect_ok(&report);
+  table[(size_t)200 * 64] *= 1 + 0x1p-20F; /* the cosine of a pair of row 0 */
+  report = check(&bench, &g);
+  expect_wrong(&report, "q");
+  attn_close(&bench.bed);
+  (void)state;
+}
+
 /* What is not rotated, padding, and V: one bit each. */
 static void a_bit_of_what_has_to_stay_fails(void **state) {
   struct stg_rope_geometry g = geometry_of(STG_BF16);
@@ -353,6 +374,7 @@ int main(void) {
       cmocka_unit_test(other_angles_fail),
       cmocka_unit_test(another_scale_of_xpos_fails),
       cmocka_unit_test(one_bit_off_the_eager_sequence_fails),
+      cmocka_unit_test(a_table_of_more_than_cosines_and_sines_passes),
       cmocka_unit_test(a_bit_of_what_has_to_stay_fails),
       cmocka_unit_test(a_write_anywhere_else_in_the_cache_fails),
       cmocka_unit_test(a_neighbours_k_fails),

@@ -28,14 +28,6 @@ struct stg_step_rows stg_attention_rows(const struct stg_attention_done *done) {
   };
 }
 
-static uint32_t log2_of(uint32_t power) {
-  uint32_t shift = 0;
-  while ((1U << shift) < power) {
-    shift++;
-  }
-  return shift;
-}
-
 /* Bytes of the cache that are another layer's. */
 static size_t layer_offset(const struct stg_attention_done *done) {
   const struct stg_attention_workload *w = &done->job->workload;
@@ -65,7 +57,7 @@ bool stg_attention_view(const struct stg_attention_done *done, struct stg_kv_vie
       .pos_stride = (int64_t)w->dim,
       .block_table = (const int32_t *)(const void *)tensor_of(done, STG_ATTENTION_TABLE)->before,
       .table_row = tokens ? 0 : t->blocks,
-      .block_shift = log2_of(cache->block),
+      .block_shift = stg_kv_block_shift(cache->block),
       .n_blocks = cache->n_blocks,
   };
   return true;

@@ -153,26 +153,12 @@ void stg_attention_report_json(const struct stg_attention_result *result, struct
 
 /* ---- text ---- */
 
-/* Microseconds in the unit that reads best. */
-static void append_time(struct stg_strbuf *out, double us) {
-  if (us < 1000) {
-    stg_strbuf_printf(out, "%.1f us", us);
-  } else {
-    stg_strbuf_printf(out, "%.2f ms", us / 1000);
-  }
-}
-
 static void add_time_rows(struct stg_table *table, const struct stg_attention_result *result) {
   if (!result->timed) {
     return;
   }
   struct stg_strbuf text = {0};
-  append_time(&text, result->times.median_us);
-  stg_strbuf_str(&text, " median (");
-  append_time(&text, result->times.min_us);
-  stg_strbuf_str(&text, " to ");
-  append_time(&text, result->times.max_us);
-  stg_strbuf_printf(&text, ", %u launches)", result->job->workload.repeats);
+  stg_times_print(&result->times, result->job->workload.repeats, "launches", &text);
   stg_table_cell(table, "time");
   stg_table_cell(table, stg_strbuf_text(&text));
   stg_strbuf_finish(&text);

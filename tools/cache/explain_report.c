@@ -31,10 +31,16 @@ static bool is_only_piece(const struct stg_explained_pair *pair, const char *pie
   return pieces == 1 && differs(pair, "signature", piece);
 }
 
+/* Whether they have a prelude each. */
+static bool of_two_kinds(const struct stg_explained_pair *pair) {
+  return strcmp(pair->here->family, pair->there->family) != 0 ||
+         differs(pair, "signature", "work=");
+}
+
 /* Whether one of two kernels is what another version of steergraph makes. A signature settles the
  * source, but for the version. */
 static bool of_two_versions(const struct stg_explained_pair *pair) {
-  return differs(pair, "format", "") || differs(pair, "prelude", "") ||
+  return differs(pair, "format", "") || (differs(pair, "prelude", "") && !of_two_kinds(pair)) ||
          (!differs(pair, "signature", "") &&
           (differs(pair, "source", "") || differs(pair, "kernel", "")));
 }

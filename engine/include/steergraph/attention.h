@@ -232,7 +232,8 @@ typedef struct stg_rope_desc {
   stg_pairs pairs;
   stg_rounding round;
   stg_trig trig;
-  double base; /* default 10000: frequency i of rot/2 is base^(-2i/rot) */
+  /* Default 10000: frequency i of rot/2 is base^(-2i/rot). None may be above 1, as scaled. */
+  double base;
   stg_freq_scaling scaling;
   double factor;              /* of linear and llama3, > 0 */
   double low_freq, high_freq; /* of llama3, 0 < low_freq < high_freq */
@@ -270,7 +271,8 @@ typedef struct stg_rope_tensors {
   void *q;     /* dtype [R, Hq, D] or [Hq, R, D] */
   void *k, *v; /* the same with Hk; NULL with a cache */
   int64_t q_stride, k_stride, v_stride;
-  /* Without stg_rows: [rows] positions of one sequence, as stg_rows_step.pos */
+  /* Without stg_rows: [rows] positions of one sequence, as stg_rows_step.pos. Not looked at: a row
+   * at no position, or past a table, gives zeros. */
   const void *pos;
   bool pos_is_64;
   int64_t rows;

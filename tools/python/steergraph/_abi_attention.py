@@ -6,6 +6,8 @@ import ctypes
 from ctypes import POINTER, c_bool, c_double, c_float, c_int, c_int32, c_int64, c_size_t
 from ctypes import c_uint32, c_uint64, c_void_p
 
+from ._abi_steering import PlanInfo
+
 ORDER = {"rows_first": 0, "heads_first": 1}
 LAYOUT = {"concat": 0, "interleaved": 1, "grouped": 2, "head_fastest": 3}
 PAIRS = {"half": 0, "interleaved": 1}
@@ -215,41 +217,38 @@ STRUCTS += (AttendDesc, AttendTensors, BlockDesc, BlockTensors)
 _HANDLE = POINTER(c_void_p)
 
 
-def fallible(plan_info):
-    """Functions that may fail, as _abi.py lists its own: name, arguments before the error."""
-    return {
-        "stg_kv_bytes": (c_void_p, POINTER(KvDesc), POINTER(c_size_t)),
-        "stg_kv_create": (c_void_p, POINTER(KvDesc), _HANDLE),
-        "stg_kv_destroy": (c_void_p,),
-        "stg_kv_set_len": (c_void_p, POINTER(c_uint32), POINTER(c_int32), c_size_t, c_void_p),
-        "stg_kv_set_blocks": (
-            c_void_p,
-            c_uint32,
-            c_int64,
-            POINTER(c_int32),
-            c_size_t,
-            c_void_p,
-        ),
-        "stg_kv_advance": (c_void_p, c_void_p, c_void_p),
-        "stg_kv_status": (c_void_p, c_void_p, POINTER(KvReport)),
-        "stg_rows_create": (c_void_p, POINTER(RowsDesc), _HANDLE),
-        "stg_rows_destroy": (c_void_p,),
-        "stg_rows_step_set": (c_void_p, POINTER(RowsStep), c_void_p),
-        "stg_rope_create": (c_void_p, POINTER(RopeDesc), _HANDLE),
-        "stg_rope_destroy": (c_void_p,),
-        "stg_rope_apply": (c_void_p, c_void_p, POINTER(RopeTensors), c_void_p),
-        "stg_rope_backward": (c_void_p, c_void_p, POINTER(RopeTensors), c_void_p),
-        "stg_heads_transpose": (c_void_p, POINTER(HeadsTensors), c_void_p),
-        "stg_attend_create": (c_void_p, POINTER(AttendDesc), _HANDLE),
-        "stg_attend_destroy": (c_void_p,),
-        "stg_attend_apply": (c_void_p, c_void_p, POINTER(AttendTensors), c_void_p),
-        "stg_block_create": (c_void_p, POINTER(BlockDesc), _HANDLE),
-        "stg_block_step": (c_void_p, c_void_p, c_void_p, c_void_p),
-        "stg_block_apply": (c_void_p, POINTER(BlockTensors), c_void_p),
-        "stg_block_plan": (c_void_p, POINTER(plan_info)),
-    }
-
-
+# Functions that may fail, as _abi.py lists its own: name, arguments before the error.
+FALLIBLE = {
+    "stg_kv_bytes": (c_void_p, POINTER(KvDesc), POINTER(c_size_t)),
+    "stg_kv_create": (c_void_p, POINTER(KvDesc), _HANDLE),
+    "stg_kv_destroy": (c_void_p,),
+    "stg_kv_set_len": (c_void_p, POINTER(c_uint32), POINTER(c_int32), c_size_t, c_void_p),
+    "stg_kv_set_blocks": (
+        c_void_p,
+        c_uint32,
+        c_int64,
+        POINTER(c_int32),
+        c_size_t,
+        c_void_p,
+    ),
+    "stg_kv_advance": (c_void_p, c_void_p, c_void_p),
+    "stg_kv_status": (c_void_p, c_void_p, POINTER(KvReport)),
+    "stg_rows_create": (c_void_p, POINTER(RowsDesc), _HANDLE),
+    "stg_rows_destroy": (c_void_p,),
+    "stg_rows_step_set": (c_void_p, POINTER(RowsStep), c_void_p),
+    "stg_rope_create": (c_void_p, POINTER(RopeDesc), _HANDLE),
+    "stg_rope_destroy": (c_void_p,),
+    "stg_rope_apply": (c_void_p, c_void_p, POINTER(RopeTensors), c_void_p),
+    "stg_rope_backward": (c_void_p, c_void_p, POINTER(RopeTensors), c_void_p),
+    "stg_heads_transpose": (c_void_p, POINTER(HeadsTensors), c_void_p),
+    "stg_attend_create": (c_void_p, POINTER(AttendDesc), _HANDLE),
+    "stg_attend_destroy": (c_void_p,),
+    "stg_attend_apply": (c_void_p, c_void_p, POINTER(AttendTensors), c_void_p),
+    "stg_block_create": (c_void_p, POINTER(BlockDesc), _HANDLE),
+    "stg_block_step": (c_void_p, c_void_p, c_void_p, c_void_p),
+    "stg_block_apply": (c_void_p, POINTER(BlockTensors), c_void_p),
+    "stg_block_plan": (c_void_p, POINTER(PlanInfo)),
+}
 # The others: name, result, arguments.
 PLAIN = {
     "stg_kv_get_tensors": (None, c_void_p, POINTER(KvTensors)),

@@ -5,6 +5,8 @@ Written by hand, in the order of the header; tests/python/test_abi.py holds them
 import ctypes
 from ctypes import POINTER, c_bool, c_int, c_int64, c_size_t, c_uint32, c_void_p
 
+from ._abi_steering import PlanInfo
+
 MATH = {"exact": 0, "tf32": 1}
 MASK = {"elements": 0, "bool": 1, "absent": 2}
 
@@ -74,18 +76,17 @@ class ComponentsGrads(ctypes.Structure):
 STRUCTS = (ComponentsDesc, ComponentsTensors, ComponentsGrads)
 
 
-def fallible(plan_info):
-    """Functions that may fail, as _abi.py lists its own: name, arguments before the error."""
-    return {
-        "stg_components_create": (c_void_p, POINTER(ComponentsDesc), POINTER(c_void_p)),
-        "stg_components_destroy": (c_void_p,),
-        "stg_components_apply": (c_void_p, POINTER(ComponentsTensors), c_void_p),
-        "stg_components_work_bytes": (c_void_p, c_int64, c_int64, POINTER(c_size_t)),
-        "stg_components_back": (
-            c_void_p,
-            POINTER(ComponentsTensors),
-            POINTER(ComponentsGrads),
-            c_void_p,
-        ),
-        "stg_components_plan": (c_void_p, c_int64, c_bool, POINTER(plan_info)),
-    }
+# Functions that may fail, as _abi.py lists its own: name, arguments before the error.
+FALLIBLE = {
+    "stg_components_create": (c_void_p, POINTER(ComponentsDesc), POINTER(c_void_p)),
+    "stg_components_destroy": (c_void_p,),
+    "stg_components_apply": (c_void_p, POINTER(ComponentsTensors), c_void_p),
+    "stg_components_work_bytes": (c_void_p, c_int64, c_int64, POINTER(c_size_t)),
+    "stg_components_back": (
+        c_void_p,
+        POINTER(ComponentsTensors),
+        POINTER(ComponentsGrads),
+        c_void_p,
+    ),
+    "stg_components_plan": (c_void_p, c_int64, c_bool, POINTER(PlanInfo)),
+}

@@ -4,7 +4,7 @@ C sees addresses alone, so what the table does not take is refused here. A layou
 type, device) that a table has taken is remembered, and not checked anew: an apply costs the host
 little. What may differ between tensors of one layout is asked of each.
 """
-from . import _abi, _errors, tensors
+from . import _abi, _abi_steering, _errors, tensors
 
 # Layouts that a table remembers of one kind; a host whose rows differ in every step begins anew.
 MOST_LAYOUTS = 256
@@ -78,7 +78,7 @@ class Applier:
 
     def __init__(self):
         self._function = _abi.library().stg_steer_apply
-        self._apply = _abi.new(_abi.Apply)
+        self._apply = _abi.new(_abi_steering.Apply)
         self._error = _abi.Error()
 
     def __call__(self, frame, members, stream):

@@ -51,7 +51,8 @@ class Shapes:
     def _by_rows(self, view, name, heads):
         shape, strides, width = view.shape, view.strides, heads * self.dim
         if shape[-2:] == (heads, self.dim):
-            if strides[-1] != 1 or (heads > 1 and strides[-2] != self.dim):
+            apart = strides[-1] != 1 or (heads > 1 and strides[-2] != self.dim)
+            if apart and 0 not in shape:  # numpy has strides of 0 where there are no elements
                 raise _errors.InvalidError(f"{name} is not contiguous: the heads of a row are apart")
             view = view._replace(shape=(*shape[:-2], width), strides=(*strides[:-2], 1))
         elif shape[-1:] != (width,):
@@ -64,6 +65,8 @@ class Shapes:
         if len(shape) != 3 or (shape[0], shape[2]) != (heads, self.dim):
             self._refuse(view, name, f"{heads}, rows, {self.dim}")
         rows = shape[1]
+        if 0 in shape:
+            return rows, rows * self.dim
         if strides[2] != 1 or (rows > 1 and strides[1] != self.dim):
             raise _errors.InvalidError(f"{name} is not contiguous: the rows of a head are apart")
         stride = strides[0] if heads > 1 else rows * self.dim

@@ -374,7 +374,8 @@ class Attend(Held):
         """
         stream = self.streams.of(stream)
         with self.handle as address, using(rows) as map_address:
-            out, fields = self.prepare(q, out, k, v, lengths, key_mask, rows.rows)
+            least = 0 if rows is None else rows.rows  # None is C's to refuse
+            out, fields = self.prepare(q, out, k, v, lengths, key_mask, least)
             given = _abi.new(AttendTensors, layer=_abi.uint32(layer, "layer"), **fields)
             _abi.call("stg_attend_apply", address, map_address, ctypes.byref(given), stream)
         return out

@@ -4,7 +4,7 @@ import ctypes
 import math
 from typing import Any, NamedTuple
 
-from . import _abi, _errors
+from . import _abi, _abi_steering, _errors
 
 # Parameters of the built-in ops, in the order of their definitions (specs/ops); a test compares.
 BUILTIN_PARAMS = {
@@ -39,7 +39,7 @@ class Prepared:
     def __init__(self, engine, ops):
         with Chains(engine, 1) as built:
             self.calls = built.calls_of(ops)
-        self.pointer = ctypes.cast(self.calls, ctypes.POINTER(_abi.OpCall))
+        self.pointer = ctypes.cast(self.calls, ctypes.POINTER(_abi_steering.OpCall))
         self.count = len(ops)
 
 
@@ -50,7 +50,7 @@ class Chains:
         self._engine = engine
         self._kept = contextlib.ExitStack()
         self._objects = []  # what the structs point to
-        self.array = (_abi.Chain * max(count, 1))()
+        self.array = (_abi_steering.Chain * max(count, 1))()
         self.count = 0
 
     def __enter__(self):
@@ -69,13 +69,13 @@ class Chains:
         else:
             ops = list(ops)
             calls = self.calls_of(ops)
-            chain.ops = ctypes.cast(calls, ctypes.POINTER(_abi.OpCall))
+            chain.ops = ctypes.cast(calls, ctypes.POINTER(_abi_steering.OpCall))
             chain.n_ops = len(ops)
             self._objects.append(calls)
         self.count += 1
 
     def calls_of(self, ops):
-        calls = (_abi.OpCall * max(len(ops), 1))()
+        calls = (_abi_steering.OpCall * max(len(ops), 1))()
         for call, item in zip(calls, ops):
             self._fill(call, *item)
         return calls
@@ -88,9 +88,9 @@ class Chains:
             vectors = ()
         elif not isinstance(vectors, (tuple, list)):
             vectors = (vectors,)
-        if len(vectors) > _abi.MAX_CALL_VECTORS:
+        if len(vectors) > _abi_steering.MAX_CALL_VECTORS:
             raise _errors.InvalidError(
-                f"op '{name}' is given {len(vectors)} vectors, at most {_abi.MAX_CALL_VECTORS}"
+                f"op '{name}' is given {len(vectors)} vectors, at most {_abi_steering.MAX_CALL_VECTORS}"
             )
         for k, vector in enumerate(vectors):
             call.vectors[k] = self._kept.enter_context(self._engine.as_vector(vector))
@@ -116,9 +116,9 @@ def params_of(engine, name, params):
             has = ", ".join(names) or "none"
             raise _errors.InvalidError(f"op '{name}' has no parameter '{unknown[0]}', it has {has}")
         params = [params.get(word) for word in names or ()]
-    if len(params) > _abi.MAX_CALL_PARAMS:
+    if len(params) > _abi_steering.MAX_CALL_PARAMS:
         raise _errors.InvalidError(
-            f"op '{name}' is given {len(params)} parameters, at most {_abi.MAX_CALL_PARAMS}"
+            f"op '{name}' is given {len(params)} parameters, at most {_abi_steering.MAX_CALL_PARAMS}"
         )
     given, values = 0, []
     for k, value in enumerate(params):

@@ -167,7 +167,7 @@ class Kv(Held):
         """Set how long sequences are, in the order of the stream: 0 for a new request, less than it
         was to take rows back. `lengths`: one for each, or one for all."""
         seqs = [_abi.uint32(seq, "a sequence") for seq in seqs]
-        if not hasattr(lengths, "__len__"):
+        if not hasattr(lengths, "__len__") or getattr(lengths, "shape", None) == ():
             lengths = [lengths] * len(seqs)
         lengths = [_abi.int32(length, "a length") for length in lengths]
         if len(seqs) != len(lengths):

@@ -7,13 +7,13 @@ import ctypes
 import threading
 from typing import NamedTuple, Optional
 
-from . import _abi, _errors, _locks, chains, tensors
+from . import _abi, _abi_steering, _errors, _locks, chains, tensors
 from ._apply import Applier, Layouts, describe, slot_of
 from ._handle import Handle, Held, close_busy
 from ._numbers import Numbers
 
-UNSTEERED = _abi.ROW_UNSTEERED
-PADDING = _abi.ROW_PADDING
+UNSTEERED = _abi_steering.ROW_UNSTEERED
+PADDING = _abi_steering.ROW_PADDING
 
 _frames = Numbers("frame")
 frame_of = _frames.find  # by its number, as ops of torch name it
@@ -48,8 +48,8 @@ class Window(NamedTuple):
 
     def struct(self):
         window = _abi.new(
-            _abi.Window,
-            phase=_abi.pick(_abi.PHASE, self.phase, "phase"),
+            _abi_steering.Window,
+            phase=_abi.pick(_abi_steering.PHASE, self.phase, "phase"),
             to=_abi.int64(self.stop or 0, "stop"),
             has_from=self.start is not None,
             has_to=self.stop is not None,
@@ -116,17 +116,17 @@ class Steering(Held):
         self.epsilon = epsilon
         self.layouts = Layouts(self.dtype, self.hidden_size, self.probes, engine.device)
         desc = _abi.new(
-            _abi.SteerDesc,
+            _abi_steering.SteerDesc,
             hidden_size=self.hidden_size,
             layers=self.layers,
             dtype=_abi.DTYPE[self.dtype],
             bank_dtype=_abi.DTYPE[tensors.dtype_word(bank_dtype) if bank_dtype else "none"],
-            state=_abi.pick(_abi.STATE, state, "state"),
+            state=_abi.pick(_abi_steering.STATE, state, "state"),
             max_rows=self.max_rows,
             max_slots=_abi.uint32(max_slots, "max_slots"),
             max_vectors=_abi.uint32(max_vectors, "max_vectors"),
             max_chain=_abi.uint32(max_chain, "max_chain"),
-            epilogue=_abi.pick(_abi.EPILOGUE, epilogue or "none", "epilogue"),
+            epilogue=_abi.pick(_abi_steering.EPILOGUE, epilogue or "none", "epilogue"),
             epsilon=epsilon,
             windows=windows,
             counters=counters,
@@ -196,7 +196,7 @@ class Steering(Held):
         if not chains.is_number(params):
             params = list(params)
         values, given = chains.params_of(self.engine, str(op_index), params)
-        array = (ctypes.c_float * _abi.MAX_CALL_PARAMS)(*values)
+        array = (ctypes.c_float * _abi_steering.MAX_CALL_PARAMS)(*values)
         slot, layer = slot_of(slot), slot_of(layer)
         op_index = _abi.uint32(op_index, "op_index")
         with self.handle as address:
@@ -213,7 +213,7 @@ class Steering(Held):
 
     def counters(self, slot, layer, stream=None):
         """SlotCounters, by all that the stream has done: waits for it. For tables with counters."""
-        counters = _abi.new(_abi.SlotCounters)
+        counters = _abi.new(_abi_steering.SlotCounters)
         where = tensors.stream_of(self.engine.device, stream)
         slot, layer = slot_of(slot), slot_of(layer)
         with self.handle as address:
@@ -251,12 +251,12 @@ class Steering(Held):
             for ops in ops_of:
                 built.add(layer, ops)
             once = _abi.new(
-                _abi.Once,
-                apply=_abi.Apply(ctypes.sizeof(_abi.Apply), *members),
+                _abi_steering.Once,
+                apply=_abi_steering.Apply(ctypes.sizeof(_abi_steering.Apply), *members),
                 rows=rows,
                 n_requests=count,
                 lengths=lengths,
-                chains=ctypes.cast(built.array, ctypes.POINTER(_abi.Chain)),
+                chains=ctypes.cast(built.array, ctypes.POINTER(_abi_steering.Chain)),
             )
             where = tensors.stream_of(self.engine.device, stream)
             with self.handle as address:
@@ -265,7 +265,7 @@ class Steering(Held):
 
     def device_status(self, stream=None):
         """What the device reported since the last report. Waits for the stream."""
-        report = _abi.new(_abi.DeviceReport)
+        report = _abi.new(_abi_steering.DeviceReport)
         where = tensors.stream_of(self.engine.device, stream)
         with self.handle as address:
             _abi.call("stg_device_status", address, where, ctypes.byref(report))
@@ -297,7 +297,7 @@ class PlanInfo(NamedTuple):
 
 def plan_of(call, address):
     """The PlanInfo of a frame or a block."""
-    info = _abi.new(_abi.PlanInfo)
+    info = _abi.new(_abi_steering.PlanInfo)
     _abi.call(call, address, ctypes.byref(info))
     values = [getattr(info, field) for field in PlanInfo._fields]
     return PlanInfo(*(v.decode() if isinstance(v, bytes) else v for v in values))
@@ -360,7 +360,7 @@ class Frame(Held):
         elif not 0 <= _abi.int64(rows, "rows") <= count:
             raise _errors.InvalidError(f"rows is {rows}, row_map has {count}")
         step = _abi.new(
-            _abi.Step,
+            _abi_steering.Step,
             rows=rows,
             row_map=pointer,
             on_device=where != "cpu",
