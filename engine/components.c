@@ -134,6 +134,9 @@ stg_status stg_components_create(stg_engine *engine, const stg_components_desc *
   if (status == STG_OK && form.backward) {
     status = join_back(components, reterr);
   }
+  if (status == STG_OK && stg_engine_is_cuda(engine)) {
+    status = stg_pins_refill(&components->object.pins, reterr); /* a capture may be what is first */
+  }
   if (status != STG_OK) {
     release(components);
     return status;

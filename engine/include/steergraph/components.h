@@ -112,8 +112,8 @@ typedef struct stg_components_tensors {
 /**
  * Compute y. On cuda one launch on the stream, which nothing waits for; in a capture one node.
  * @return STG_E_INVALID for a tensor, a stride or a size that cannot be, with the value;
- * STG_E_CAPACITY for more rows than the last bucket; STG_E_NO_MEMORY on the CPU, and in a capture;
- * STG_E_CUDA. Any thread.
+ * STG_E_CAPACITY for more rows than the last bucket; STG_E_NO_MEMORY on the CPU; STG_E_NOT_WARM for
+ * the 257th graph that is captured with no call outside; STG_E_CUDA. Any thread.
  */
 STG_API STG_NODISCARD stg_status stg_components_apply(stg_components *components,
                                                       const stg_components_tensors *tensors,
