@@ -24,7 +24,7 @@
 /* out = ((in first) * mask) second + bias + d * (in delta). Turned, it is dx: in is dy, first U^T,
  * second V^T, and delta has no transpose. Addresses are of device memory; strides in elements. */
 struct stg_components_apply_args {
-  uint64_t in, out; /* out 0, with dd: not wanted */
+  uint64_t in, out;              /* out 0, with dd: not wanted */
   uint64_t first, second, delta; /* as the tensors stand: the text knows which is turned */
   uint64_t mask, bias, d;
   uint64_t valid; /* int32; 0: every row is live */
