@@ -16,12 +16,9 @@ template <class G, int Columns, int Strips> struct stg_components_product {
   static constexpr int pitch = stg_pitch_of(2 * all);
   typedef stg_tiles16<pitch, true, warps_m> wide;
 
-  const int lane, row, strip; // of the warp: its first tile and strip
   float acc[tiles][Strips][4];
 
-  __device__ __forceinline__ stg_components_product()
-      : lane(threadIdx.x % STG_LANES), row((int)threadIdx.x / STG_LANES / G::warps_n),
-        strip((int)threadIdx.x / STG_LANES % G::warps_n * Strips) {
+  __device__ __forceinline__ stg_components_product() {
 #pragma unroll
     for (int m = 0; m < tiles; m++) {
 #pragma unroll
@@ -34,8 +31,18 @@ template <class G, int Columns, int Strips> struct stg_components_product {
     }
   }
 
+  // The first tile and strip of a thread's warp.
+  static __device__ __forceinline__ int row_of(int thread) {
+    return thread / STG_LANES / G::warps_n;
+  }
+  static __device__ __forceinline__ int strip_of(int thread) {
+    return thread / STG_LANES % G::warps_n * Strips;
+  }
+
   // The rows of a tile. Narrow: a second factor.
   template <class Narrow> __device__ __forceinline__ void add(unsigned of_wide, unsigned of_narrow) {
+    const int thread = stg_thread_here(), lane = thread % STG_LANES;
+    const int row = row_of(thread), strip = strip_of(thread);
     const int mine = all % warps_m == 0 || row + (tiles - 1) * warps_m < all ? tiles : tiles - 1;
     stg_multiply_strips<typename G::data, wide, Narrow, G::tile / 16>(
         acc, of_wide + wide::of_lane(lane) + row * 32u,
@@ -44,6 +51,8 @@ template <class G, int Columns, int Strips> struct stg_components_product {
 
   // Give each pair of sums that there is to `to`, by its row, of Columns, and its first column.
   template <class F> __device__ __forceinline__ void store(const F &to) const {
+    const int thread = stg_thread_here(), lane = thread % STG_LANES;
+    const int row = row_of(thread), strip = strip_of(thread);
 #pragma unroll
     for (int m = 0; m < tiles; m++) {
 #pragma unroll
@@ -63,13 +72,15 @@ template <class G, int Columns, int Strips> struct stg_components_product {
 
 // A second factor of ones.
 template <class D> struct stg_ones16 {
+  static constexpr int halves = 1;
   static constexpr unsigned step = 0, strip = 0;
 
   static __device__ __forceinline__ unsigned of_lane(unsigned) {
     return 0;
   }
-  template <int Halves> static __device__ __forceinline__ void load(unsigned, unsigned (&r)[4]) {
-    r[0] = r[1] = r[2] = r[3] = D::narrow2(1.0f, 1.0f);
+  template <int Halves>
+  static __device__ __forceinline__ void load(unsigned, int, unsigned (&r)[1][4]) {
+    r[0][0] = r[0][1] = D::narrow2(1.0f, 1.0f);
   }
 };
 
@@ -108,7 +119,7 @@ template <class G> struct stg_components_weights_block {
   typedef stg_components_span_layout<G> layout;
   static constexpr int strips = G::block / 8 / G::warps_n;
   static constexpr int warps = G::threads / STG_LANES;
-  typedef stg_strips16<layout::block_pitch, true> narrow;
+  typedef stg_pairs16<layout::block_pitch> narrow;
   // of t and g
   static constexpr int s_tiles = G::s_rows / 16;
   static constexpr int s_warps_n = warps / (G::tile / G::s_rows);
@@ -147,11 +158,11 @@ template <class G> struct stg_components_weights_block {
   }
 
   // What follows from t and g of 16 rows from `top` of the tile on, and of 8 components from `left`.
-  __device__ __forceinline__ void give(int tile, int top, int left, const float (&t)[4],
-                                       const float (&g)[4],
+  __device__ __forceinline__ void give(int tile, int lane, int top, int left,
+                                       const float (&t)[4], const float (&g)[4],
                                        const stg_components_groups<G> &groups) const {
     constexpr unsigned element_bytes = layout::in_place ? 2u : 1u;
-    const int lane = threadIdx.x % STG_LANES, c = left + lane % 4 * 2;
+    const int c = left + lane % 4 * 2;
     const unsigned mask = ring.stage(tile) + layout::dy_bytes + layout::x_bytes;
     float dm[2][2];
 #pragma unroll
@@ -187,17 +198,17 @@ template <class G> struct stg_components_weights_block {
   __device__ __forceinline__ void make(int tile, const stg_components_groups<G> &groups) const {
     typedef stg_tiles16<layout::in_pitch, false, 1> of_x;
     typedef stg_tiles16<layout::out_pitch, false, 1> of_dy;
+    typedef stg_strips16<layout::block_pitch, true> of_v;
     typedef stg_strips16<layout::out_pitch, false> of_u;
-    const unsigned lane = threadIdx.x % STG_LANES;
-    const int warp = (int)threadIdx.x / STG_LANES;
+    const int thread = stg_thread_here(), lane = thread % STG_LANES, warp = thread / STG_LANES;
     const int top = warp / s_warps_n * G::s_rows, strip = warp % s_warps_n * s_strips;
     const int rest = G::block / 8 - strip;
     const int mine = G::block / 8 % s_warps_n == 0 || rest >= s_strips ? s_strips : rest;
     const unsigned dy = ring.stage(tile), x = dy + layout::dy_bytes;
     float t[s_tiles][s_strips][4] = {}, g[s_tiles][s_strips][4] = {};
-    stg_multiply_strips<data, of_x, narrow, layout::in_columns / 16>(
+    stg_multiply_strips<data, of_x, of_v, layout::in_columns / 16>(
         t, x + (unsigned)(top * layout::in_pitch) * 16u + of_x::of_lane(lane),
-        ring.memory + strip * narrow::strip + narrow::of_lane(lane), s_tiles, mine);
+        ring.memory + strip * of_v::strip + of_v::of_lane(lane), s_tiles, mine);
     stg_multiply_strips<data, of_dy, of_u, layout::out_columns / 16>(
         g, dy + (unsigned)(top * layout::out_pitch) * 16u + of_dy::of_lane(lane),
         ring.memory + layout::u + strip * of_u::strip + of_u::of_lane(lane), s_tiles, mine);
@@ -206,7 +217,7 @@ template <class G> struct stg_components_weights_block {
 #pragma unroll
       for (int n = 0; n < s_strips; n++) {
         if (n < mine) {
-          give(tile, top + m * 16, (strip + n) * 8, t[m][n], g[m][n], groups);
+          give(tile, lane, top + m * 16, (strip + n) * 8, t[m][n], g[m][n], groups);
         }
       }
     }
