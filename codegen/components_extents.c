@@ -155,8 +155,8 @@ static uint32_t weights_dynamic_bytes(const struct stg_components_geometry *g,
   const uint32_t mask = g->mask == STG_COMPONENTS_MASK_NONE
                             ? 0
                             : matrix_bytes(e->tile, in_place ? block_pieces : block_pieces / 2);
-  const uint32_t stage = larger(dy + matrix_bytes(e->tile, in_pieces) + mask,
-                                g->delta ? dy + narrow : 0);
+  const uint32_t stage =
+      larger(dy + matrix_bytes(e->tile, in_pieces) + mask, g->delta ? dy + narrow : 0);
   return matrix_bytes(in_columns, block_pieces) + matrix_bytes(e->block, out_pieces) + narrow +
          (in_place ? 0 : narrow) + e->stages * stage;
 }

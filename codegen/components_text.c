@@ -18,9 +18,16 @@
 static const char *const apply_stems[] = {
     "warp",   "chunk",           "copies",          "mma",
     "tile16", "components_mask", "components_args", "components_apply"};
-static const char *const weights_stems[] = {
-    "warp",     "chunk",           "copies",          "mma",            "tile16",
-    "strips16", "components_mask", "components_span", "components_groups", "components_weights"};
+static const char *const weights_stems[] = {"warp",
+                                            "chunk",
+                                            "copies",
+                                            "mma",
+                                            "tile16",
+                                            "strips16",
+                                            "components_mask",
+                                            "components_span",
+                                            "components_groups",
+                                            "components_weights"};
 static const char *const sum_stems[] = {"warp", "chunk", "pieces", "components_sum"};
 
 static const struct {
@@ -94,7 +101,8 @@ static stg_status check_kernel(const struct stg_components_kernel *kernel, stg_e
     return stg_error_set(reterr, STG_E_INVALID, "tf32: needs float32, not %s",
                          stg_dtype_name(g->dtype));
   }
-  if (kernel->work == STG_COMPONENTS_APPLY && kernel->tile != 32 && kernel->tile != 64 && kernel->tile != 128) {
+  if (kernel->work == STG_COMPONENTS_APPLY && kernel->tile != 32 && kernel->tile != 64 &&
+      kernel->tile != 128) {
     return stg_error_set(reterr, STG_E_INVALID, "tile: %u is none of 32, 64, 128", kernel->tile);
   }
   return STG_OK;
