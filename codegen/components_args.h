@@ -46,7 +46,7 @@ struct stg_components_weights_args {
   uint64_t x, dy, v, u, mask, d;
   uint64_t valid;
   uint64_t dm;    /* of a mask of rows; 0: shared, or not wanted */
-  uint64_t parts; /* float32, as stg_components_parts says */
+  uint64_t parts; /* float32, as stg_components_parts says; 0: dm alone is wanted */
   int64_t x_stride, dy_stride, mask_stride, dm_stride;
   int32_t rows, span, sequence, share;
   uint32_t flags, unused;

@@ -9,6 +9,7 @@
 #include "codegen/components_args.h"
 #include "engine/plan.h"
 #include "runtime/base/alloc.h"
+#include "runtime/cubin.h"
 
 /* A plan that was asked for, used for as long as the components live. */
 struct stg_components_plans {
@@ -16,19 +17,13 @@ struct stg_components_plans {
   struct stg_plan *plan;
 };
 
-/* Kernels of a direction, one after the other: of the way back those that there are. */
 static struct stg_plan_parts parts_of(const stg_components *components, bool backward) {
   struct stg_kernel_set *const *sets = components->sets;
-  struct stg_plan_parts parts = stg_plan_of_one(sets[STG_COMPONENTS_TASK_APPLY]);
-  if (backward) {
-    parts.count = 0;
-    for (unsigned i = STG_COMPONENTS_TASK_TURNED; i < STG_COMPONENTS_TASKS; i++) {
-      if (sets[i] != NULL) {
-        parts.sets[parts.count++] = sets[i];
-      }
-    }
-  }
-  return parts;
+  return backward ? (struct stg_plan_parts){.sets = {sets[STG_COMPONENTS_TASK_TURNED],
+                                                     sets[STG_COMPONENTS_TASK_WEIGHTS],
+                                                     sets[STG_COMPONENTS_TASK_SUM]},
+                                            .count = 3}
+                  : stg_plan_of_one(sets[STG_COMPONENTS_TASK_APPLY]);
 }
 
 static stg_status open_kernels(stg_components *components, stg_error *reterr) {
@@ -40,10 +35,6 @@ static stg_status open_kernels(stg_components *components, stg_error *reterr) {
     struct stg_components_decl decl;
     status = stg_components_decl_init((enum stg_components_task)i, &form->geometry, form->tile,
                                       &decl, reterr);
-    if (status == STG_OK && i == STG_COMPONENTS_TASK_WEIGHTS &&
-        stg_components_check_kernel(&decl, engine->arch, NULL) != STG_OK) {
-      break; /* neither parts nor sums: stg_components_back refuses what needs them */
-    }
     if (status == STG_OK) {
       status = stg_kernels_open(engine, &decl.base, &components->sets[i], reterr);
     }
@@ -127,6 +118,7 @@ stg_status stg_components_create(stg_engine *engine, const stg_components_desc *
   stg_attn_object_init(&components->object, engine, STG_OBJECT_COMPONENTS, "components");
   pthread_mutex_init(&components->lock, NULL);
   components->form = form;
+  (void)stg_arch_parse(engine->arch, &components->sm); /* 0 on the CPU, which asks nobody */
   status = copy_buckets(components, desc, reterr);
   if (status == STG_OK) {
     status = open_kernels(components, reterr);

@@ -34,10 +34,10 @@ struct stg_components_form {
 struct stg_components {
   struct stg_attn_object object;
   struct stg_components_form form;
+  uint32_t sm;        /* of a device's architecture */
   int64_t *row_sizes; /* the caller's list, copied */
   struct stg_buckets row_buckets;
-  /* NULL: not declared; of sums over rows also: there is no kernel for the architecture */
-  struct stg_kernel_set *sets[STG_COMPONENTS_TASKS];
+  struct stg_kernel_set *sets[STG_COMPONENTS_TASKS]; /* NULL: not declared */
   struct stg_strbuf back_text; /* signatures of the kernels of the way back, joined */
   size_t back_chars;           /* of it, without the architecture */
   pthread_mutex_t lock;
@@ -74,16 +74,12 @@ STG_NODISCARD stg_status stg_components_share(int64_t rows, int64_t mask_share, 
 size_t stg_components_bytes(const struct stg_components_geometry *geometry, int64_t rows,
                             int64_t share);
 
-/** STG_E_UNSUPPORTED for a gradient that no kernel of the engine's computes, with its name. */
-STG_NODISCARD stg_status stg_components_check_sums(const stg_components *components,
-                                                   const stg_components_grads *grads,
-                                                   stg_error *reterr);
 /** y on a device, of what was checked. */
 STG_NODISCARD stg_status stg_components_launch(stg_components *components,
                                                const struct stg_components_inputs *inputs, void *y,
                                                int64_t y_stride, stg_stream stream,
                                                stg_error *reterr);
-/** dx and dd there, each where it is wanted. */
+/** All gradients there that are wanted: by as many of the three kernels of the way back. */
 STG_NODISCARD stg_status stg_components_launch_back(stg_components *components,
                                                     const struct stg_components_inputs *inputs,
                                                     const stg_components_grads *grads,

@@ -83,7 +83,7 @@ stg_status stg_components_decl_init(enum stg_components_task task,
   return status;
 }
 
-/* TODO #8: float32, exact and by TF32; the parts of the weights' gradients; wider rows. */
+/* TODO #8: float32, exact and by TF32; wider rows. */
 stg_status stg_components_check_kernel(const struct stg_components_decl *decl, const char *arch,
                                        stg_error *reterr) {
   const struct stg_components_geometry *g = &decl->geometry;
@@ -91,9 +91,7 @@ stg_status stg_components_check_kernel(const struct stg_components_decl *decl, c
   if (stg_arch_is_cpu(arch)) {
     return STG_OK;
   }
-  if (decl->task == STG_COMPONENTS_TASK_WEIGHTS) {
-    stg_strbuf_str(&lacks, "work=weights");
-  } else if (decl->task != STG_COMPONENTS_TASK_SUM && g->dtype == STG_F32) {
+  if (decl->task != STG_COMPONENTS_TASK_SUM && g->dtype == STG_F32) {
     stg_strbuf_printf(&lacks, "dtype=f32 math=%s", g->tf32 ? "tf32" : "exact");
   } else if (g->d_in > STG_COMPONENTS_MAX_WIDTH) {
     stg_strbuf_printf(&lacks, "d_in=%u, above %u", g->d_in, STG_COMPONENTS_MAX_WIDTH);
@@ -111,9 +109,14 @@ stg_status stg_components_check_kernel(const struct stg_components_decl *decl, c
 }
 
 static struct stg_components_kernel kernel_of(const struct stg_components_decl *decl, uint32_t sm) {
-  const bool sum = decl->task == STG_COMPONENTS_TASK_SUM;
+  static const enum stg_components_work works[] = {
+      [STG_COMPONENTS_TASK_APPLY] = STG_COMPONENTS_APPLY,
+      [STG_COMPONENTS_TASK_TURNED] = STG_COMPONENTS_APPLY,
+      [STG_COMPONENTS_TASK_WEIGHTS] = STG_COMPONENTS_WEIGHTS,
+      [STG_COMPONENTS_TASK_SUM] = STG_COMPONENTS_SUM,
+  };
   return (struct stg_components_kernel){
-      .work = sum ? STG_COMPONENTS_SUM : STG_COMPONENTS_APPLY,
+      .work = works[decl->task],
       .geometry = decl->geometry,
       .sm = sm,
       .turned = decl->task == STG_COMPONENTS_TASK_TURNED,
@@ -206,8 +209,8 @@ static stg_status shape(const struct stg_decl *decl, int64_t rows, uint32_t requ
   return stg_components_shape(&components_of(decl)->row_buckets, rows, ret_shape, reterr);
 }
 
-static bool is_sum(const char *kernel) {
-  return strcmp(kernel, stg_components_kernel_name(STG_COMPONENTS_SUM)) == 0;
+static bool has_work(const char *kernel, enum stg_components_work work) {
+  return strcmp(kernel, stg_components_kernel_name(work)) == 0;
 }
 
 /* One block, which finds no row and nothing that is wanted, and leaves. */
@@ -215,9 +218,12 @@ static struct stg_launch_dims idle(const struct stg_engine *engine, const struct
                                    uint64_t no_rows, void *ret_args) {
   (void)engine;
   (void)no_rows;
-  if (is_sum(kernel->name)) {
+  if (has_work(kernel->name, STG_COMPONENTS_SUM)) {
     *(struct stg_components_sum_args *)ret_args =
         (struct stg_components_sum_args){.span = 1, .share = 1};
+  } else if (has_work(kernel->name, STG_COMPONENTS_WEIGHTS)) {
+    *(struct stg_components_weights_args *)ret_args =
+        (struct stg_components_weights_args){.span = 1, .sequence = 1, .share = 1};
   } else {
     *(struct stg_components_apply_args *)ret_args =
         (struct stg_components_apply_args){.sequence = 1, .share = 1};
@@ -237,18 +243,31 @@ static const struct stg_recipe_slot apply_slots[] = {
     APPLY(dd),   APPLY(in_stride), APPLY(out_stride), APPLY(mask_stride), APPLY(x_stride),
     APPLY(rows), APPLY(sequence),  APPLY(share),      APPLY(flags),
 };
+#define WEIGHTS(field) FIELD(struct stg_components_weights_args, field)
+static const struct stg_recipe_slot weights_slots[] = {
+    WEIGHTS(x),         WEIGHTS(dy),       WEIGHTS(v),         WEIGHTS(u),
+    WEIGHTS(mask),      WEIGHTS(d),        WEIGHTS(valid),     WEIGHTS(dm),
+    WEIGHTS(parts),     WEIGHTS(x_stride), WEIGHTS(dy_stride), WEIGHTS(mask_stride),
+    WEIGHTS(dm_stride), WEIGHTS(rows),     WEIGHTS(span),      WEIGHTS(sequence),
+    WEIGHTS(share),     WEIGHTS(flags),    WEIGHTS(unused),
+};
 #define SUM(field) FIELD(struct stg_components_sum_args, field)
 static const struct stg_recipe_slot sum_slots[] = {
     SUM(parts),     SUM(dv),   SUM(du),   SUM(ddelta), SUM(dbias), SUM(dm),
     SUM(dm_stride), SUM(rows), SUM(span), SUM(share),  SUM(flags),
 };
 
+#define FORM(args, table)                                                                          \
+  { sizeof(args), table, sizeof(table) / sizeof((table)[0]) }
 static struct stg_args_form args_of(const char *kernel) {
-  static const struct stg_args_form apply = {sizeof(struct stg_components_apply_args), apply_slots,
-                                             sizeof apply_slots / sizeof apply_slots[0]};
-  static const struct stg_args_form sum = {sizeof(struct stg_components_sum_args), sum_slots,
-                                           sizeof sum_slots / sizeof sum_slots[0]};
-  return is_sum(kernel) ? sum : apply;
+  static const struct stg_args_form forms[] = {
+      [STG_COMPONENTS_APPLY] = FORM(struct stg_components_apply_args, apply_slots),
+      [STG_COMPONENTS_WEIGHTS] = FORM(struct stg_components_weights_args, weights_slots),
+      [STG_COMPONENTS_SUM] = FORM(struct stg_components_sum_args, sum_slots),
+  };
+  return forms[has_work(kernel, STG_COMPONENTS_SUM)       ? STG_COMPONENTS_SUM
+               : has_work(kernel, STG_COMPONENTS_WEIGHTS) ? STG_COMPONENTS_WEIGHTS
+                                                          : STG_COMPONENTS_APPLY];
 }
 
 static const char *const variants[] = {"components"};

@@ -1,6 +1,6 @@
 /*
- * test_components_device.c: components on a device of the host: one launch a call, of the grid and
- * with the flags that the kernel takes on trust; captures and replays; what no kernel is of; memory
+ * test_components_device.c: components on a device of the host: launches of the grids and with the
+ * flags that kernels take on trust; captures and replays; what no kernel is of; memory
  * and a device that are gone.
  */
 #include <setjmp.h>
@@ -11,15 +11,15 @@
 
 #include <cmocka.h>
 
+#include <math.h>
+
 #include "engine/engine.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/dtype.h"
 #include "runtime/base/file.h"
 #include "tests/support/components_objects.h"
 #include "tests/support/host_device.h"
 #include "tests/support/temp_folder.h"
-
-/* Results of a call of apply, turned or not: places in components_result. */
-enum { RESULT_Y = 0, RESULT_DX = 1, RESULT_DD = 6 };
 
 /* A case, its components on a device, and what a call of each way is given. */
 struct comp {
@@ -31,14 +31,11 @@ struct comp {
   stg_components_grads grads;
 };
 
-/* What the kernels that there are do not compute is not asked for. */
-static void leave_what_is_launched(struct components_case *c) {
-  c->out.dv = c->out.du = c->out.dm = c->out.dbias = c->out.ddelta = NULL;
-}
-
+/* What a call is given of the case as it is. */
 static void give(struct comp *all) {
   all->tensors = comp_tensors(&all->c);
   all->grads = comp_grads(&all->c);
+  comp_give_work(&all->bed, all->components, &all->tensors, &all->grads);
 }
 
 static void open_all(struct comp *all, const struct components_shape *shape, uint32_t tile) {
@@ -48,7 +45,6 @@ static void open_all(struct comp *all, const struct components_shape *shape, uin
   *all = (struct comp){.engine = obj_engine(STG_BACKEND_CUDA, STG_LAUNCH_DEFAULT)};
   attn_open(&all->bed, 11);
   components_open(&all->bed, shape, &all->c);
-  leave_what_is_launched(&all->c);
   must(stg_components_create(all->engine, &desc, &all->components, &error), &error);
   give(all);
   host_device_reset_calls();
@@ -95,10 +91,11 @@ static void turn(struct comp *all) {
 }
 
 static void expect_same(const struct components_case *wanted, const struct components_case *c) {
-  components_expect_same(wanted, c, RESULT_Y, c->inputs.rows.rows);
-  components_expect_same(wanted, c, RESULT_DX, c->inputs.rows.rows);
-  if (c->geometry.delta) {
-    components_expect_same(wanted, c, RESULT_DD, c->inputs.rows.rows);
+  for (size_t k = 0; k < COMPONENTS_RESULTS; k++) {
+    const struct components_result result = components_result(wanted, k);
+    if (result.data != NULL) {
+      components_expect_same(wanted, c, k, result.rows);
+    }
   }
   components_expect_gaps(c);
 }
@@ -106,7 +103,7 @@ static void expect_same(const struct components_case *wanted, const struct compo
 /* ---- launches ---- */
 
 /* Grids and flags are looked at by the device of the host. */
-static void each_way_is_one_launch_with_the_bits_of_the_backend(void **state) {
+static void calls_are_launches_with_the_bits_of_the_backend(void **state) {
   static const int32_t valid[] = {3, 0, 9, 20, -1, 2, 9, 9};
   static const uint32_t tiles[] = {32, 64, 128};
   (void)state;
@@ -122,44 +119,83 @@ static void each_way_is_one_launch_with_the_bits_of_the_backend(void **state) {
     components_run(&wanted);
     apply(&all);
     assert_non_null(strstr(host_device_launched(), " weights=plain "));
+    assert_int_equal(1, host_device_calls().launches);
     turn(&all);
-    assert_non_null(strstr(host_device_launched(), " weights=turned "));
-    assert_int_equal(2, host_device_calls().launches);
+    assert_non_null(strstr(host_device_launched(), " work=sum "));
+    assert_int_equal(1 + 3, host_device_calls().launches);
+    assert_int_equal(2, host_device_calls().early); /* behind one of ours */
     synchronize(&all);
     expect_same(&wanted, &all.c);
     close_all(&all);
   }
 }
 
-/* Each of dx and dd may be left out; of neither nothing is launched. */
-static void what_is_not_wanted_is_not_written(void **state) {
-  const struct components_shape shape = whole_shape();
-  struct components_case wanted;
-  struct comp all;
-  (void)state;
-  open_all(&all, &shape, 0);
-  wanted = all.c;
-  components_renew(&wanted);
-  components_run(&wanted);
-  for (int i = 0; i < 3; i++) {
-    components_renew(&all.c);
-    leave_what_is_launched(&all.c);
-    give(&all);
-    all.grads.dx = i > 0 ? NULL : all.grads.dx;
-    all.grads.dd = i != 1 ? NULL : all.grads.dd;
-    host_device_reset_calls();
-    turn(&all);
-    synchronize(&all);
-    assert_int_equal(i < 2 ? 1 : 0, host_device_calls().launches);
-    if (i == 0) {
-      components_expect_same(&wanted, &all.c, RESULT_DX, shape.rows);
-    } else if (i == 1) {
-      components_expect_same(&wanted, &all.c, RESULT_DD, shape.rows);
-    }
+/* Places in components_result. */
+enum { DX = 1 << 1, DV = 1 << 2, DU = 1 << 3, DM = 1 << 4, DBIAS = 1 << 5, DD = 1 << 6 };
+#define DDELTA (1 << 7)
+
+static void expect_nan(const struct components_case *c, size_t k) {
+  const struct components_result result = components_result(c, k);
+  for (int64_t i = 0; i < result.rows * result.columns; i++) {
+    const size_t at = (size_t)(i / result.columns * result.stride + i % result.columns);
+    assert_true(isnan(stg_load_f32(c->geometry.dtype, result.data, at)));
   }
-  close_all(&all);
 }
 
+/* Ask for some gradients, which have the bits that they have among all; the others are left. */
+static void ask_for(struct comp *all, const struct components_case *wanted, int which,
+                    size_t launches) {
+  components_renew(&all->c);
+  give(all);
+  void **const gradients[COMPONENTS_RESULTS] = {
+      NULL,           &all->grads.dx,    &all->grads.dv, &all->grads.du,
+      &all->grads.dm, &all->grads.dbias, &all->grads.dd, &all->grads.ddelta};
+  for (size_t k = 1; k < COMPONENTS_RESULTS; k++) {
+    *gradients[k] = (which & 1 << k) != 0 ? *gradients[k] : NULL;
+  }
+  if ((which & ~(DX | DD | DM)) == 0 && all->c.inputs.mask_share == 1) {
+    all->grads.work = NULL; /* which has no sums */
+    all->grads.work_bytes = 0;
+  }
+  host_device_reset_calls();
+  turn(all);
+  synchronize(all);
+  assert_int_equal(launches, host_device_calls().launches);
+  for (size_t k = 1; k < COMPONENTS_RESULTS; k++) {
+    if ((which & 1 << k) != 0) {
+      components_expect_same(wanted, &all->c, k, components_result(wanted, k).rows);
+    } else {
+      expect_nan(&all->c, k);
+    }
+  }
+}
+
+static void what_is_not_wanted_is_not_written(void **state) {
+  static const struct {
+    int which;
+    size_t launches[2]; /* a row of the mask for each row, and one that some share */
+  } cases[] = {{DX, {1, 1}},      {DD, {1, 1}},      {DX | DD, {1, 1}},
+               {DM, {1, 2}},      {DM | DX, {2, 3}}, {DV, {2, 2}},
+               {DU | DD, {3, 3}}, {DBIAS, {2, 2}},   {DDELTA | DBIAS, {2, 2}},
+               {DM | DU, {2, 2}}, {0, {0, 0}}};
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    struct components_shape shape = whole_shape();
+    struct components_case wanted;
+    struct comp all;
+    shape.share = i == 0 ? 1 : 7;
+    open_all(&all, &shape, 0);
+    wanted = all.c;
+    components_renew(&wanted);
+    components_run(&wanted);
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+      ask_for(&all, &wanted, cases[k].which, cases[k].launches[i]);
+    }
+    close_all(&all);
+  }
+}
+
+/* But for sums of nothing, which are zeros. */
 static void no_rows_are_no_launch(void **state) {
   const struct components_shape shape = whole_shape();
   struct comp all;
@@ -167,8 +203,17 @@ static void no_rows_are_no_launch(void **state) {
   open_all(&all, &shape, 0);
   all.tensors.rows = 0;
   apply(&all);
-  turn(&all);
   assert_int_equal(0, host_device_calls().launches);
+  all.grads.work = NULL;
+  all.grads.work_bytes = 0;
+  turn(&all);
+  synchronize(&all);
+  assert_int_equal(1, host_device_calls().launches);
+  const struct components_result dv = components_result(&all.c, 2);
+  for (int64_t i = 0; i < dv.rows * dv.columns; i++) {
+    assert_true(stg_load_f32(STG_BF16, dv.data, (size_t)i) == 0);
+  }
+  expect_nan(&all.c, 1); /* dx */
   stg_stats stats = {.struct_size = sizeof stats};
   stg_engine_stats(all.engine, &stats);
   assert_int_equal(2, stats.components_applies);
@@ -176,14 +221,17 @@ static void no_rows_are_no_launch(void **state) {
   close_all(&all);
 }
 
-/* What a plan says is what was loaded: of the way back one kernel, till the others are there. */
-static void plans_are_of_the_kernels_that_there_are(void **state) {
+static void plans_say_which_kernels_follow_each_other(void **state) {
   static const char forward[] =
       "components v1 | work=apply d_in=16 d_out=8 components=24 dtype=bf16 math=exact | "
       "weights=plain mask=elements bias=1 delta=1 tile=64 | sm_90 | batch<=8 seq<=1 rows<=40";
   static const char back[] =
       "components v1 | work=apply d_in=16 d_out=8 components=24 dtype=bf16 math=exact | "
-      "weights=turned mask=elements bias=0 delta=1 tile=64 | sm_90 | batch<=8 seq<=1 rows<=40";
+      "weights=turned mask=elements bias=0 delta=1 tile=64 + "
+      "components v1 | work=weights d_in=16 d_out=8 components=24 dtype=bf16 math=exact | "
+      "mask=elements bias=1 delta=1 + "
+      "components v1 | work=sum d_in=16 d_out=8 components=24 dtype=bf16 | bias=1 delta=1 | "
+      "sm_90 | batch<=8 seq<=1 rows<=40";
   const struct components_shape shape = whole_shape();
   stg_plan_info info = {.struct_size = sizeof info};
   stg_error error = STG_ERROR_INIT;
@@ -225,7 +273,7 @@ static void what_was_called_warms(void **state) {
   stg_free(json);
   assert_int_equal(2, report.done);
   assert_int_equal(2, report.graphs);
-  assert_int_equal(2, host_device_calls().launches); /* over no rows */
+  assert_int_equal(1 + 3, host_device_calls().launches); /* over no rows */
   must(stg_engine_destroy(engine, &error), &error);
 }
 
@@ -257,7 +305,7 @@ static void replays_follow_the_device(void **state) {
     wanted = all.c;
     components_renew(&wanted);
     components_run(&wanted);
-    assert_int_equal(2, host_device_replay(capture, NULL));
+    assert_int_equal(1 + 3, host_device_replay(capture, NULL));
     synchronize(&all);
     expect_same(&wanted, &all.c);
   }
@@ -320,37 +368,6 @@ static void what_no_kernel_is_of_is_refused_by_name(void **state) {
     must(stg_engine_destroy(cpu, &error), &error);
     must(stg_engine_destroy(engine, &error), &error);
   }
-}
-
-#define NO_SUMS(gradient)                                                                          \
-  "stg_components_back: " gradient                                                                 \
-  ": there is no kernel of work=weights for sm_90; STG_BACKEND_CPU has it"
-
-static void gradients_of_sums_are_refused_by_name(void **state) {
-  const struct components_shape shape = whole_shape();
-  stg_error error = STG_ERROR_INIT;
-  struct comp all;
-  (void)state;
-  open_all(&all, &shape, 0);
-  components_renew(&all.c);
-  give(&all); /* all of them */
-  struct {
-    void **gradient;
-    const char *message;
-  } sums[] = {{&all.grads.dv, NO_SUMS("dv")},
-              {&all.grads.du, NO_SUMS("du")},
-              {&all.grads.dm, NO_SUMS("dm")},
-              {&all.grads.dbias, NO_SUMS("dbias")},
-              {&all.grads.ddelta, NO_SUMS("ddelta")}};
-  for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
-    must_say(STG_E_UNSUPPORTED, sums[i].message,
-             stg_components_back(all.components, &all.tensors, &all.grads, NULL, &error), &error);
-    assert_int_equal(0, host_device_calls().launches);
-    *sums[i].gradient = NULL;
-  }
-  turn(&all);
-  assert_int_equal(1, host_device_calls().launches);
-  close_all(&all);
 }
 
 static void a_lost_device_is_said(void **state) {
@@ -426,16 +443,15 @@ static void without_a_compiler_it_is_not_warm(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(each_way_is_one_launch_with_the_bits_of_the_backend),
+      cmocka_unit_test(calls_are_launches_with_the_bits_of_the_backend),
       cmocka_unit_test(what_is_not_wanted_is_not_written),
       cmocka_unit_test(no_rows_are_no_launch),
-      cmocka_unit_test(plans_are_of_the_kernels_that_there_are),
+      cmocka_unit_test(plans_say_which_kernels_follow_each_other),
       cmocka_unit_test_setup_teardown(what_was_called_warms, temp_folder_setup,
                                       temp_folder_teardown),
       cmocka_unit_test(replays_follow_the_device),
       cmocka_unit_test(a_capture_that_holds_nothing_is_refused),
       cmocka_unit_test(what_no_kernel_is_of_is_refused_by_name),
-      cmocka_unit_test(gradients_of_sums_are_refused_by_name),
       cmocka_unit_test(a_lost_device_is_said),
       cmocka_unit_test(memory_that_runs_out_leaves_nothing),
       cmocka_unit_test(without_a_compiler_it_is_not_warm),

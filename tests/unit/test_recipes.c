@@ -287,6 +287,8 @@ static void the_slots_are_the_arguments_of_the_kernel(void **state) {
       KERNEL(stg_family_decode, "", struct stg_decode_args),
       KERNEL(stg_family_components, stg_components_kernel_name(STG_COMPONENTS_APPLY),
              struct stg_components_apply_args),
+      KERNEL(stg_family_components, stg_components_kernel_name(STG_COMPONENTS_WEIGHTS),
+             struct stg_components_weights_args),
       KERNEL(stg_family_components, stg_components_kernel_name(STG_COMPONENTS_SUM),
              struct stg_components_sum_args),
 #undef KERNEL
