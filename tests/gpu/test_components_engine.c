@@ -2,6 +2,7 @@
  * test_components_engine.c: components through the public API on a device: within the oracle's
  * bounds, in a host's capture, from a warm-up; and what is refused there.
  */
+#include <math.h>
 #include <string.h>
 
 #include "runtime/base/alloc.h"
@@ -12,11 +13,9 @@
 #include "tests/support/steer_env.h"
 #include "tests/support/temp_folder.h"
 
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define REPLAYS 100
-#define MAX_OWNED 16
-
-/* Results of the kernels that there are: places in components_result. */
-enum { RESULT_Y = 0, RESULT_DX = 1, RESULT_DD = 6 };
+#define MAX_OWNED 24
 
 /* A case of the host, and its tensors on the engine's side. */
 struct remote {
@@ -41,6 +40,28 @@ static void *send(struct remote *remote, const void *host, int64_t elems, size_t
   check_ok(stg_mem_upload(remote->engine, memory, host, (size_t)elems * unit, &error), &error);
   remote->owned[remote->n_owned++] = memory;
   return memory;
+}
+
+/* Where results are on the engine's side, in the order of components_result. */
+struct there {
+  void **results[COMPONENTS_RESULTS];
+};
+
+static struct there there_of(struct remote *remote) {
+  stg_components_grads *grads = &remote->grads;
+  return (struct there){{&remote->tensors.y, &grads->dx, &grads->dv, &grads->du, &grads->dm,
+                         &grads->dbias, &grads->dd, &grads->ddelta}};
+}
+
+/* As much as is asked for, NaN. */
+static void give_work(struct remote *remote) {
+  stg_components_grads *grads = &remote->grads;
+  stg_error error = STG_ERROR_INIT;
+  check_ok(stg_components_work_bytes(remote->components, remote->tensors.rows,
+                                     remote->tensors.mask_share, &grads->work_bytes, &error),
+           &error);
+  const int64_t floats = (int64_t)(grads->work_bytes / sizeof(float));
+  grads->work = send(remote, attn_nans(&remote->bed, STG_F32, floats), floats, sizeof(float));
 }
 
 /* Everything of the case; results are NaN there too. */
@@ -68,8 +89,12 @@ static void send_all(struct remote *remote) {
   t->valid = send(remote, in->rows.valid, sequences, sizeof *in->rows.valid);
   t->y = send(remote, c->y, rows * c->y_stride, unit);
   grads->dy = send(remote, c->dy, rows * c->dy_stride, unit);
-  grads->dx = send(remote, c->out.dx, rows * c->out.dx_stride, unit);
-  grads->dd = send(remote, c->out.dd, rows, unit);
+  const struct there at = there_of(remote);
+  for (size_t k = 1; k < COMPONENTS_RESULTS; k++) {
+    const struct components_result result = components_result(c, k);
+    *at.results[k] = send(remote, result.data, result.rows * result.stride, unit);
+  }
+  give_work(remote);
 }
 
 static void put_back(const struct remote *remote, void *to, const void *host, int64_t elems) {
@@ -89,29 +114,24 @@ static void fetch_one(const struct remote *remote, void *host, const void *from,
 }
 
 /* What is there when the stream has done all. */
-static void fetch(const struct remote *remote, stg_stream stream) {
-  const struct components_case *c = &remote->c;
-  const int64_t rows = c->inputs.rows.rows;
+static void fetch(struct remote *remote, stg_stream stream) {
+  const struct there at = there_of(remote);
   stg_error error = STG_ERROR_INIT;
   check_ok(stg_stream_synchronize(stg_mem_device(remote->engine), stream, &error), &error);
-  fetch_one(remote, c->y, remote->tensors.y, rows * c->y_stride);
-  fetch_one(remote, c->out.dx, remote->grads.dx, rows * c->out.dx_stride);
-  fetch_one(remote, c->out.dd, remote->grads.dd, rows);
-}
-
-static void leave_what_is_launched(struct components_case *c) {
-  c->out.dv = c->out.du = c->out.dm = c->out.dbias = c->out.ddelta = NULL;
+  for (size_t k = 0; k < COMPONENTS_RESULTS; k++) {
+    const struct components_result result = components_result(&remote->c, k);
+    fetch_one(remote, result.data, *at.results[k], result.rows * result.stride);
+  }
 }
 
 /* Another place for results, NaN on both sides. */
 static void renew(struct remote *remote) {
-  struct components_case *c = &remote->c;
-  const int64_t rows = c->inputs.rows.rows;
-  components_renew(c);
-  leave_what_is_launched(c);
-  put_back(remote, remote->tensors.y, c->y, rows * c->y_stride);
-  put_back(remote, remote->grads.dx, c->out.dx, rows * c->out.dx_stride);
-  put_back(remote, remote->grads.dd, c->out.dd, rows);
+  const struct there at = there_of(remote);
+  components_renew(&remote->c);
+  for (size_t k = 0; k < COMPONENTS_RESULTS; k++) {
+    const struct components_result result = components_result(&remote->c, k);
+    put_back(remote, *at.results[k], result.data, result.rows * result.stride);
+  }
 }
 
 /* `valid`: of sequences of 13 rows; NULL: all are there. */
@@ -123,7 +143,6 @@ static void open_remote(struct remote *remote, stg_engine *engine,
   *remote = (struct remote){.engine = engine};
   attn_open(&remote->bed, 23);
   components_open(&remote->bed, shape, &remote->c);
-  leave_what_is_launched(&remote->c);
   remote->c.inputs.rows.valid = valid;
   remote->c.inputs.rows.sequence = 13;
   check_ok(stg_components_create(engine, &desc, &remote->components, &error), &error);
@@ -189,9 +208,12 @@ static void calls_are_within_the_bounds(void **state) {
 }
 
 static void expect_same(const struct components_case *a, const struct components_case *b) {
-  components_expect_same(a, b, RESULT_Y, a->inputs.rows.rows);
-  components_expect_same(a, b, RESULT_DX, a->inputs.rows.rows);
-  components_expect_same(a, b, RESULT_DD, a->inputs.rows.rows);
+  for (size_t k = 0; k < COMPONENTS_RESULTS; k++) {
+    const struct components_result result = components_result(a, k);
+    if (result.data != NULL) {
+      components_expect_same(a, b, k, result.rows);
+    }
+  }
 }
 
 static struct components_shape whole_shape(void) {
@@ -199,6 +221,65 @@ static struct components_shape whole_shape(void) {
   shape.geometry.dtype = STG_BF16;
   shape.geometry.bias = shape.geometry.delta = true;
   return shape;
+}
+
+/* Only some of them, of which dm of rows, dx and dd need no work memory. */
+static void some_gradients_have_the_bits_of_all(void **state) {
+  const struct steer_env *env = *state;
+  static const unsigned sets[] = {1U << 4, 1U << 1, 1U << 6, 1U << 2, 1U << 7 | 1U << 1};
+  const struct components_shape shape = whole_shape();
+  struct components_case whole;
+  struct remote remote;
+  stg_error error = STG_ERROR_INIT;
+  open_remote(&remote, env->engine, &shape, valid);
+  call(&remote, NULL);
+  fetch(&remote, NULL);
+  whole = remote.c;
+  check_bounds(&whole);
+  for (size_t i = 0; i < COUNT(sets); i++) {
+    stg_components_grads all = remote.grads;
+    renew(&remote);
+    const struct there at = there_of(&remote);
+    for (size_t k = 1; k < COMPONENTS_RESULTS; k++) {
+      *at.results[k] = (sets[i] & 1U << k) != 0 ? *at.results[k] : NULL;
+    }
+    remote.grads.work_bytes = i < 3 ? 0 : remote.grads.work_bytes;
+    remote.grads.work = i < 3 ? NULL : remote.grads.work;
+    check_ok(stg_components_back(remote.components, &remote.tensors, &remote.grads, NULL, &error),
+             &error);
+    remote.grads = all;
+    fetch(&remote, NULL);
+    for (size_t k = 1; k < COMPONENTS_RESULTS; k++) {
+      const struct components_result result = components_result(&remote.c, k);
+      if ((sets[i] & 1U << k) != 0) {
+        components_expect_same(&whole, &remote.c, k, result.rows);
+      } else if (result.data != NULL) {
+        assert_true(isnan(stg_load_f32(shape.geometry.dtype, result.data, 0)));
+      }
+    }
+  }
+  close_remote(&remote);
+}
+
+static void no_rows_give_sums_of_nothing(void **state) {
+  const struct steer_env *env = *state;
+  const struct components_shape shape = whole_shape();
+  struct remote remote;
+  open_remote(&remote, env->engine, &shape, NULL);
+  remote.tensors.rows = 0;
+  remote.grads.work = NULL;
+  remote.grads.work_bytes = 0;
+  call(&remote, NULL);
+  fetch(&remote, NULL);
+  for (size_t k = 0; k < COMPONENTS_RESULTS; k++) {
+    const struct components_result result = components_result(&remote.c, k);
+    const bool has_sums = k == 2 || k == 3 || k == 5 || k == 7; /* dv, du, dbias, ddelta */
+    for (int64_t j = 0; j < result.columns; j++) {
+      const float x = stg_load_f32(shape.geometry.dtype, result.data, (size_t)j);
+      assert_true(has_sums ? x == 0 : isnan(x));
+    }
+  }
+  close_remote(&remote);
 }
 
 /* ---- captures ---- */
@@ -229,7 +310,7 @@ static void replays_equal_calls(void **state) {
   check_ok(stg_capture_begin(device, stream, &error), &error);
   call(&remote, stream); /* nothing was called before */
   check_ok(stg_capture_end(device, stream, &graph, &nodes, &error), &error);
-  assert_int_equal(2, nodes);
+  assert_int_equal(1 + 3, nodes);
   const uint64_t compiles = steer_engine_stats(env->engine).kernel_compiles;
   for (int i = 0; i < REPLAYS; i++) {
     draw(&remote);
@@ -300,25 +381,6 @@ static void what_was_called_warms(void **state) {
 
 /* ---- what is refused ---- */
 
-static void gradients_of_sums_are_refused(void **state) {
-  const struct steer_env *env = *state;
-  const struct components_shape shape = whole_shape();
-  stg_error error = STG_ERROR_INIT;
-  struct remote remote;
-  open_remote(&remote, env->engine, &shape, NULL);
-  stg_components_grads grads = remote.grads;
-  grads.du = remote.grads.dx; /* it is not looked at */
-  const stg_status status =
-      stg_components_back(remote.components, &remote.tensors, &grads, NULL, &error);
-  expect_error(STG_E_UNSUPPORTED,
-               "stg_components_back: du: there is no kernel of work=weights for sm_", status,
-               &error);
-  call(&remote, NULL); /* the stream is as it was */
-  fetch(&remote, NULL);
-  check_bounds(&remote.c);
-  close_remote(&remote);
-}
-
 static void float32_is_refused(void **state) {
   const struct steer_env *env = *state;
   const struct components_shape shape = components_shape(5, 7, 9, 11);
@@ -331,13 +393,84 @@ static void float32_is_refused(void **state) {
   assert_null(made);
 }
 
+/* ---- times ---- */
+
+#define CALLS 8
+#define TIMED 7
+
+struct timed {
+  const struct remote *remote;
+  struct stg_graph *graph;
+};
+
+static stg_status replay(void *user, stg_stream stream, stg_error *reterr) {
+  const struct timed *timed = user;
+  return stg_graph_launch(stg_mem_device(timed->remote->engine), timed->graph, stream, reterr);
+}
+
+/* Microseconds of a call, of the shortest graph of several: forward, or both ways. */
+static double time_of(const struct remote *remote, bool back) {
+  struct stg_device *device = stg_mem_device(remote->engine);
+  struct timed timed = {.remote = remote};
+  stg_stream_handle stream = NULL;
+  stg_error error = STG_ERROR_INIT;
+  double us[TIMED];
+  double best = 0;
+  size_t nodes = 0;
+  check_ok(stg_stream_create(device, &stream, &error), &error);
+  check_ok(stg_capture_begin(device, stream, &error), &error);
+  for (int i = 0; i < CALLS; i++) {
+    if (back) {
+      call(remote, stream);
+    } else {
+      check_ok(stg_components_apply(remote->components, &remote->tensors, stream, &error), &error);
+    }
+  }
+  check_ok(stg_capture_end(device, stream, &timed.graph, &nodes, &error), &error);
+  check_ok(stg_mem_time_work(remote->engine, replay, &timed, 2, TIMED, us, &error), &error);
+  for (int i = 0; i < TIMED; i++) {
+    best = i == 0 || us[i] < best ? us[i] : best;
+  }
+  stg_graph_destroy(device, timed.graph);
+  stg_stream_destroy(device, stream);
+  return best / CALLS;
+}
+
+/* The shapes that have targets, STG_TEST_TIME=1: asserts nothing of the times. Of the way back
+ * there are three products of each that the way forth has one of. */
+static void prints_times_where_asked_to(void **state) {
+  const struct steer_env *env = *state;
+  static const uint32_t outs[] = {128, 341};
+  const char *asked = getenv("STG_TEST_TIME");
+  if (asked == NULL) {
+    skip();
+  }
+  print_message("%-32s %9s %8s %9s %8s\n", "components, 16384 rows, C 1200", "y us", "TFLOP/s",
+                "both us", "TFLOP/s");
+  for (size_t i = 0; i < 4; i++) {
+    struct components_shape shape = components_shape(128, 1200, outs[i % 2], 16384);
+    struct remote remote;
+    shape.geometry.dtype = i < 2 ? STG_BF16 : STG_F16;
+    open_remote(&remote, env->engine, &shape, NULL);
+    const double flop = 2.0 * 16384 * 1200 * (128 + outs[i % 2]);
+    const double forward = time_of(&remote, false);
+    const double both = time_of(&remote, true);
+    print_message("128->%-4u %-22s %9.2f %8.1f %9.2f %8.1f\n", outs[i % 2],
+                  stg_dtype_name(shape.geometry.dtype), forward, flop / forward / 1e6, both,
+                  4 * flop / both / 1e6);
+    close_remote(&remote);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(calls_are_within_the_bounds),
       cmocka_unit_test(replays_equal_calls),
       cmocka_unit_test(what_was_called_warms),
-      cmocka_unit_test(gradients_of_sums_are_refused),
+      cmocka_unit_test(some_gradients_have_the_bits_of_all),
+      cmocka_unit_test(no_rows_give_sums_of_nothing),
       cmocka_unit_test(float32_is_refused),
+      cmocka_unit_test(prints_times_where_asked_to),
   };
   const int skip = skip_without_gpu();
   return skip != 0 ? skip : cmocka_run_group_tests(tests, steer_env_cuda, steer_env_close);
