@@ -86,9 +86,9 @@ static const uint32_t rows_of[] = {1, 3, 64, 129, 700};
 
 static double products_of(const struct components_shape *shape) {
   const struct stg_components_geometry *g = &shape->geometry;
-  const double widths = (double)g->d_in + g->d_out;
+  const double both = (double)g->d_in + g->d_out;
   const double delta = g->delta ? (double)g->d_in * g->d_out : 0;
-  return (double)shape->rows * (g->components * widths + delta);
+  return (double)shape->rows * (g->components * both + delta);
 }
 
 /* From one width to each, over whole and odd addresses. */
