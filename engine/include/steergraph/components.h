@@ -7,8 +7,7 @@
  *
  * Life: create components once for a geometry; any number of calls with rows of any number, from
  * any thread, each on its stream. The CPU backend has them all. On cuda there are so far those of
- * bf16 and f16 with d_in and d_out up to 512, forward, and back dx and dd: the rest is
- * STG_E_UNSUPPORTED.
+ * bf16 and f16 with d_in and d_out up to 512: the rest is STG_E_UNSUPPORTED.
  *
  * Shapes: N rows, which are whatever a host flattens, d_in and d_out their elements, C components.
  * Matrices are packed; strides are in elements from a row to the next, 0 means packed. Addresses
@@ -154,7 +153,7 @@ STG_API STG_NODISCARD stg_status stg_components_work_bytes(const stg_components 
  * or another.
  * @return STG_E_NOT_DECLARED without desc.backward; else as stg_components_apply, also for a
  * gradient of what is not declared or has none, and for work memory that is too small, with both
- * sizes; STG_E_UNSUPPORTED on cuda for any but dx and dd, with its name.
+ * sizes. On cuda up to three launches: of dx and dd, of what has sums or dm, of the sums.
  */
 STG_API STG_NODISCARD stg_status stg_components_back(stg_components *components,
                                                      const stg_components_tensors *tensors,
@@ -163,8 +162,8 @@ STG_API STG_NODISCARD stg_status stg_components_back(stg_components *components,
 /**
  * The plan of calls of so many rows, one or more, of either direction. Its signature has the
  * kernels that follow each other: "components v1 | work=apply ... | cpu | batch<=8 seq<=1
- * rows<=2048"; on the way back three, of which cuda has the first so far. The kernel's members are
- * those of the first. Text is borrowed until the components are destroyed.
+ * rows<=2048"; on the way back three. The kernel's members are those of the first. Text is borrowed
+ * until the components are destroyed.
  * @return STG_E_INVALID; STG_E_CAPACITY beyond the last bucket; STG_E_NOT_DECLARED;
  * STG_E_NO_MEMORY. Any thread.
  */
