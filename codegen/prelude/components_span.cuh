@@ -116,7 +116,7 @@ template <class G> struct stg_components_ring {
       const bool is = row < Height && column < Width;
       const element *const from = (const element *)matrix + (is ? (long long)row * Width + column : 0);
       stg_bring_piece(to + (unsigned)(r * pitch + piece) * 16u, from, is ? Width - column : 0, aligned);
-    });
+    }, stg_thread_here());
   }
 
   // Of the rows of a tile: Pieces from column `left` on, of Width columns.
@@ -132,7 +132,7 @@ template <class G> struct stg_components_ring {
       const element *const from =
           (const element *)matrix + (is ? (top(tile) + r) * stride + column : 0);
       stg_bring_piece(to + (unsigned)(r * pitch + piece) * 16u, from, is ? Width - column : 0, aligned);
-    });
+    }, stg_thread_here());
   }
 
   template <class E> __device__ __forceinline__ void bring_mask(unsigned to, int tile) const {
@@ -145,7 +145,7 @@ template <class G> struct stg_components_ring {
       const E *const from = (const E *)a.mask + (is ? of_tile.mask[r] + at : 0);
       stg_bring_piece(to + (unsigned)(r * layout::mask_pitch + piece) * 16u, from,
                       is ? G::components - at : 0, aligned);
-    });
+    }, stg_thread_here());
   }
 
   // Begin to bring a tile, if there is one, into its stage: a group.

@@ -282,7 +282,7 @@ template <class G> struct stg_components_weights_block {
       }
       stg_narrow<data>(f, raw);
       stg_store_piece(at, raw.w);
-    });
+    }, stg_thread_here());
   }
 
   __device__ __forceinline__ void run_delta() {

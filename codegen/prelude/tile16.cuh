@@ -56,22 +56,13 @@ __device__ __forceinline__ void stg_bring_piece(unsigned at, const E *from, int 
   stg_store_piece(at, *(const uint4 *)e);
 }
 
-// The thread's number, where it stands: what follows from it is worked out there anew, and does not
-// take registers all through a loop.
-__device__ __forceinline__ int stg_thread_here() {
-  int thread = (int)threadIdx.x;
-  asm volatile("" : "+r"(thread));
-  return thread;
-}
-
 // What each of a block's threads brings of a matrix of Rows x Pieces: a piece of every row in turn
 // where rows divide the block, otherwise whatever comes next. `bring` is given row and piece.
 template <int Threads, int Rows, int Pieces, class F>
-__device__ __forceinline__ void stg_share_out(const F &bring) {
+__device__ __forceinline__ void stg_share_out(const F &bring, int thread = (int)threadIdx.x) {
   constexpr int count = Rows * Pieces;
   constexpr bool even = Threads % Pieces == 0;
   constexpr int step = Threads / Pieces;
-  const int thread = stg_thread_here();
   const int first_row = thread / Pieces, piece = thread % Pieces;
 #pragma unroll(even ? 4 : 1)
   for (int i = 0; i < (count + Threads - 1) / Threads; i++) {
