@@ -10,21 +10,27 @@
 
 #include "codegen/components.h"
 
-/* Of weights and sum: each address and stride is of 16 bytes in whole, and so are rows of
- * matrices. */
-#define STG_COMPONENTS_ALIGNED 1U
-/* Of apply, one by one: odd sizes leave some of them as they are. */
+/* Whose address and stride are of 16 bytes in whole, one by one: odd sizes leave some of them as
+ * they are. Of apply: */
 #define STG_COMPONENTS_ALIGNED_IN 1U
 #define STG_COMPONENTS_ALIGNED_FIRST 2U
 #define STG_COMPONENTS_ALIGNED_SECOND 4U
 #define STG_COMPONENTS_ALIGNED_DELTA 8U
 #define STG_COMPONENTS_ALIGNED_MASK 16U
 #define STG_COMPONENTS_ALIGNED_OUT 32U
+/* Of weights, and the mask as above: */
+#define STG_COMPONENTS_ALIGNED_X 1U
+#define STG_COMPONENTS_ALIGNED_DY 2U
+#define STG_COMPONENTS_ALIGNED_V 4U
+#define STG_COMPONENTS_ALIGNED_U 8U
+#define STG_COMPONENTS_ALIGNED_DM 32U /* of 4 bytes */
+/* And that there are parts of dm, of a mask of elements of which rows share rows. */
+#define STG_COMPONENTS_SHARED_DM 64U
 
 /* out = ((in first) * mask) second + bias + d * (in delta). Turned, it is dx: in is dy, first U^T,
  * second V^T, and delta has no transpose. Addresses are of device memory; strides in elements. */
 struct stg_components_apply_args {
-  uint64_t in, out;
+  uint64_t in, out;              /* out 0, with dd: not wanted */
   uint64_t first, second, delta; /* as the tensors stand: the text knows which is turned */
   uint64_t mask, bias, d;
   uint64_t valid; /* int32; 0: every row is live */
@@ -34,12 +40,13 @@ struct stg_components_apply_args {
   uint32_t flags;
 };
 
-/* Parts of dV, dU, dDelta, dbias and shared dm, and all of dm of rows. */
+/* Parts of dV, dU, dDelta, dbias and shared dm, and all of dm of rows. Those that the geometry has
+ * are all computed, shared dm where the flags say so. */
 struct stg_components_weights_args {
   uint64_t x, dy, v, u, mask, d;
   uint64_t valid;
   uint64_t dm;    /* of a mask of rows; 0: shared, or not wanted */
-  uint64_t parts; /* float32, as stg_components_parts says */
+  uint64_t parts; /* float32, as stg_components_parts says; 0: dm alone is wanted */
   int64_t x_stride, dy_stride, mask_stride, dm_stride;
   int32_t rows, span, sequence, share;
   uint32_t flags, unused;
@@ -76,6 +83,11 @@ bool stg_components_parts_of(const struct stg_components_geometry *geometry, int
 /** The flags that addresses and strides of a call allow; members `flags` and `dd` are not read. */
 uint32_t stg_components_apply_flags(const struct stg_components_geometry *geometry, bool turned,
                                     const struct stg_components_apply_args *args);
+
+/** Likewise of weights; `shared_dm` as stg_components_parts_of has it. */
+uint32_t stg_components_weights_flags(const struct stg_components_geometry *geometry,
+                                      bool shared_dm,
+                                      const struct stg_components_weights_args *args);
 
 /** Groups of rows that share a row of the mask. */
 static inline int64_t stg_components_groups(int64_t rows, int64_t share) {

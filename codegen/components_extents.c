@@ -5,7 +5,8 @@
  * 16 reads of shared memory limits it: 128 bytes a cycle of a multiprocessor, which could begin one
  * in 1.5 cycles. A warp's tile of 32 x 32 reads 256 bytes for each, of 32 x 64 192, of 32 x 176
  * 151. At 128 -> 128 all of a chunk, with its intermediate and what the ring writes, comes to 238
- * for each product; at 128 -> 341 to 199.
+ * for each product; at 128 -> 341 to 199. Of weights, t and g read about 350 and sums over rows 230
+ * where a side has 128, 145 where it has 341.
  */
 #include "codegen/components_extents.h"
 
@@ -27,8 +28,15 @@
 /* Columns of 32 rows whose sums a thread has room for, beside what it multiplies. */
 #define MOST_WARP_COLUMNS 176
 
-/* What a row of a tile has in static memory: where its mask begins, d and dd. */
+/* What a row of a tile has in static memory: where its mask begins, and d; of apply dd as well. */
+#define KNOWN_BYTES 12
 #define ROW_BYTES 16
+
+/* Of weights: warps beside each other have 2 parts of the block's components, those below each
+ * other every fourth tile of a side. A thread has room for so many sums. */
+#define SUM_WARPS_N 2
+#define SUM_WARPS_M (WARPS / SUM_WARPS_N)
+#define MOST_SUMS 160
 
 static uint32_t ceil_div(uint32_t x, uint32_t by) {
   return (uint32_t)stg_ceil_div(x, by);
@@ -131,4 +139,73 @@ stg_components_extents_of(const struct stg_components_kernel *kernel) {
   }
   assert(false); /* sizes were checked */
   return e;
+}
+
+/* ---- weights ---- */
+
+static uint32_t weights_dynamic_bytes(const struct stg_components_geometry *g,
+                                      const struct stg_components_weights_extents *e) {
+  const uint32_t in_columns = round_up(g->d_in, STEP);
+  const uint32_t in_pieces = in_columns / PIECE;
+  const uint32_t out_pieces = round_up(g->d_out, STEP) / PIECE;
+  const uint32_t block_pieces = e->block / PIECE;
+  const bool in_place = g->mask == STG_COMPONENTS_MASK_DTYPE;
+  const uint32_t narrow = matrix_bytes(e->tile, block_pieces);
+  const uint32_t dy = matrix_bytes(e->tile, out_pieces);
+  const uint32_t mask = g->mask == STG_COMPONENTS_MASK_NONE
+                            ? 0
+                            : matrix_bytes(e->tile, in_place ? block_pieces : block_pieces / 2);
+  const uint32_t stage =
+      larger(dy + matrix_bytes(e->tile, in_pieces) + mask, g->delta ? dy + narrow : 0);
+  return matrix_bytes(in_columns, block_pieces) + matrix_bytes(e->block, out_pieces) + narrow +
+         (in_place ? 0 : narrow) + e->stages * stage;
+}
+
+/* Rows that are known, and sums of groups of them. */
+static uint32_t weights_static_bytes(const struct stg_components_weights_extents *e) {
+  return (e->stages + 1) * e->tile * KNOWN_BYTES +
+         2 * (e->tile / STEP) * e->block * (uint32_t)sizeof(float);
+}
+
+static uint32_t sums_of_thread(const struct stg_components_geometry *g, uint32_t block) {
+  const uint32_t rows = SUM_WARPS_M * STEP;
+  const uint32_t tiles = ceil_div(g->d_in, rows) + ceil_div(g->d_out, rows);
+  return tiles * (block / PIECE / SUM_WARPS_N) * 4;
+}
+
+struct stg_components_weights_extents
+stg_components_weights_extents_of(const struct stg_components_kernel *kernel) {
+  /* In the order in which they are wanted, each with whatever block fits; the last does wherever
+   * sizes are allowed. */
+  static const struct {
+    uint32_t least, tile, stages;
+  } rings[] = {{STG_COMPONENTS_BLOCK, 64, 2}, {32, 32, 2}, {32, 32, 1}, {16, 16, 1}};
+  const struct stg_components_geometry *g = &kernel->geometry;
+  const uint32_t most = stg_components_shared_bytes(kernel->sm);
+  struct stg_components_weights_extents e = {0};
+  for (size_t i = 0; i < sizeof rings / sizeof rings[0]; i++) {
+    for (uint32_t block = STG_COMPONENTS_BLOCK; block >= rings[i].least; block -= STEP) {
+      e = (struct stg_components_weights_extents){.threads = THREADS,
+                                                  .tile = rings[i].tile,
+                                                  .block = block,
+                                                  .stages = rings[i].stages,
+                                                  .warps_n = SUM_WARPS_N,
+                                                  .s_rows = STEP};
+      e.static_bytes = weights_static_bytes(&e);
+      e.dynamic_bytes = weights_dynamic_bytes(g, &e);
+      if (sums_of_thread(g, block) <= MOST_SUMS && e.static_bytes + e.dynamic_bytes <= most) {
+        return e;
+      }
+    }
+  }
+  assert(false); /* sizes were checked */
+  return e;
+}
+
+int64_t stg_components_weights_blocks(const struct stg_components_kernel *kernel, int64_t rows) {
+  const struct stg_components_geometry *g = &kernel->geometry;
+  const uint32_t block = stg_components_weights_extents_of(kernel).block;
+  const int64_t of_span = (int64_t)ceil_div(g->components, block) +
+                          (g->delta ? ceil_div(g->d_in, block) : 0) + (g->bias ? 1 : 0);
+  return of_span * stg_components_spans(g->components, rows);
 }

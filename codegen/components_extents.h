@@ -23,6 +23,22 @@ struct stg_components_extents {
 /** The extents of an apply that stg_components_generate would take. */
 struct stg_components_extents stg_components_extents_of(const struct stg_components_kernel *kernel);
 
+/*
+ * work=weights: a block has `block` components and walks over a span of rows by tiles, of which the
+ * ring has so many stages. Its warps have t and g of `s_rows` of them by as many components as come
+ * to each; and of sums over rows every so many tiles of 16 of what is wide, by a part of the block,
+ * `warps_n` of them beside each other.
+ */
+struct stg_components_weights_extents {
+  uint32_t threads, tile, block, stages;
+  uint32_t warps_n, s_rows;
+  uint32_t static_bytes, dynamic_bytes; /* of shared memory */
+};
+
+/** The extents of weights that stg_components_generate would take. */
+struct stg_components_weights_extents
+stg_components_weights_extents_of(const struct stg_components_kernel *kernel);
+
 /* work=sum: a thread has an element. */
 #define STG_COMPONENTS_SUM_THREADS 256U
 #define STG_COMPONENTS_SUM_RESIDENT 4U

@@ -17,7 +17,17 @@
 /* Files of the prelude in the order in which they read. */
 static const char *const apply_stems[] = {
     "warp",   "chunk",           "copies",          "mma",
-    "tile16", "components_args", "components_mask", "components_apply"};
+    "tile16", "components_mask", "components_args", "components_apply"};
+static const char *const weights_stems[] = {"warp",
+                                            "chunk",
+                                            "copies",
+                                            "mma",
+                                            "tile16",
+                                            "strips16",
+                                            "components_mask",
+                                            "components_span",
+                                            "components_groups",
+                                            "components_weights"};
 static const char *const sum_stems[] = {"warp", "chunk", "pieces", "components_sum"};
 
 static const struct {
@@ -29,6 +39,10 @@ static const struct {
     [STG_COMPONENTS_APPLY] = {"stg_components_apply", "stg_components_apply_args",
                               "stg_components_apply_run", sizeof(struct stg_components_apply_args),
                               apply_stems, COUNT(apply_stems)},
+    [STG_COMPONENTS_WEIGHTS] = {"stg_components_weights", "stg_components_weights_args",
+                                "stg_components_weights_run",
+                                sizeof(struct stg_components_weights_args), weights_stems,
+                                COUNT(weights_stems)},
     [STG_COMPONENTS_SUM] = {"stg_components_sum", "stg_components_sum_args",
                             "stg_components_sum_run", sizeof(struct stg_components_sum_args),
                             sum_stems, COUNT(sum_stems)},
@@ -87,7 +101,8 @@ static stg_status check_kernel(const struct stg_components_kernel *kernel, stg_e
     return stg_error_set(reterr, STG_E_INVALID, "tf32: needs float32, not %s",
                          stg_dtype_name(g->dtype));
   }
-  if (kernel->tile != 32 && kernel->tile != 64 && kernel->tile != 128) {
+  if (kernel->work == STG_COMPONENTS_APPLY && kernel->tile != 32 && kernel->tile != 64 &&
+      kernel->tile != 128) {
     return stg_error_set(reterr, STG_E_INVALID, "tile: %u is none of 32, 64, 128", kernel->tile);
   }
   return STG_OK;
@@ -135,6 +150,24 @@ static void write_apply(struct stg_writer *w, const struct stg_components_kernel
   stg_write_int(w, "shared_bytes", e->dynamic_bytes, "of the launch");
 }
 
+static void write_weights(struct stg_writer *w, const struct stg_components_geometry *g,
+                          const struct stg_components_weights_extents *e) {
+  stg_write_line(w, "typedef %s data;", stg_device_type(g->dtype));
+  stg_write_int(w, "in", g->d_in, "rows of dv");
+  stg_write_int(w, "components", g->components, "columns of dv, rows of du");
+  stg_write_int(w, "out", g->d_out, "columns of du");
+  write_mask(w, g->mask);
+  stg_write_bool(w, "bias", g->bias, "has a gradient");
+  stg_write_bool(w, "delta", g->delta, "has one");
+  stg_write_int(w, "threads", e->threads, "of a block");
+  stg_write_int(w, "block", e->block, "components of a block");
+  stg_write_int(w, "tile", e->tile, "rows of a stage");
+  stg_write_int(w, "stages", e->stages, "of the ring");
+  stg_write_int(w, "warps_n", e->warps_n, "beside each other in a sum");
+  stg_write_int(w, "s_rows", e->s_rows, "of the tile whose intermediate a warp has");
+  stg_write_int(w, "shared_bytes", e->dynamic_bytes, "of the launch");
+}
+
 static void write_sum(struct stg_writer *w, const struct stg_components_geometry *g) {
   stg_write_line(w, "typedef %s data;", stg_device_type(g->dtype));
   stg_write_int(w, "d_in", g->d_in, "rows of dv");
@@ -145,25 +178,60 @@ static void write_sum(struct stg_writer *w, const struct stg_components_geometry
   stg_write_int(w, "threads", STG_COMPONENTS_SUM_THREADS, "of a block");
 }
 
-static void write_geometry(struct stg_writer *w, const struct stg_components_kernel *kernel,
-                           const struct stg_components_extents *e) {
-  const struct stg_components_geometry *g = &kernel->geometry;
-  const bool sum = kernel->work == STG_COMPONENTS_SUM;
-  stg_write_blank(w);
-  stg_write_line(w, "// components: %s of %u -> %u -> %u %s",
-                 sum              ? "sums of gradients"
-                 : kernel->turned ? "gradients of rows"
-                                  : "results",
-                 kernel->turned ? g->d_out : g->d_in, g->components,
-                 kernel->turned ? g->d_in : g->d_out, stg_dtype_name(g->dtype));
-  stg_write_open(w, "struct stg_geometry");
-  if (sum) {
-    write_sum(w, g);
-  } else {
-    write_apply(w, kernel, e);
+static const char *what_of(const struct stg_components_kernel *kernel) {
+  switch (kernel->work) {
+  case STG_COMPONENTS_WEIGHTS:
+    return "parts of gradients";
+  case STG_COMPONENTS_SUM:
+    return "sums of gradients";
+  case STG_COMPONENTS_APPLY:
+    break;
   }
+  return kernel->turned ? "gradients of rows" : "results";
+}
+
+static void open_geometry(struct stg_writer *w, const struct stg_components_kernel *kernel) {
+  const struct stg_components_geometry *g = &kernel->geometry;
+  const bool turned = kernel->work == STG_COMPONENTS_APPLY && kernel->turned;
+  stg_write_blank(w);
+  stg_write_line(w, "// components: %s of %u -> %u -> %u %s", what_of(kernel),
+                 turned ? g->d_out : g->d_in, g->components, turned ? g->d_in : g->d_out,
+                 stg_dtype_name(g->dtype));
+  stg_write_open(w, "struct stg_geometry");
+}
+
+/* The struct, and how the kernel is launched. */
+static struct stg_launch_rule write_geometry(struct stg_writer *w,
+                                             const struct stg_components_kernel *kernel) {
+  struct stg_launch_rule rule = {.rows_per_block = 1, .resident_blocks = 1};
+  open_geometry(w, kernel);
+  switch (kernel->work) {
+  case STG_COMPONENTS_APPLY: {
+    const struct stg_components_extents e = stg_components_extents_of(kernel);
+    write_apply(w, kernel, &e);
+    rule.threads = e.threads;
+    rule.rows_per_block = e.tile;
+    rule.stage_bytes = e.dynamic_bytes;
+    break;
+  }
+  case STG_COMPONENTS_WEIGHTS: {
+    const struct stg_components_weights_extents e = stg_components_weights_extents_of(kernel);
+    write_weights(w, &kernel->geometry, &e);
+    rule.threads = e.threads;
+    rule.rows_per_block = e.tile;
+    rule.stage_bytes = e.dynamic_bytes;
+    break;
+  }
+  case STG_COMPONENTS_SUM:
+    write_sum(w, &kernel->geometry);
+    rule.threads = STG_COMPONENTS_SUM_THREADS;
+    rule.resident_blocks = STG_COMPONENTS_SUM_RESIDENT;
+    break;
+  }
+  rule.wide_stage_bytes = rule.stage_bytes;
   stg_write_close(w, ";");
   stg_write_blank(w);
+  return rule;
 }
 
 static void write_entry(struct stg_writer *w, enum stg_components_work work,
@@ -182,20 +250,8 @@ stg_status stg_components_generate(const struct stg_components_kernel *kernel,
   if (status != STG_OK) {
     return status;
   }
-  struct stg_components_extents e = {0};
-  struct stg_launch_rule rule = {.threads = STG_COMPONENTS_SUM_THREADS,
-                                 .rows_per_block = 1,
-                                 .resident_blocks = STG_COMPONENTS_SUM_RESIDENT};
-  if (kernel->work == STG_COMPONENTS_APPLY) {
-    e = stg_components_extents_of(kernel);
-    rule = (struct stg_launch_rule){.threads = e.threads,
-                                    .rows_per_block = e.tile,
-                                    .resident_blocks = 1,
-                                    .stage_bytes = e.dynamic_bytes,
-                                    .wide_stage_bytes = e.dynamic_bytes};
-  }
   struct stg_writer w = {.out = ret_source};
-  write_geometry(&w, kernel, &e);
+  const struct stg_launch_rule rule = write_geometry(&w, kernel);
   write_entry(&w, kernel->work, &rule);
   status = stg_strbuf_status(ret_source, reterr);
   if (status == STG_OK) {

@@ -22,8 +22,9 @@
 
 /* What a launch computes. */
 enum stg_components_work {
-  STG_COMPONENTS_APPLY, /* y; or turned dx, and dd */
-  STG_COMPONENTS_SUM,   /* gradients of the weights, from their parts */
+  STG_COMPONENTS_APPLY,   /* y; or turned dx, and dd */
+  STG_COMPONENTS_WEIGHTS, /* parts of the weights' gradients, and dm of rows */
+  STG_COMPONENTS_SUM,     /* gradients of the weights, from their parts */
 };
 
 struct stg_components_kernel {
@@ -38,6 +39,9 @@ struct stg_components_kernel {
 /** The tile that suits calls of up to so many rows. */
 uint32_t stg_components_tile_of(int64_t max_rows);
 
+/** Blocks of weights: those of each span of rows. */
+int64_t stg_components_weights_blocks(const struct stg_components_kernel *kernel, int64_t rows);
+
 /** Blocks of a sum. `shared_dm`: as stg_components_parts_of has it. Fewer than 2^31, where parts
  * fit memory. */
 int64_t stg_components_sum_blocks(const struct stg_components_geometry *geometry, int64_t rows,
@@ -49,8 +53,8 @@ const char *stg_components_kernel_name(enum stg_components_work work);
 size_t stg_components_args_bytes(enum stg_components_work work);
 
 /** Append the source (without the prelude) and fill the launch rule: an apply has a block for
- * each rows_per_block rows, a sum those of stg_components_sum_blocks. STG_E_INVALID: a member, with
- * its value. */
+ * each rows_per_block rows, weights those of stg_components_weights_blocks, a sum those of
+ * stg_components_sum_blocks. STG_E_INVALID: a member, with its value. */
 STG_NODISCARD stg_status stg_components_generate(const struct stg_components_kernel *kernel,
                                                  struct stg_strbuf *ret_source,
                                                  struct stg_launch_rule *ret_rule,

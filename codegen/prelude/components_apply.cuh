@@ -51,6 +51,7 @@ template <class G> struct stg_components_block {
 
   const stg_components_apply_args &a;
   stg_components_rows<G> &rows;
+  float *const dd; // of each of them
   const int first_row;
   const unsigned memory; // of the block
   const unsigned lane, warp;
@@ -59,8 +60,9 @@ template <class G> struct stg_components_block {
   float acc[tiles][2 * columns][4];
 
   __device__ __forceinline__ stg_components_block(const stg_components_apply_args &args,
-                                                  stg_components_rows<G> &of_rows, unsigned shared)
-      : a(args), rows(of_rows), first_row((int)blockIdx.x * G::tile), memory(shared),
+                                                  stg_components_rows<G> &of_rows, float *of_dd,
+                                                  unsigned shared)
+      : a(args), rows(of_rows), dd(of_dd), first_row((int)blockIdx.x * G::tile), memory(shared),
         lane(threadIdx.x % STG_LANES), warp(threadIdx.x / STG_LANES),
         row((int)warp / G::warps_n * G::warp_rows), column((int)warp % G::warps_n * G::warp_columns) {
 #pragma unroll
@@ -295,14 +297,14 @@ template <class G> struct stg_components_block {
     }
     for (int r = threadIdx.x; r < G::tile && first_row + r < a.rows; r += G::threads) {
       ((element *)a.dd)[first_row + r] =
-          (element)(data::narrow2(rows.is_live(r) ? rows.dd[r] : 0.0f, 0.0f) & 0xffffu);
+          (element)(data::narrow2(rows.is_live(r) ? dd[r] : 0.0f, 0.0f) & 0xffffu);
     }
   }
   __device__ __forceinline__ void add_to_dd(int m, int half) {
     const int r = row_of(m, half);
     const int end = rows.is_live(r) ? G::out : 0;
     const element *const x = (const element *)a.x + (long long)(first_row + r) * a.x_stride;
-    float sum = column == 0 ? 0.0f : rows.dd[r];
+    float sum = column == 0 ? 0.0f : dd[r];
 #pragma unroll
     for (int n = 0; n < 2 * columns; n += 2) {
       if (column + n * 8 >= G::out) { // a branch, so that loads of x do not pile up in registers
@@ -322,7 +324,7 @@ template <class G> struct stg_components_block {
     }
     __syncwarp();
     if (lane % 4 == 0) {
-      rows.dd[r] = sum;
+      dd[r] = sum;
     }
   }
 
@@ -366,7 +368,10 @@ template <class G> struct stg_components_block {
   __device__ __forceinline__ void run() {
     stg_wait_for_earlier_launches();
     stg_let_next_launch_begin();
-    rows.find(a, first_row);
+    if (first_row >= a.rows) { // a launch of no rows has a block, and perhaps no matrices
+      return;
+    }
+    rows.find(a, first_row, a.rows);
     __syncthreads();
     bring_in(); // in the group of the first chunk
 #pragma unroll 1
@@ -381,6 +386,10 @@ template <class G> struct stg_components_block {
       }
       if (G::turned && a.dd != nullptr) {
         sum_dd();
+        if (a.out == nullptr) { // dd alone is wanted
+          stg_copy_wait_but<0>();
+          return;
+        }
       }
       scale_by_d();
     }
@@ -399,6 +408,7 @@ template <class G>
 __device__ __forceinline__ void stg_components_apply_run(const stg_components_apply_args &a) {
   extern __shared__ uint4 stg_shared[];
   __shared__ stg_components_rows<G> rows;
-  stg_components_block<G> block(a, rows, (unsigned)__cvta_generic_to_shared(stg_shared));
+  __shared__ float dd[G::tile];
+  stg_components_block<G> block(a, rows, dd, (unsigned)__cvta_generic_to_shared(stg_shared));
   block.run();
 }

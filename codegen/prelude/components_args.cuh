@@ -1,9 +1,5 @@
-// components_args.cuh: what the kernels of the components family are given. codegen/components_args.h
-// says the same to the host; the two change together.
-
-#define STG_MASK_NONE 0
-#define STG_MASK_ELEMENTS 1
-#define STG_MASK_BYTES 2 // 0 is 0, all others are 1
+// components_args.cuh: what work=apply is given. codegen/components_args.h says the same to the host;
+// the two change together.
 
 // Whose address and stride are of 16 bytes in whole.
 #define STG_ALIGNED_IN 1u
@@ -17,7 +13,7 @@
 // tensors do, of which the product has the transpose: first and second turned, delta not.
 struct stg_components_apply_args {
   const void *in;    // [rows, in_stride]
-  void *out;         // [rows, out_stride]
+  void *out;         // [rows, out_stride]; null with dd: not wanted
   const void *first; // [in, components]; turned [components, in]
   const void *second; // [components, out]; turned [out, components]
   const void *delta;  // [out, in]; turned [in, out]

@@ -1,21 +1,25 @@
 // components_mask.cuh: which rows of a tile there are, and their masks in shared memory.
 
+#define STG_MASK_NONE 0
+#define STG_MASK_ELEMENTS 1
+#define STG_MASK_BYTES 2 // 0 is 0, all others are 1
+
 // What a block knows of each of its rows.
 template <class G> struct stg_components_rows {
   long long mask[G::tile]; // where its row of the mask begins, in elements; -1: padding
   float d[G::tile];        // 0 in padding
-  float dd[G::tile];
 
   __device__ __forceinline__ bool is_live(int r) const {
     return mask[r] >= 0;
   }
 
-  // Ends before the block meets.
-  __device__ __forceinline__ void find(const stg_components_apply_args &a, int first) {
+  // Of the arguments of a work, rows from `first` on, and before `end`. Ends before the block meets.
+  template <class Args>
+  __device__ __forceinline__ void find(const Args &a, int first, int end) {
     typedef typename G::data data;
     for (int r = threadIdx.x; r < G::tile; r += G::threads) {
       const int row = first + r;
-      bool live = row < a.rows;
+      bool live = row < end;
       if (live && a.valid != nullptr) {
         live = row % a.sequence < __ldg(a.valid + row / a.sequence);
       }

@@ -59,14 +59,14 @@ __device__ __forceinline__ void stg_bring_piece(unsigned at, const E *from, int 
 // What each of a block's threads brings of a matrix of Rows x Pieces: a piece of every row in turn
 // where rows divide the block, otherwise whatever comes next. `bring` is given row and piece.
 template <int Threads, int Rows, int Pieces, class F>
-__device__ __forceinline__ void stg_share_out(const F &bring) {
+__device__ __forceinline__ void stg_share_out(const F &bring, int thread = (int)threadIdx.x) {
   constexpr int count = Rows * Pieces;
   constexpr bool even = Threads % Pieces == 0;
   constexpr int step = Threads / Pieces;
-  const int first_row = (int)threadIdx.x / Pieces, piece = (int)threadIdx.x % Pieces;
+  const int first_row = thread / Pieces, piece = thread % Pieces;
 #pragma unroll(even ? 4 : 1)
   for (int i = 0; i < (count + Threads - 1) / Threads; i++) {
-    const int at = (int)threadIdx.x + i * Threads;
+    const int at = thread + i * Threads;
     const bool is = count % Threads == 0 || at < count;
     if (is) {
       bring(even ? first_row + i * step : at / Pieces, even ? piece : at % Pieces);

@@ -69,10 +69,12 @@ static bool take_dtype(const char **name, stg_dtype *ret) {
   return take_choice(name, words, 3, &which) && stg_dtype_parse(words[which], ret);
 }
 
-static bool take_apply(const char **name, struct stg_components_kernel *ret) {
+/* What apply and weights have, and sum has not. */
+static bool take_device(const char **name, struct stg_components_kernel *ret) {
   static const char *const masks[] = {"none", "elements", "bool"};
   int mask = 0;
-  if (!take_choice(name, masks, 3, &mask) || !take_number(name, "t", &ret->tile) ||
+  if (!take_choice(name, masks, 3, &mask) ||
+      (ret->work == STG_COMPONENTS_APPLY && !take_number(name, "t", &ret->tile)) ||
       !take_number(name, "sm", &ret->sm)) {
     return false;
   }
@@ -82,17 +84,17 @@ static bool take_apply(const char **name, struct stg_components_kernel *ret) {
 
 static stg_status parse_kernel(const char *name, struct stg_components_kernel *ret,
                                stg_error *reterr) {
-  static const char *const works[] = {"apply", "sum"};
+  static const char *const works[] = {"apply", "weights", "sum"};
   struct stg_components_kernel kernel = {0};
   struct stg_components_geometry *g = &kernel.geometry;
   const char *at = name;
   int work = 0;
-  bool known = take_choice(&at, works, 2, &work) && take_number(&at, "i", &g->d_in) &&
+  bool known = take_choice(&at, works, 3, &work) && take_number(&at, "i", &g->d_in) &&
                take_number(&at, "c", &g->components) && take_number(&at, "o", &g->d_out) &&
                take_dtype(&at, &g->dtype);
   kernel.work = (enum stg_components_work)work;
-  if (known && kernel.work == STG_COMPONENTS_APPLY) {
-    known = take_apply(&at, &kernel);
+  if (known && kernel.work != STG_COMPONENTS_SUM) {
+    known = take_device(&at, &kernel);
   }
   if (!known || !take_features(&at, &kernel)) {
     return stg_error_set(reterr, STG_E_INVALID, "'%s' is no kernel of components: '%s'", name, at);

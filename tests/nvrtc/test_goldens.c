@@ -28,7 +28,7 @@
 #include "tests/support/quick.h"
 
 #define N_ARCHS 4
-#define MAX_GOLDENS 64
+#define MAX_GOLDENS 96
 #define MAX_GOLDEN_BYTES 65536
 
 /* What every architecture has: of a thread, of a multiprocessor, of a block. */
@@ -45,6 +45,9 @@ static void apply_prelude(struct stg_strbuf *out) {
 }
 static void sum_prelude(struct stg_strbuf *out) {
   stg_components_prelude(STG_COMPONENTS_SUM, out);
+}
+static void weights_prelude(struct stg_strbuf *out) {
+  stg_components_prelude(STG_COMPONENTS_WEIGHTS, out);
 }
 static void rotate_prelude(struct stg_strbuf *out) {
   stg_rope_prelude(STG_ROPE_ROTATE, out);
@@ -71,6 +74,8 @@ static const struct kind {
      apply_prelude, 10, "", 0},
     {"cuda-components", "sum-", "stg_components_sum", sizeof(struct stg_components_sum_args),
      sum_prelude, 2, "", 0},
+    {"cuda-components", "weights-", "stg_components_weights",
+     sizeof(struct stg_components_weights_args), weights_prelude, 5, "", 0},
     {"cuda-decode", "q", STG_DECODE_KERNEL_NAME, sizeof(struct stg_decode_args), stg_decode_prelude,
      8, "", 0},
     {"cuda-rope", "rotate-", "stg_rope_rotate", sizeof(struct stg_rope_args), rotate_prelude, 8, "",

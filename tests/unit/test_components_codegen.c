@@ -16,12 +16,12 @@
 
 #include "codegen/components_args.h"
 #include "codegen/components_extents.h"
+#include "tests/support/matrix_lanes.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define MAX_LINE_CHARS 100
 #define WARPS 8
 #define BANKS 32
-#define LANES 32
 
 static const uint32_t archs[] = {80, 86, 87, 89, 90, 100, 103, 120, 75};
 
@@ -128,6 +128,9 @@ static void each_work_has_its_name_its_argument_and_its_files(void **state) {
       [STG_COMPONENTS_APPLY] = {"stg_components_apply", "struct stg_components_apply_args {",
                                 "void stg_components_apply_run(",
                                 sizeof(struct stg_components_apply_args)},
+      [STG_COMPONENTS_WEIGHTS] = {"stg_components_weights", "struct stg_components_weights_args {",
+                                  "void stg_components_weights_run(",
+                                  sizeof(struct stg_components_weights_args)},
       [STG_COMPONENTS_SUM] = {"stg_components_sum", "struct stg_components_sum_args {",
                               "void stg_components_sum_run(",
                               sizeof(struct stg_components_sum_args)},
@@ -203,6 +206,9 @@ static void refuses_what_it_has_no_kernel_for(void **state) {
   kernel = usual();
   kernel.tile = 96;
   expect_refusal(&kernel, "tile: 96 is none of 32, 64, 128");
+  kernel.work = STG_COMPONENTS_WEIGHTS; /* has no tile */
+  kernel.geometry.dtype = STG_F32;
+  expect_refusal(&kernel, "dtype: 3 is none of bf16 (1), f16 (2)");
 }
 
 /* ---- extents ---- */
@@ -333,46 +339,10 @@ static void flags_say_what_is_aligned_one_by_one(void **state) {
 
 /* ---- lanes: what prelude/tile16.cuh does, in C ---- */
 
-#define MAX_PITCH 67
-#define BED_ELEMS (16 * MAX_PITCH * 8)
-
-static uint32_t lane_by_k(uint32_t lane, uint32_t pitch) {
-  return ((lane & 15) * pitch + (lane >> 4)) * 16;
-}
-static uint32_t lane_by_n(uint32_t lane, uint32_t pitch) {
-  return (((lane & 7) + (lane >> 4) * 8) * pitch + (lane >> 3 & 1)) * 16;
-}
-
-/* ldmatrix.x4: lane l says where row l % 8 of matrix l / 8 is; lane 4g + t has of each the elements
- * (g, 2t) and (g, 2t + 1), or turned (2t, g) and (2t + 1, g). */
-static void load_matrices(const float *bed, const uint32_t at[LANES], bool turned,
-                          float ret[LANES][4][2]) {
-  for (uint32_t lane = 0; lane < LANES; lane++) {
-    for (uint32_t m = 0; m < 4; m++) {
-      for (uint32_t j = 0; j < 2; j++) {
-        const uint32_t row = turned ? lane % 4 * 2 + j : lane / 4;
-        const uint32_t column = turned ? lane / 4 : lane % 4 * 2 + j;
-        ret[lane][m][j] = bed[at[m * 8 + row] / 2 + column];
-      }
-    }
-  }
-}
-
-/* Element (row, column) of a first factor of 16 x 16, from the words of lanes. */
-static float of_a(float (*words)[4][2], uint32_t row, uint32_t column) {
-  return words[row % 8 * 4 + column % 8 / 2][row / 8 + 2 * (column / 8)][column % 2];
-}
-/* Element (k, n) of a second one of 16 x 16, whose columns 0-7 are the words 0 and 1. */
-static float of_b(float (*words)[4][2], uint32_t k, uint32_t n) {
-  return words[n % 8 * 4 + k % 8 / 2][k / 8 + 2 * (n / 8)][k % 2];
-}
-
 static void lanes_read_the_elements_that_products_want(void **state) {
   (void)state;
   static float bed[BED_ELEMS];
-  for (uint32_t i = 0; i < BED_ELEMS; i++) {
-    bed[i] = (float)i;
-  }
+  matrix_bed_fill(bed);
   for (uint32_t pitch = 3; pitch <= MAX_PITCH; pitch += 2) {
     uint32_t by_k[LANES];
     uint32_t by_n[LANES];
@@ -383,9 +353,9 @@ static void lanes_read_the_elements_that_products_want(void **state) {
       by_k[lane] = lane_by_k(lane, pitch);
       by_n[lane] = lane_by_n(lane, pitch);
     }
-    load_matrices(bed, by_k, false, a);
-    load_matrices(bed, by_k, true, b_by_k);
-    load_matrices(bed, by_n, false, b_by_n);
+    load_matrices(bed, by_k, 4, false, a);
+    load_matrices(bed, by_k, 4, true, b_by_k);
+    load_matrices(bed, by_n, 4, false, b_by_n);
     for (uint32_t row = 0; row < 16; row++) {
       for (uint32_t column = 0; column < 16; column++) {
         const float there = bed[row * pitch * 8 + column];

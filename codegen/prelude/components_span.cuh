@@ -1,0 +1,209 @@
+// components_span.cuh: work=weights: what it is given, and what its blocks bring of a span of rows.
+//
+// A launch has three kinds of blocks, each for one span. Those of components have a block of them:
+// V and U of it stay in shared memory, while a ring of stages brings x, dy and the mask by tiles of
+// rows. Those of Delta have a block of the columns of x, and one, of the bias, has dy alone.
+//
+// The generated text supplies a struct G with the literal extents.
+
+// As the host has it, in codegen/components_args.h.
+struct stg_components_weights_args {
+  const void *x, *dy; // [rows, x_stride], [rows, dy_stride]
+  const void *v, *u;  // [in, components], [components, out]
+  const void *mask;   // [rows / share, mask_stride]
+  const void *d;      // [rows], with delta
+  const int *valid;   // [rows / sequence], or null
+  void *dm;           // [rows, dm_stride], where each row has a row of the mask; or null
+  float *parts;       // or null: dm alone is wanted
+  long long x_stride, dy_stride, mask_stride, dm_stride; // elements
+  int rows, span, sequence, share;
+  unsigned flags, unused;
+};
+static_assert(sizeof(stg_components_weights_args) == 128, "codegen/components_args.h has the same");
+
+// Whose address and stride are of 16 bytes in whole; dm's, of 4.
+#define STG_ALIGNED_X 1u
+#define STG_ALIGNED_DY 2u
+#define STG_ALIGNED_V 4u
+#define STG_ALIGNED_U 8u
+#define STG_ALIGNED_MASK 16u
+#define STG_ALIGNED_DM 32u
+#define STG_SHARED_DM 64u // there are parts of dm
+
+// What a block is for.
+#define STG_OF_COMPONENTS 0
+#define STG_OF_DELTA 1
+#define STG_OF_BIAS 2
+
+// How shared memory is laid out, in bytes. codegen/components_extents.c counts the same.
+template <class G> struct stg_components_span_layout {
+  static constexpr bool in_place = G::mask == STG_MASK_ELEMENTS; // s takes the place of the mask
+  static constexpr int in_columns = stg_round_up(G::in, 16), out_columns = stg_round_up(G::out, 16);
+  static constexpr int in_pieces = in_columns / 8, out_pieces = out_columns / 8;
+  static constexpr int block_pieces = G::block / 8;
+  static constexpr int mask_pieces = in_place ? block_pieces : G::block / 16;
+
+  static constexpr int in_pitch = stg_pitch_of(in_pieces), out_pitch = stg_pitch_of(out_pieces);
+  static constexpr int block_pitch = stg_pitch_of(block_pieces);
+  static constexpr int mask_pitch = stg_pitch_of(mask_pieces);
+
+  static constexpr int v_bytes = in_columns * block_pitch * 16;
+  static constexpr int u_bytes = G::block * out_pitch * 16;
+  static constexpr int narrow_bytes = G::tile * block_pitch * 16; // of s, h, or a block of x
+  static constexpr int s_bytes = in_place ? 0 : narrow_bytes;
+  static constexpr int dy_bytes = G::tile * out_pitch * 16;
+  static constexpr int x_bytes = G::tile * in_pitch * 16;
+  static constexpr int mask_bytes = G::mask == STG_MASK_NONE ? 0 : G::tile * mask_pitch * 16;
+  static constexpr int tile_bytes = dy_bytes + x_bytes + mask_bytes;
+  static constexpr int delta_bytes = G::delta ? dy_bytes + narrow_bytes : 0;
+  static constexpr int stage_bytes = tile_bytes > delta_bytes ? tile_bytes : delta_bytes;
+
+  static constexpr int u = v_bytes, h = u + u_bytes, s = h + narrow_bytes, ring = s + s_bytes;
+  static constexpr int bytes = ring + G::stages * stage_bytes;
+  static_assert(bytes == G::shared_bytes, "codegen/components_extents.c has the same");
+};
+
+template <class G> struct stg_components_ring {
+  typedef typename G::data data;
+  typedef typename data::element element;
+  typedef stg_components_span_layout<G> layout;
+  // Rows are known a tile before they are brought, and until the next one is worked on.
+  static constexpr int known = G::stages + 1;
+  typedef stg_components_rows<G> rows_of_tiles[known];
+
+  const stg_components_weights_args &a;
+  rows_of_tiles &rows;
+  const unsigned memory; // of the block
+  int span, first, end;  // rows of the span
+  int begin;             // of the components, or of the columns of x
+
+  __device__ __forceinline__ stg_components_ring(const stg_components_weights_args &args,
+                                                 rows_of_tiles &of_rows, unsigned shared)
+      : a(args), rows(of_rows), memory(shared) {
+  }
+
+  // This block is the `number`th of its kind, of which a span has so many.
+  __device__ __forceinline__ void take(int number, int blocks) {
+    span = number / blocks;
+    begin = number % blocks * G::block;
+    first = span * a.span;
+    end = a.rows - first < a.span ? a.rows : first + a.span;
+  }
+  __device__ __forceinline__ int tiles() const {
+    return (end - first + G::tile - 1) / G::tile;
+  }
+  __device__ __forceinline__ int top(int tile) const {
+    return first + tile * G::tile;
+  }
+  __device__ __forceinline__ unsigned stage(int tile) const {
+    return memory + layout::ring + (unsigned)(tile % G::stages) * layout::stage_bytes;
+  }
+  __device__ __forceinline__ const stg_components_rows<G> &rows_of(int tile) const {
+    return rows[tile % known];
+  }
+  __device__ __forceinline__ bool has(unsigned flag) const {
+    return (a.flags & flag) != 0;
+  }
+
+  // Of a packed matrix of Height x Width: Rows from `top` on, and Pieces from column `left` on.
+  template <int Height, int Width, int Rows, int Pieces>
+  __device__ __forceinline__ void bring_matrix(unsigned to, const void *matrix, int top, int left,
+                                               unsigned flag) const {
+    constexpr int pitch = stg_pitch_of(Pieces);
+    const bool aligned = Width % 8 == 0 && has(flag);
+    stg_share_out<G::threads, Rows, Pieces>([&](int r, int piece) {
+      const int row = top + r, column = left + piece * 8;
+      const bool is = row < Height && column < Width;
+      const element *const from = (const element *)matrix + (is ? (long long)row * Width + column : 0);
+      stg_bring_piece(to + (unsigned)(r * pitch + piece) * 16u, from, is ? Width - column : 0, aligned);
+    }, stg_thread_here());
+  }
+
+  // Of the rows of a tile: Pieces from column `left` on, of Width columns.
+  template <int Width, int Pieces>
+  __device__ __forceinline__ void bring_rows(unsigned to, int tile, const void *matrix,
+                                             long long stride, int left, unsigned flag) const {
+    constexpr int pitch = stg_pitch_of(Pieces);
+    const bool aligned = has(flag);
+    const stg_components_rows<G> &of_tile = rows_of(tile);
+    stg_share_out<G::threads, G::tile, Pieces>([&](int r, int piece) {
+      const int column = left + piece * 8;
+      const bool is = of_tile.is_live(r) && column < Width;
+      const element *const from =
+          (const element *)matrix + (is ? (top(tile) + r) * stride + column : 0);
+      stg_bring_piece(to + (unsigned)(r * pitch + piece) * 16u, from, is ? Width - column : 0, aligned);
+    }, stg_thread_here());
+  }
+
+  template <class E> __device__ __forceinline__ void bring_mask(unsigned to, int tile) const {
+    constexpr int elements = 16 / (int)sizeof(E);
+    const bool aligned = has(STG_ALIGNED_MASK);
+    const stg_components_rows<G> &of_tile = rows_of(tile);
+    stg_share_out<G::threads, G::tile, layout::mask_pieces>([&](int r, int piece) {
+      const int at = begin + piece * elements;
+      const bool is = of_tile.is_live(r) && at < G::components;
+      const E *const from = (const E *)a.mask + (is ? of_tile.mask[r] + at : 0);
+      stg_bring_piece(to + (unsigned)(r * layout::mask_pitch + piece) * 16u, from,
+                      is ? G::components - at : 0, aligned);
+    }, stg_thread_here());
+  }
+
+  // Begin to bring a tile, if there is one, into its stage: a group.
+  template <int Kind> __device__ __forceinline__ void bring(int tile) const {
+    if (tile < tiles()) {
+      const unsigned to = stage(tile), behind = to + layout::dy_bytes;
+      bring_rows<G::out, layout::out_pieces>(to, tile, a.dy, a.dy_stride, 0, STG_ALIGNED_DY);
+      if constexpr (Kind == STG_OF_DELTA) {
+        bring_rows<G::in, layout::block_pieces>(behind, tile, a.x, a.x_stride, begin, STG_ALIGNED_X);
+      } else if constexpr (Kind == STG_OF_COMPONENTS) {
+        bring_rows<G::in, layout::in_pieces>(behind, tile, a.x, a.x_stride, 0, STG_ALIGNED_X);
+        if constexpr (G::mask == STG_MASK_ELEMENTS) {
+          bring_mask<element>(behind + layout::x_bytes, tile);
+        } else if constexpr (G::mask == STG_MASK_BYTES) {
+          bring_mask<unsigned char>(behind + layout::x_bytes, tile);
+        }
+      }
+    }
+    stg_copy_commit();
+  }
+
+  // Find out about a tile's rows; to be read once the block has met.
+  __device__ __forceinline__ void find(int tile) const {
+    if (tile < tiles()) {
+      rows[tile % known].find(a, top(tile), end);
+    }
+  }
+
+  // What stays goes with the first tile.
+  template <int Kind> __device__ __forceinline__ void start() const {
+    for (int i = 0; i < G::stages; i++) {
+      find(i);
+    }
+    __syncthreads();
+    if constexpr (Kind == STG_OF_COMPONENTS) {
+      bring_matrix<G::in, G::components, layout::in_columns, layout::block_pieces>(
+          memory, a.v, 0, begin, STG_ALIGNED_V);
+      bring_matrix<G::components, G::out, G::block, layout::out_pieces>(memory + layout::u, a.u,
+                                                                        begin, 0, STG_ALIGNED_U);
+    }
+#pragma unroll 1
+    for (int i = 0; i < G::stages - 1; i++) {
+      bring<Kind>(i);
+    }
+  }
+
+  // A tile is there, for all; and the stages ahead of it are on their way.
+  template <int Kind> __device__ __forceinline__ void meet(int tile) const {
+    if constexpr (G::stages == 1) {
+      __syncthreads();
+      bring<Kind>(tile);
+      stg_copy_wait_but<0>();
+      __syncthreads();
+    } else {
+      stg_copy_wait_but<G::stages - 2>();
+      __syncthreads();
+      bring<Kind>(tile + G::stages - 1);
+    }
+    find(tile + G::stages);
+  }
+};
