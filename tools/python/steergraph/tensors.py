@@ -59,6 +59,31 @@ def view_of(tensor, what):
     return View(pointer, dtype, tuple(tensor.shape), tuple(strides), device)
 
 
+def bytes_of(tensor, what):
+    """A tensor of bytes, bool or uint8, as it is; its type is "bool"."""
+    if is_torch(tensor):
+        word, address = str(tensor.dtype).partition(".")[2], tensor.data_ptr()
+        strides, device = tensor.stride(), _word(tensor.device)
+    elif is_numpy(tensor):
+        word, address, strides, device = tensor.dtype.name, tensor.ctypes.data, tensor.strides, "cpu"
+    else:
+        raise TypeError(f"{what} is {type(tensor).__name__}, not {_WANTED}")
+    if word not in ("bool", "uint8"):
+        raise _errors.InvalidError(f"{what} is {word}; give bool or uint8")
+    return View(address, "bool", tuple(tensor.shape), tuple(strides), device)
+
+
+def empty_bytes(like, count):
+    """New memory of the kind of `like`."""
+    if is_torch(like):
+        import torch
+
+        return torch.empty(count, dtype=torch.uint8, device=like.device)
+    import numpy
+
+    return numpy.empty(count, numpy.uint8)
+
+
 def rows_of(tensor, what):
     """Any tensor of one dimension or more as rows; leading dimensions must be one run of rows."""
     view = view_of(tensor, what)
