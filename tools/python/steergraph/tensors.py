@@ -62,8 +62,8 @@ def view_of(tensor, what):
 def bytes_of(tensor, what):
     """A tensor of bytes, bool or uint8, as it is; its type is "bool"."""
     if is_torch(tensor):
-        word, address = str(tensor.dtype).partition(".")[2], tensor.data_ptr()
-        strides, device = tensor.stride(), _word(tensor.device)
+        device, word = _device_of(tensor, what), str(tensor.dtype).partition(".")[2]
+        address, strides = tensor.data_ptr(), tensor.stride()
     elif is_numpy(tensor):
         word, address, strides, device = tensor.dtype.name, tensor.ctypes.data, tensor.strides, "cpu"
     else:
@@ -127,21 +127,27 @@ def _run_of_rows(shape, strides, what):
 
 
 def _of_torch(tensor, what):
-    import torch
-
-    if tensor.layout is not torch.strided:
-        raise _errors.InvalidError(f"{what} is {tensor.layout}, not strided")
+    device = _device_of(tensor, what)
     dtype = _word(tensor.dtype)
     if dtype is None:
         raise _errors.InvalidError(f"{what} is {tensor.dtype}; give bfloat16, float16 or float32")
     if tensor.is_neg():
         raise _errors.InvalidError(f"{what} is a negated view of its memory: use resolve_neg()")
+    return tensor.data_ptr(), dtype, tensor.stride(), device
+
+
+def _device_of(tensor, what):
+    """Where a tensor of torch has its elements."""
+    import torch
+
+    if tensor.layout is not torch.strided:
+        raise _errors.InvalidError(f"{what} is {tensor.layout}, not strided")
     device = _word(tensor.device)
     if device is None:
         raise _errors.InvalidError(
             f"{what} is on {tensor.device}; give memory of the CPU or of CUDA"
         )
-    return tensor.data_ptr(), dtype, tensor.stride(), device
+    return device
 
 
 @functools.lru_cache(maxsize=64)
