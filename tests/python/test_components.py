@@ -114,7 +114,8 @@ class Values(Case):
                 self.check(made.apply(x, v, u, mask), (values, off), "y", (3, 5, D_OUT), "f32")
                 dm = made.backward(x, v, u, dy, mask, grads={"dm": None}).dm
                 whole = [part["dm"].reshape(3, 5, C) for part in (values, off)]
-                axes = tuple(i for i, extent in enumerate((1,) * (3 - len(shape)) + shape) if extent == 1)
+                padded = (1,) * (3 - len(shape)) + shape
+                axes = tuple(i for i, extent in enumerate(padded) if extent == 1)
                 self.assertEqual(dm.shape, shape)
                 summed = [part.sum(axes, keepdims=True).reshape(shape) for part in whole]
                 self.holds(dm, *summed, "f32")
@@ -276,8 +277,14 @@ class Refusals(Case):
                 {"valid": [1]},
                 "valid has 1 entries on cpu, for 6 rows in sequences of 3 the components take 2 on cpu",
             ),
-            ({"valid": [1, 1], "sequence": -3}, "valid has 2 entries on cpu, for 6 rows in sequences "
-             "of -3 the components take 6 on cpu"),
+            (
+                {"valid": [1, 1], "sequence": -3},
+                "valid has 2 entries on cpu, for 6 rows in sequences of -3 the components take 6 on cpu",
+            ),
+            (
+                {"valid": [1] * 6, "sequence": -3},
+                "sequence: -3 is not in 1..2147483647",
+            ),
             ({"valid": np.int64([1, 1])}, "valid is int64; give int32"),
         ):
             with self.subTest(said):
@@ -287,7 +294,8 @@ class Refusals(Case):
         said = "mask is list, not a numpy array or a torch tensor"
         found = refusal(self.made(mask="bool").apply, x, v, u, [1])
         self.assertEqual(found, (TypeError, said))
-        self.refuses("bias is missing: the components declare it", self.made(bias=True).apply, x, v, u, mask)
+        said = "bias is missing: the components declare it"
+        self.refuses(said, self.made(bias=True).apply, x, v, u, mask)
 
     def test_tensors_backward(self):
         made = self.made()
@@ -302,8 +310,10 @@ class Refusals(Case):
             ({"grads": {"dv": v.T.copy()}}, "dv has shape [21, 12], the components take [12, 21]"),
             ({"grads": {"dm": mask[0].copy()}}, "dm has a row for 4 rows of x each, mask for 1"),
             ({"stream": 7}, "a stream is given without work: give both"),
-            ({"work": work.reshape(-1, 1)}, f"work has shape [{work.size}, 1] on cpu; give one "
-             "contiguous dimension on cpu"),
+            (
+                {"work": work.reshape(-1, 1)},
+                f"work has shape [{work.size}, 1] on cpu; give one contiguous dimension on cpu",
+            ),
             ({"work": work.astype("i4")}, "work is int32; give bool or uint8"),
             (
                 {"work": work[: needed - 1]},
@@ -311,7 +321,8 @@ class Refusals(Case):
             ),
         ):
             with self.subTest(said):
-                self.refuses(said, made.backward, **{"x": x, "v": v, "u": u, "dy": dy, "mask": mask, **change})
+                good = {"x": x, "v": v, "u": u, "dy": dy, "mask": mask}
+                self.refuses(said, made.backward, **{**good, **change})
         grads = made.backward(x, v, u, dy, mask, grads={"dx": None, "dm": None}, stream=7)
         self.assertTrue(np.isfinite(grads.dx).all())  # neither needs work
         bytewise = self.made(mask="bool")
