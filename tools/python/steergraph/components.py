@@ -4,7 +4,7 @@ Any thread. Calls release the GIL. Tensors are arrays of numpy on the CPU, or te
 engine's device; nothing of them is copied or converted. torch_components.py has the op of torch.
 """
 import ctypes
-import math as numbers
+from math import prod
 from typing import Any, NamedTuple
 
 from . import _abi, _abi_components, _errors, _heads, tensors
@@ -43,7 +43,7 @@ def share_of(mask, rows):
         own += 1
     if any(extent != 1 for extent in whole[own:]):
         return None
-    return numbers.prod(rows[own:])
+    return prod(rows[own:])
 
 
 class Components(Held):
@@ -215,7 +215,7 @@ class Components(Held):
 
     @staticmethod
     def _shapes_of_d(lead):
-        return [lead, (*lead, 1), (numbers.prod(lead),)]
+        return [lead, (*lead, 1), (prod(lead),)]
 
     def _lengths(self, valid, rows, sequence):
         """(address, what to keep) of the lengths of sequences."""

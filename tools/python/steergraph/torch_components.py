@@ -72,6 +72,7 @@ _OPS = (
 def _keep(ctx, inputs, output):
     x, v, u, mask, _, d, delta, valid, ctx.components, ctx.sequence = inputs
     ctx.save_for_backward(x, v, u, mask, d, delta, valid)
+    ctx.kept = components_of(int(ctx.components))  # until the way back; compilers may have a symbol
 
 
 def _back(ctx, dy):
