@@ -13,6 +13,7 @@
 #include <assert.h>
 
 #include "codegen/components_args.h"
+#include "runtime/base/dtype.h"
 #include "runtime/base/intmath.h"
 
 #define THREADS 256
@@ -51,6 +52,13 @@ static uint32_t larger(uint32_t a, uint32_t b) {
 /* Bytes of a matrix in shared memory: rows have an odd number of units. */
 static uint32_t matrix_bytes(uint32_t rows, uint32_t pieces) {
   return rows * (pieces | 1) * UNIT_BYTES;
+}
+
+/* The same of one that a product takes by rows of its depth, of which float32 are read word by
+ * word: rows are 2 units apart, or 6, and a multiple of 4. */
+static uint32_t factor_bytes(stg_dtype dtype, uint32_t rows, uint32_t pieces) {
+  return dtype == STG_F32 ? rows * ((pieces + 1) / 4 * 4 + 2) * UNIT_BYTES
+                          : matrix_bytes(rows, pieces);
 }
 
 uint32_t stg_components_shared_bytes(uint32_t sm) {
@@ -101,19 +109,21 @@ static uint32_t dynamic_bytes(const struct stg_components_kernel *kernel,
                               const struct stg_components_extents *e) {
   const struct stg_components_geometry *g = &kernel->geometry;
   const bool in_place = g->mask == STG_COMPONENTS_MASK_DTYPE;
+  const uint32_t piece = UNIT_BYTES / (uint32_t)stg_dtype_bytes(g->dtype);
   const uint32_t in_columns = round_up(kernel->turned ? g->d_out : g->d_in, STEP);
   const uint32_t out_columns = e->warps_n * e->warp_columns;
-  const uint32_t in_pieces = in_columns / PIECE;
-  const uint32_t out_pieces = out_columns / PIECE;
-  const uint32_t chunk_pieces = e->chunk / PIECE;
-  const uint32_t by_columns = matrix_bytes(e->chunk, out_pieces);
+  const uint32_t in_pieces = in_columns / piece;
+  const uint32_t out_pieces = out_columns / piece;
+  const uint32_t chunk_pieces = e->chunk / piece;
+  const uint32_t by_columns = factor_bytes(g->dtype, e->chunk, out_pieces);
   const uint32_t by_rows = matrix_bytes(out_columns, chunk_pieces);
-  const uint32_t first =
-      kernel->turned ? matrix_bytes(e->chunk, in_pieces) : matrix_bytes(in_columns, chunk_pieces);
+  const uint32_t first = kernel->turned ? matrix_bytes(e->chunk, in_pieces)
+                                        : factor_bytes(g->dtype, in_columns, chunk_pieces);
   const uint32_t second = kernel->turned ? by_rows : by_columns;
-  const uint32_t mask = g->mask == STG_COMPONENTS_MASK_NONE
-                            ? 0
-                            : matrix_bytes(e->tile, in_place ? chunk_pieces : chunk_pieces / 2);
+  const uint32_t mask =
+      g->mask == STG_COMPONENTS_MASK_NONE
+          ? 0
+          : matrix_bytes(e->tile, in_place ? chunk_pieces : e->chunk / UNIT_BYTES);
   const uint32_t delta = !g->delta ? 0 : kernel->turned ? by_columns : by_rows;
   return matrix_bytes(e->tile, in_pieces) + (in_place ? 0 : matrix_bytes(e->tile, chunk_pieces)) +
          e->stages * larger(first + second + mask, delta);
@@ -121,7 +131,8 @@ static uint32_t dynamic_bytes(const struct stg_components_kernel *kernel,
 
 struct stg_components_extents
 stg_components_extents_of(const struct stg_components_kernel *kernel) {
-  /* in the order in which they are wanted; the last fits wherever a tile of 32 rows is */
+  /* In the order in which they are wanted; of 16-bit types the last fits wherever a tile of 32 rows
+   * is. */
   static const struct {
     uint32_t chunk, stages;
   } rings[] = {{64, 3}, {64, 2}, {32, 3}, {32, 2}, {16, 3}, {16, 2}, {16, 1}};
@@ -137,8 +148,8 @@ stg_components_extents_of(const struct stg_components_kernel *kernel) {
       }
     }
   }
-  assert(false); /* sizes were checked */
-  return e;
+  assert(kernel->geometry.dtype == STG_F32); /* sizes were checked */
+  return (struct stg_components_extents){0};
 }
 
 /* ---- weights ---- */
