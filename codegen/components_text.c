@@ -29,7 +29,9 @@ static const char *const weights_stems[] = {"warp",
                                             "copies",
                                             "mma",
                                             "tile16",
+                                            "tile32",
                                             "strips16",
+                                            "strips32",
                                             "components_mask",
                                             "components_span",
                                             "components_groups",
@@ -98,18 +100,17 @@ static stg_status check_types(const struct stg_components_geometry *g, stg_error
   return STG_OK;
 }
 
-/* TODO #8: weights of float32, and exact products */
+/* TODO #8: exact products */
 static stg_status check_f32(const struct stg_components_kernel *kernel, stg_error *reterr) {
   const struct stg_components_geometry *g = &kernel->geometry;
-  if (kernel->work == STG_COMPONENTS_WEIGHTS) {
-    return stg_error_set(reterr, STG_E_UNSUPPORTED,
-                         "components: there is no kernel for gradients of weights in f32");
-  }
   if (!g->tf32) {
     return stg_error_set(reterr, STG_E_UNSUPPORTED,
                          "components: there is no kernel for exact f32; allow tf32");
   }
-  if (stg_components_extents_of(kernel).tile == 0) {
+  const uint32_t tile = kernel->work == STG_COMPONENTS_APPLY
+                            ? stg_components_extents_of(kernel).tile
+                            : stg_components_weights_extents_of(kernel).tile;
+  if (tile == 0) {
     return stg_error_set(reterr, STG_E_UNSUPPORTED,
                          "components: f32 of %u -> %u needs more shared memory than sm_%u has",
                          g->d_in, g->d_out, kernel->sm);

@@ -145,6 +145,19 @@ template <class D> struct stg_operands {
   static __device__ __forceinline__ void store_pair(unsigned at, float x, float y) {
     stg_store_word(at, D::narrow2(x, y));
   }
+  // A piece times d, in its place.
+  static __device__ __forceinline__ void scale_piece(unsigned at, float d) {
+    stg_raw16 raw;
+    float f[8];
+    stg_load_piece(at, raw.w);
+    stg_widen<D>(raw, f);
+#pragma unroll
+    for (int j = 0; j < 8; j++) {
+      f[j] = __fmul_rn(f[j], d);
+    }
+    stg_narrow<D>(f, raw);
+    stg_store_piece(at, raw.w);
+  }
   // Elements of a tensor, whose address allows words where `aligned`.
   static __device__ __forceinline__ void store(element *to, float x) {
     *to = (element)(D::narrow2(x, 0.0f) & 0xffffu);

@@ -83,6 +83,12 @@ template <> struct stg_operands<stg_f32> {
       store(to + 1, y);
     }
   }
+  static __device__ __forceinline__ void scale_piece(unsigned at, float d) {
+    uint4 w;
+    stg_load_piece(at, w);
+    w.x = scaled(w.x, d), w.y = scaled(w.y, d), w.z = scaled(w.z, d), w.w = scaled(w.w, d);
+    stg_store_piece(at, w);
+  }
   // A piece in its place.
   static __device__ __forceinline__ void round_piece(unsigned at) {
     uint4 w;
@@ -93,6 +99,9 @@ template <> struct stg_operands<stg_f32> {
   }
 
 private:
+  static __device__ __forceinline__ unsigned scaled(unsigned bits, float d) {
+    return stg_round_to_tf32(__float_as_uint(__fmul_rn(__uint_as_float(bits), d)));
+  }
   // 8 of k by 16 columns: (t, g), (t + 4, g), and those of column g + 8.
   template <int Pitch, bool ByK>
   static __device__ __forceinline__ void load(unsigned at, unsigned (&r)[4]) {
