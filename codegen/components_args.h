@@ -30,7 +30,7 @@
 /* out = ((in first) * mask) second + bias + d * (in delta). Turned, it is dx: in is dy, first U^T,
  * second V^T, and delta has no transpose. Addresses are of device memory; strides in elements. */
 struct stg_components_apply_args {
-  uint64_t in, out;
+  uint64_t in, out;              /* out 0, with dd: not wanted */
   uint64_t first, second, delta; /* as the tensors stand: the text knows which is turned */
   uint64_t mask, bias, d;
   uint64_t valid; /* int32; 0: every row is live */
@@ -46,7 +46,7 @@ struct stg_components_weights_args {
   uint64_t x, dy, v, u, mask, d;
   uint64_t valid;
   uint64_t dm;    /* of a mask of rows; 0: shared, or not wanted */
-  uint64_t parts; /* float32, as stg_components_parts says */
+  uint64_t parts; /* float32, as stg_components_parts says; 0: dm alone is wanted */
   int64_t x_stride, dy_stride, mask_stride, dm_stride;
   int32_t rows, span, sequence, share;
   uint32_t flags, unused;

@@ -67,5 +67,8 @@ stg_status stg_attn_object_pin(struct stg_attn_object *object, stg_stream stream
     return status; /* without a graph the launch says what is wrong with the capture */
   }
   status = stg_pins_take(&object->pins, object, &capture, reterr);
-  return status == STG_OK ? status : stg_error_prefix(reterr, "%s: ", object->name);
+  if (status != STG_OK) {
+    stg_error_prefix(reterr, "%s: ", object->name);
+  }
+  return status;
 }

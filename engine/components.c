@@ -9,6 +9,7 @@
 #include "codegen/components_args.h"
 #include "engine/plan.h"
 #include "runtime/base/alloc.h"
+#include "runtime/cubin.h"
 
 /* A plan that was asked for, used for as long as the components live. */
 struct stg_components_plans {
@@ -27,6 +28,7 @@ static struct stg_plan_parts parts_of(const stg_components *components, bool bac
 
 static stg_status open_kernels(stg_components *components, stg_error *reterr) {
   const struct stg_components_form *form = &components->form;
+  struct stg_engine *engine = components->object.engine;
   const unsigned count = form->backward ? STG_COMPONENTS_TASKS : 1;
   stg_status status = STG_OK;
   for (unsigned i = 0; i < count && status == STG_OK; i++) {
@@ -34,8 +36,7 @@ static stg_status open_kernels(stg_components *components, stg_error *reterr) {
     status = stg_components_decl_init((enum stg_components_task)i, &form->geometry, form->tile,
                                       &decl, reterr);
     if (status == STG_OK) {
-      status =
-          stg_kernels_open(components->object.engine, &decl.base, &components->sets[i], reterr);
+      status = stg_kernels_open(engine, &decl.base, &components->sets[i], reterr);
     }
   }
   return status;
@@ -43,12 +44,13 @@ static stg_status open_kernels(stg_components *components, stg_error *reterr) {
 
 /* The text that the way back is counted by. */
 static stg_status join_back(stg_components *components, stg_error *reterr) {
-  const char *texts[STG_COMPONENTS_TASKS - 1];
-  for (unsigned i = 1; i < STG_COMPONENTS_TASKS; i++) {
-    texts[i - 1] = stg_components_kernel_of(components, (enum stg_components_task)i)->signature;
+  const struct stg_plan_parts parts = parts_of(components, true);
+  const char *texts[STG_PLAN_MAX_PARTS];
+  for (unsigned i = 0; i < parts.count; i++) {
+    texts[i] = parts.sets[i]->kernels[STG_TIER_DECLARED][0].signature;
   }
-  components->back_chars = stg_signature_join(
-      texts, STG_COMPONENTS_TASKS - 1, components->object.engine->arch, &components->back_text);
+  components->back_chars = stg_signature_join(texts, parts.count, components->object.engine->arch,
+                                              &components->back_text);
   return stg_strbuf_status(&components->back_text, reterr);
 }
 
@@ -85,15 +87,14 @@ static void release(stg_components *components) {
   stg_free(components);
 }
 
-static stg_status check_create(const stg_engine *engine, const stg_components_desc *desc,
+static stg_status check_create(const stg_components_desc *desc,
                                struct stg_components_form *ret_form, stg_error *reterr) {
   if (desc == NULL || desc->struct_size != sizeof *desc) {
     return stg_error_set(reterr, STG_E_INVALID,
                          "stg_components_create: desc is NULL, or struct_size is not %zu",
                          sizeof *desc);
   }
-  stg_status status = stg_components_describe(desc, ret_form, reterr);
-  return status == STG_OK ? stg_components_check_arch(engine->arch, reterr) : status;
+  return stg_components_describe(desc, ret_form, reterr);
 }
 
 stg_status stg_components_create(stg_engine *engine, const stg_components_desc *desc,
@@ -105,7 +106,7 @@ stg_status stg_components_create(stg_engine *engine, const stg_components_desc *
   struct stg_components_form form;
   stg_status status = stg_engine_check_process(engine, reterr);
   if (status == STG_OK) {
-    status = check_create(engine, desc, &form, reterr);
+    status = check_create(desc, &form, reterr);
   }
   if (status != STG_OK) {
     return status;
@@ -117,12 +118,16 @@ stg_status stg_components_create(stg_engine *engine, const stg_components_desc *
   stg_attn_object_init(&components->object, engine, STG_OBJECT_COMPONENTS, "components");
   pthread_mutex_init(&components->lock, NULL);
   components->form = form;
+  (void)stg_arch_parse(engine->arch, &components->sm); /* 0 on the CPU, which asks nobody */
   status = copy_buckets(components, desc, reterr);
   if (status == STG_OK) {
     status = open_kernels(components, reterr);
   }
   if (status == STG_OK && form.backward) {
     status = join_back(components, reterr);
+  }
+  if (status == STG_OK && stg_engine_is_cuda(engine)) {
+    status = stg_pins_refill(&components->object.pins, reterr); /* a capture may be what is first */
   }
   if (status != STG_OK) {
     release(components);

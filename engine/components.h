@@ -5,7 +5,8 @@
  *   components_family.c, components_signature.c   kernels
  *   components.c            create, destroy, plan
  *   components_check.c      what a call may be given
- *   components_apply.c      both directions
+ *   components_apply.c      both directions, and on the CPU
+ *   components_launch.c     both on a device
  *
  * Addresses of tensors are kept as pointers, and dereferenced on the CPU alone. Nothing changes
  * after creation but the list of plans, which has a lock: a leaf.
@@ -33,6 +34,7 @@ struct stg_components_form {
 struct stg_components {
   struct stg_attn_object object;
   struct stg_components_form form;
+  uint32_t sm;        /* of a device's architecture */
   int64_t *row_sizes; /* the caller's list, copied */
   struct stg_buckets row_buckets;
   struct stg_kernel_set *sets[STG_COMPONENTS_TASKS]; /* NULL: not declared */
@@ -71,6 +73,17 @@ STG_NODISCARD stg_status stg_components_share(int64_t rows, int64_t mask_share, 
 /** Bytes of work memory of a call with such a share, which is 1 or more. */
 size_t stg_components_bytes(const struct stg_components_geometry *geometry, int64_t rows,
                             int64_t share);
+
+/** y on a device, of what was checked. */
+STG_NODISCARD stg_status stg_components_launch(stg_components *components,
+                                               const struct stg_components_inputs *inputs, void *y,
+                                               int64_t y_stride, stg_stream stream,
+                                               stg_error *reterr);
+/** All gradients there that are wanted: by as many of the three kernels of the way back. */
+STG_NODISCARD stg_status stg_components_launch_back(stg_components *components,
+                                                    const struct stg_components_inputs *inputs,
+                                                    const stg_components_grads *grads,
+                                                    stg_stream stream, stg_error *reterr);
 
 static inline const struct stg_kernel *stg_components_kernel_of(const stg_components *components,
                                                                 enum stg_components_task task) {

@@ -1,6 +1,6 @@
 /*
- * components_apply.c: components of rows, and the way back, on the CPU: stg_components_create lets
- * none be on another engine. What may be given is components_check.c's.
+ * components_apply.c: components of rows, and the way back: checked, counted, and computed on the
+ * CPU. What may be given is components_check.c's, launches are components_launch.c's.
  */
 #include "engine/components.h"
 #include "engine/cpu/components.h"
@@ -41,7 +41,6 @@ stg_status stg_components_apply(stg_components *components, const stg_components
                                 stg_stream stream, stg_error *reterr) {
   struct stg_components_inputs inputs;
   int64_t y_stride = 0;
-  (void)stream;
   stg_status status = check_call(components, tensors, "stg_components_apply", reterr);
   if (status == STG_OK) {
     status = stg_components_check(components, tensors, false, &inputs, reterr);
@@ -52,12 +51,16 @@ stg_status stg_components_apply(stg_components *components, const stg_components
   if (status != STG_OK) {
     return status;
   }
-  const struct stg_cpu_components_batch batch = {.geometry = &components->form.geometry,
-                                                 .inputs = inputs,
-                                                 .y = tensors->y,
-                                                 .y_stride = y_stride};
   begin(components, "components");
-  status = stg_cpu_components(&batch, reterr);
+  if (stg_engine_is_cuda(components->object.engine)) {
+    status = stg_components_launch(components, &inputs, tensors->y, y_stride, stream, reterr);
+  } else {
+    const struct stg_cpu_components_batch batch = {.geometry = &components->form.geometry,
+                                                   .inputs = inputs,
+                                                   .y = tensors->y,
+                                                   .y_stride = y_stride};
+    status = stg_cpu_components(&batch, reterr);
+  }
   if (status == STG_OK) {
     count(components, tensors->rows, false);
   }
@@ -98,7 +101,6 @@ stg_status stg_components_back(stg_components *components, const stg_components_
                                stg_error *reterr) {
   struct stg_components_inputs inputs;
   stg_components_grads whole;
-  (void)stream;
   stg_status status = check_call(components, tensors, "stg_components_back", reterr);
   if (status == STG_OK) {
     status = check_back(components, grads, reterr);
@@ -112,13 +114,17 @@ stg_status stg_components_back(stg_components *components, const stg_components_
   if (status != STG_OK) {
     return status;
   }
-  const struct stg_cpu_components_gradient gradient = {.geometry = &components->form.geometry,
-                                                       .inputs = inputs,
-                                                       .dy = whole.dy,
-                                                       .dy_stride = whole.dy_stride,
-                                                       .out = gradients_of(&whole)};
   begin(components, "components back");
-  status = stg_cpu_components_back(&gradient, reterr);
+  if (stg_engine_is_cuda(components->object.engine)) {
+    status = stg_components_launch_back(components, &inputs, &whole, stream, reterr);
+  } else {
+    const struct stg_cpu_components_gradient gradient = {.geometry = &components->form.geometry,
+                                                         .inputs = inputs,
+                                                         .dy = whole.dy,
+                                                         .dy_stride = whole.dy_stride,
+                                                         .out = gradients_of(&whole)};
+    status = stg_cpu_components_back(&gradient, reterr);
+  }
   if (status == STG_OK) {
     count(components, tensors->rows, true);
   }

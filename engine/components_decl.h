@@ -45,7 +45,8 @@ STG_NODISCARD stg_status stg_components_decl_read(struct stg_signature_reader *r
 /** The shape of a call: rows rounded up, whatever sequences they are of. STG_E_CAPACITY. */
 STG_NODISCARD stg_status stg_components_shape(const struct stg_buckets *row_buckets, int64_t rows,
                                               struct stg_graph_shape *ret_shape, stg_error *reterr);
-/** STG_E_UNSUPPORTED for an architecture that no kernel of the family is written for. */
-STG_NODISCARD stg_status stg_components_check_arch(const char *arch, stg_error *reterr);
+/** STG_E_UNSUPPORTED for a kernel that is written for the CPU alone, which it names. */
+STG_NODISCARD stg_status stg_components_check_kernel(const struct stg_components_decl *decl,
+                                                     const char *arch, stg_error *reterr);
 
 #endif

@@ -2,12 +2,8 @@
  * components_desc.c: what components are declared as: checked, with the geometry that follows.
  * Makes nothing, so that the command can ask what they would be.
  */
+#include "codegen/components_text.h"
 #include "engine/components.h"
-
-/* Calls of up to so many rows give every multiprocessor of a large card a block of 32 rows, or of
- * 64: larger blocks read the matrices less often. */
-#define ROWS_OF_TILE_32 4224
-#define ROWS_OF_TILE_64 8448
 
 static stg_status check_words(const stg_components_desc *desc, stg_error *reterr) {
   if ((unsigned)desc->math > STG_COMPONENTS_TF32) {
@@ -29,8 +25,7 @@ static uint32_t tile_of(const stg_components_desc *desc) {
   if (desc->tile != 0) {
     return desc->tile;
   }
-  const bool many = desc->max_rows == 0 || desc->max_rows > ROWS_OF_TILE_64;
-  return many ? 128 : desc->max_rows > ROWS_OF_TILE_32 ? 64 : 32;
+  return stg_components_tile_of(desc->max_rows != 0 ? desc->max_rows : INT64_MAX);
 }
 
 stg_status stg_components_describe(const stg_components_desc *desc,

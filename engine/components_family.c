@@ -1,17 +1,22 @@
 /*
  * components_family.c: components as one family among others: its row of family.h. One kernel a
- * declaration, and one tier. Of its kernels there are signatures alone so far: no text is written
- * for a GPU, and whoever asks for one is refused.
+ * declaration, and one tier; what a kernel is given depends on its work. All have signatures; those
+ * that no text is written of yet are refused for a GPU.
  */
+#include <string.h>
+
 #include "codegen/components_args.h"
+#include "codegen/components_text.h"
 #include "engine/components_decl.h"
 #include "engine/kernels.h"
 #include "engine/signature_parse.h"
 #include "engine/signature_reader.h"
 #include "runtime/base/dtype.h"
+#include "runtime/cubin.h"
 
 _Static_assert(sizeof(struct stg_components_apply_args) <= STG_MAX_ARGS_BYTES,
                "room for arguments");
+_Static_assert(STG_COMPONENTS_MAX_EXTENT <= STG_COMPONENTS_MAX_COMPONENTS, "any number of them");
 
 static const struct stg_components_decl *components_of(const struct stg_decl *decl) {
   return (const struct stg_components_decl *)(const void *)decl;
@@ -50,7 +55,7 @@ static struct stg_components_geometry geometry_of(enum stg_components_task task,
   if (task == STG_COMPONENTS_TASK_TURNED) {
     g.bias = false;
   } else if (task == STG_COMPONENTS_TASK_SUM) {
-    g.tf32 = g.bias = g.delta = false;
+    g.tf32 = false;
     g.mask = STG_COMPONENTS_MASK_NONE;
   }
   return g;
@@ -78,26 +83,77 @@ stg_status stg_components_decl_init(enum stg_components_task task,
   return status;
 }
 
-stg_status stg_components_check_arch(const char *arch, stg_error *reterr) {
-  return stg_arch_is_cpu(arch)
-             ? STG_OK
-             : stg_error_set(reterr, STG_E_UNSUPPORTED,
-                             "components: there are no kernels for %s; open the engine with "
-                             "STG_BACKEND_CPU",
-                             arch);
+/* TODO #8: float32, exact and by TF32; wider rows. */
+stg_status stg_components_check_kernel(const struct stg_components_decl *decl, const char *arch,
+                                       stg_error *reterr) {
+  const struct stg_components_geometry *g = &decl->geometry;
+  struct stg_strbuf lacks = {0};
+  if (stg_arch_is_cpu(arch)) {
+    return STG_OK;
+  }
+  if (decl->task != STG_COMPONENTS_TASK_SUM && g->dtype == STG_F32) {
+    stg_strbuf_printf(&lacks, "dtype=f32 math=%s", g->tf32 ? "tf32" : "exact");
+  } else if (g->d_in > STG_COMPONENTS_MAX_WIDTH) {
+    stg_strbuf_printf(&lacks, "d_in=%u, above %u", g->d_in, STG_COMPONENTS_MAX_WIDTH);
+  } else if (g->d_out > STG_COMPONENTS_MAX_WIDTH) {
+    stg_strbuf_printf(&lacks, "d_out=%u, above %u", g->d_out, STG_COMPONENTS_MAX_WIDTH);
+  }
+  stg_status status = stg_strbuf_status(&lacks, reterr);
+  if (status == STG_OK && lacks.len > 0) {
+    status = stg_error_set(reterr, STG_E_UNSUPPORTED,
+                           "components: there is no kernel of %s for %s; STG_BACKEND_CPU has it",
+                           stg_strbuf_text(&lacks), arch);
+  }
+  stg_strbuf_finish(&lacks);
+  return status;
+}
+
+static struct stg_components_kernel kernel_of(const struct stg_components_decl *decl, uint32_t sm) {
+  static const enum stg_components_work works[] = {
+      [STG_COMPONENTS_TASK_APPLY] = STG_COMPONENTS_APPLY,
+      [STG_COMPONENTS_TASK_TURNED] = STG_COMPONENTS_APPLY,
+      [STG_COMPONENTS_TASK_WEIGHTS] = STG_COMPONENTS_WEIGHTS,
+      [STG_COMPONENTS_TASK_SUM] = STG_COMPONENTS_SUM,
+  };
+  return (struct stg_components_kernel){
+      .work = works[decl->task],
+      .geometry = decl->geometry,
+      .sm = sm,
+      .turned = decl->task == STG_COMPONENTS_TASK_TURNED,
+      .tile = decl->tile,
+  };
+}
+
+static stg_status write_text(const struct stg_components_decl *decl, const char *arch,
+                             struct stg_kernel_text *text, const char **ret_name,
+                             stg_error *reterr) {
+  uint32_t sm = 0;
+  stg_status status = stg_components_check_kernel(decl, arch, reterr);
+  if (status == STG_OK && !stg_arch_parse(arch, &sm)) {
+    status = stg_error_set(reterr, STG_E_INVALID, "components: '%s' is no architecture", arch);
+  }
+  if (status == STG_OK) {
+    const struct stg_components_kernel kernel = kernel_of(decl, sm);
+    status = stg_components_generate(&kernel, &text->source, &text->rule, reterr);
+    stg_components_prelude(kernel.work, &text->prelude);
+    *ret_name = stg_components_kernel_name(kernel.work);
+  }
+  return status;
 }
 
 static stg_status kernel_text(const struct stg_decl *decl, unsigned variant, const char *arch,
                               const char *nvrtc_options, struct stg_kernel_text *ret_text,
                               stg_error *reterr) {
+  const char *name = NULL;
   (void)variant;
   *ret_text = (struct stg_kernel_text){0};
-  stg_status status = stg_components_check_arch(arch, reterr);
-  if (status != STG_OK) {
-    return status;
-  }
   stg_components_decl_print(components_of(decl), arch, &ret_text->signature);
-  status = stg_kernel_text_complete(ret_text, NULL, arch, nvrtc_options, reterr);
+  stg_status status = stg_arch_is_cpu(arch)
+                          ? STG_OK
+                          : write_text(components_of(decl), arch, ret_text, &name, reterr);
+  if (status == STG_OK) {
+    status = stg_kernel_text_complete(ret_text, name, arch, nvrtc_options, reterr);
+  }
   if (status != STG_OK) {
     stg_kernel_text_finish(ret_text);
   }
@@ -153,18 +209,65 @@ static stg_status shape(const struct stg_decl *decl, int64_t rows, uint32_t requ
   return stg_components_shape(&components_of(decl)->row_buckets, rows, ret_shape, reterr);
 }
 
-/* No recipe has a kernel of the family. */
-static struct stg_args_form args_of(const char *kernel) {
-  (void)kernel;
-  return (struct stg_args_form){0};
+static bool has_work(const char *kernel, enum stg_components_work work) {
+  return strcmp(kernel, stg_components_kernel_name(work)) == 0;
 }
 
+/* One block, which finds no row and nothing that is wanted, and leaves. */
 static struct stg_launch_dims idle(const struct stg_engine *engine, const struct stg_kernel *kernel,
                                    uint64_t no_rows, void *ret_args) {
   (void)engine;
   (void)no_rows;
-  (void)ret_args;
-  return (struct stg_launch_dims){.grid_x = 1, .block_x = kernel->rule.threads};
+  if (has_work(kernel->name, STG_COMPONENTS_SUM)) {
+    *(struct stg_components_sum_args *)ret_args =
+        (struct stg_components_sum_args){.span = 1, .share = 1};
+  } else if (has_work(kernel->name, STG_COMPONENTS_WEIGHTS)) {
+    *(struct stg_components_weights_args *)ret_args =
+        (struct stg_components_weights_args){.span = 1, .sequence = 1, .share = 1};
+  } else {
+    *(struct stg_components_apply_args *)ret_args =
+        (struct stg_components_apply_args){.sequence = 1, .share = 1};
+  }
+  return (struct stg_launch_dims){.grid_x = 1,
+                                  .block_x = kernel->rule.threads,
+                                  .shared_bytes = stg_launch_stage_bytes(&kernel->rule, false)};
+}
+
+#define FIELD(args, field)                                                                         \
+  { .offset = offsetof(args, field), .bytes = sizeof(((args *)NULL)->field), .name = #field }
+/* A test holds the tables against the structs. */
+#define APPLY(field) FIELD(struct stg_components_apply_args, field)
+static const struct stg_recipe_slot apply_slots[] = {
+    APPLY(in),   APPLY(out),       APPLY(first),      APPLY(second),      APPLY(delta),
+    APPLY(mask), APPLY(bias),      APPLY(d),          APPLY(valid),       APPLY(x),
+    APPLY(dd),   APPLY(in_stride), APPLY(out_stride), APPLY(mask_stride), APPLY(x_stride),
+    APPLY(rows), APPLY(sequence),  APPLY(share),      APPLY(flags),
+};
+#define WEIGHTS(field) FIELD(struct stg_components_weights_args, field)
+static const struct stg_recipe_slot weights_slots[] = {
+    WEIGHTS(x),         WEIGHTS(dy),       WEIGHTS(v),         WEIGHTS(u),
+    WEIGHTS(mask),      WEIGHTS(d),        WEIGHTS(valid),     WEIGHTS(dm),
+    WEIGHTS(parts),     WEIGHTS(x_stride), WEIGHTS(dy_stride), WEIGHTS(mask_stride),
+    WEIGHTS(dm_stride), WEIGHTS(rows),     WEIGHTS(span),      WEIGHTS(sequence),
+    WEIGHTS(share),     WEIGHTS(flags),    WEIGHTS(unused),
+};
+#define SUM(field) FIELD(struct stg_components_sum_args, field)
+static const struct stg_recipe_slot sum_slots[] = {
+    SUM(parts),     SUM(dv),   SUM(du),   SUM(ddelta), SUM(dbias), SUM(dm),
+    SUM(dm_stride), SUM(rows), SUM(span), SUM(share),  SUM(flags),
+};
+
+#define FORM(args, table)                                                                          \
+  { sizeof(args), table, sizeof(table) / sizeof((table)[0]) }
+static struct stg_args_form args_of(const char *kernel) {
+  static const struct stg_args_form forms[] = {
+      [STG_COMPONENTS_APPLY] = FORM(struct stg_components_apply_args, apply_slots),
+      [STG_COMPONENTS_WEIGHTS] = FORM(struct stg_components_weights_args, weights_slots),
+      [STG_COMPONENTS_SUM] = FORM(struct stg_components_sum_args, sum_slots),
+  };
+  return forms[has_work(kernel, STG_COMPONENTS_SUM)       ? STG_COMPONENTS_SUM
+               : has_work(kernel, STG_COMPONENTS_WEIGHTS) ? STG_COMPONENTS_WEIGHTS
+                                                          : STG_COMPONENTS_APPLY];
 }
 
 static const char *const variants[] = {"components"};

@@ -30,14 +30,18 @@ void stg_components_decl_print(const struct stg_components_decl *decl, const cha
                     work_of(decl->task), g->d_in, g->d_out, g->components,
                     stg_dtype_name(g->dtype));
   if (decl->task != STG_COMPONENTS_TASK_SUM) {
-    stg_strbuf_printf(out, " math=%s |", maths[g->tf32]);
-    if (is_apply(decl->task)) {
-      stg_strbuf_printf(out, " weights=%s", ways[decl->task == STG_COMPONENTS_TASK_TURNED]);
-    }
-    stg_strbuf_printf(out, " mask=%s bias=%d delta=%d", masks[g->mask], g->bias, g->delta);
-    if (is_apply(decl->task)) {
-      stg_strbuf_printf(out, " tile=%u", decl->tile);
-    }
+    stg_strbuf_printf(out, " math=%s", maths[g->tf32]);
+  }
+  stg_strbuf_str(out, " |");
+  if (is_apply(decl->task)) {
+    stg_strbuf_printf(out, " weights=%s", ways[decl->task == STG_COMPONENTS_TASK_TURNED]);
+  }
+  if (decl->task != STG_COMPONENTS_TASK_SUM) {
+    stg_strbuf_printf(out, " mask=%s", masks[g->mask]);
+  }
+  stg_strbuf_printf(out, " bias=%d delta=%d", g->bias, g->delta);
+  if (is_apply(decl->task)) {
+    stg_strbuf_printf(out, " tile=%u", decl->tile);
   }
   if (arch != NULL) {
     stg_strbuf_printf(out, " | %s", arch);
@@ -66,20 +70,22 @@ static uint32_t take_extent(struct stg_signature_reader *reader, stg_status *sta
 static stg_status read_switches(struct stg_signature_reader *reader,
                                 struct stg_components_decl *decl) {
   struct stg_components_geometry *g = &decl->geometry;
-  const bool weights = decl->task == STG_COMPONENTS_TASK_WEIGHTS;
+  const bool apply = is_apply(decl->task), sum = decl->task == STG_COMPONENTS_TASK_SUM;
   stg_status status = STG_OK;
-  g->tf32 = take(reader, &status, " math=", maths, "exact or tf32") == 1;
+  g->tf32 = !sum && take(reader, &status, " math=", maths, "exact or tf32") == 1;
   if (status == STG_OK) {
     status = stg_signature_take(reader, " |");
   }
-  if (!weights && take(reader, &status, " weights=", ways, "plain or turned") == 1) {
+  if (apply && take(reader, &status, " weights=", ways, "plain or turned") == 1) {
     decl->task = STG_COMPONENTS_TASK_TURNED;
   }
-  g->mask =
-      (enum stg_components_mask)take(reader, &status, " mask=", masks, "none, elements or bool");
+  if (!sum) {
+    g->mask =
+        (enum stg_components_mask)take(reader, &status, " mask=", masks, "none, elements or bool");
+  }
   g->bias = take(reader, &status, " bias=", switches, "0 or 1") == 1;
   g->delta = take(reader, &status, " delta=", switches, "0 or 1") == 1;
-  if (!weights) {
+  if (apply) {
     decl->tile = 32U << take(reader, &status, " tile=", tiles, "32, 64 or 128");
   }
   return status;
@@ -97,7 +103,7 @@ stg_status stg_components_decl_read(struct stg_signature_reader *reader,
   g->d_out = take_extent(reader, &status, " d_out=");
   g->components = take_extent(reader, &status, " components=");
   g->dtype = types[take(reader, &status, " dtype=", dtypes, "bf16, f16 or f32")];
-  if (status == STG_OK && decl.task != STG_COMPONENTS_TASK_SUM) {
+  if (status == STG_OK) {
     status = read_switches(reader, &decl);
   }
   if (status == STG_OK) {

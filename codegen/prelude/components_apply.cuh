@@ -385,6 +385,9 @@ template <class G> struct stg_components_block {
   __device__ __forceinline__ void run() {
     stg_wait_for_earlier_launches();
     stg_let_next_launch_begin();
+    if (first_row >= a.rows) { // a launch of no rows has a block, and perhaps no matrices
+      return;
+    }
     rows.find(a, first_row, a.rows);
     __syncthreads();
     bring_in(); // in the group of the first chunk
@@ -403,6 +406,10 @@ template <class G> struct stg_components_block {
       }
       if (G::turned && a.dd != nullptr) {
         sum_dd();
+        if (a.out == nullptr) { // dd alone is wanted
+          stg_copy_wait_but<0>();
+          return;
+        }
       }
       scale_by_d();
     }

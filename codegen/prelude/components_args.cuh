@@ -13,7 +13,7 @@
 // tensors do, of which the product has the transpose: first and second turned, delta not.
 struct stg_components_apply_args {
   const void *in;    // [rows, in_stride]
-  void *out;         // [rows, out_stride]
+  void *out;         // [rows, out_stride]; null with dd: not wanted
   const void *first; // [in, components]; turned [components, in]
   const void *second; // [components, out]; turned [out, components]
   const void *delta;  // [out, in]; turned [in, out]

@@ -14,7 +14,7 @@ struct stg_components_weights_args {
   const void *d;      // [rows], with delta
   const int *valid;   // [rows / sequence], or null
   void *dm;           // [rows, dm_stride], where each row has a row of the mask; or null
-  float *parts;
+  float *parts;       // or null: dm alone is wanted
   long long x_stride, dy_stride, mask_stride, dm_stride; // elements
   int rows, span, sequence, share;
   unsigned flags, unused;

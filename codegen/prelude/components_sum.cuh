@@ -14,9 +14,9 @@ struct stg_components_sum_args {
 };
 static_assert(sizeof(stg_components_sum_args) == 72, "codegen/components_args.h has the same");
 
-// `count` numbers, `step` apart.
+// `count` numbers, `step` apart; 0 of none, as of no rows.
 __device__ __forceinline__ float stg_sum_parts(const float *first, int count, long long step) {
-  float sum = *first;
+  float sum = count > 0 ? *first : 0.0f;
 #pragma unroll 8
   for (int i = 1; i < count; i++) {
     sum += first[i * step];

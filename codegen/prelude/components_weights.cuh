@@ -278,6 +278,9 @@ template <class G> struct stg_components_weights_block {
     if (G::mask == STG_MASK_ELEMENTS && ring.has(STG_SHARED_DM)) {
       groups.store();
     }
+    if (ring.a.parts == nullptr) { // dm alone is wanted
+      return;
+    }
     of_v.store([&](int r, int c, float x, float y) {
       stg_store_sums<G::components>(dv + (long long)r * G::components, ring.begin + c, x, y);
     });
@@ -357,11 +360,17 @@ __device__ __forceinline__ void stg_components_weights_run(const stg_components_
   int number = (int)blockIdx.x;
   stg_wait_for_earlier_launches();
   stg_let_next_launch_begin();
+  if (spans == 0) { // a launch of no rows has a block, and perhaps no tensors
+    return;
+  }
   stg_components_ring<G> ring(a, rows, (unsigned)__cvta_generic_to_shared(stg_shared));
   // the longest first
   if (number < blocks * spans) {
     ring.take(number, blocks);
     stg_components_weights_block<G>(ring, heads).run_components();
+    return;
+  }
+  if (a.parts == nullptr) { // dm of rows alone is wanted
     return;
   }
   number -= blocks * spans;

@@ -251,20 +251,25 @@ static struct stg_components_apply_args common_args(struct components_device *de
   return args;
 }
 
+/* Ahead of an early launch there are no copies. */
+static void settle(const struct components_device *device) {
+  stg_error error = STG_ERROR_INIT;
+  check_ok(stg_stream_synchronize(device->gpu->device, device->gpu->stream, &error), &error);
+}
+
+/* A block for each unit, or for as many rows as the rule says. */
 static void launch(struct components_device *device, const struct stg_components_kernel *kernel,
-                   int64_t blocks, void *args) {
+                   int64_t units, bool by_rows, void *args) {
   struct stg_launch_rule rule;
   const struct stg_module *module = components_device_kernel(device, kernel, &rule);
-  const uint32_t grid = (uint32_t)((blocks + rule.rows_per_block - 1) / rule.rows_per_block);
-  const struct stg_launch_dims dims = {grid, rule.threads, stg_launch_stage_bytes(&rule, false)};
+  const int64_t each = by_rows ? rule.rows_per_block : 1;
+  const struct stg_launch_dims dims = {(uint32_t)((units + each - 1) / each), rule.threads,
+                                       stg_launch_stage_bytes(&rule, false)};
   void *pointers[] = {args};
   stg_error error = STG_ERROR_INIT;
-  /* ahead of an early launch there are no copies */
-  check_ok(stg_stream_synchronize(device->gpu->device, device->gpu->stream, &error), &error);
   check_ok((device->how.early ? stg_launch_early : stg_launch)(
                device->gpu->device, module, &dims, pointers, device->gpu->stream, &error),
            &error);
-  finish(device);
 }
 
 static void launch_apply(struct components_device *device, const struct components_case *c,
@@ -276,7 +281,9 @@ static void launch_apply(struct components_device *device, const struct componen
       .sm = components_device_sm(device),
   };
   args->flags = stg_components_apply_flags(&c->geometry, turned, args);
-  launch(device, &kernel, args->rows, args);
+  settle(device);
+  launch(device, &kernel, args->rows, true, args);
+  finish(device);
 }
 
 void components_device_apply(struct components_device *device, const struct components_case *c) {
@@ -312,20 +319,17 @@ void components_device_turn(struct components_device *device, const struct compo
   launch_apply(device, c, true, &args);
 }
 
-void components_device_sum(struct components_device *device, const struct components_case *c,
-                           const float *parts) {
+/* Sums of parts that are on the device: what of the case's gradients has sums. */
+static struct stg_components_sum_args sum_args(struct components_device *device,
+                                               const struct components_case *c, uint64_t parts) {
   const struct stg_components_geometry *g = &c->geometry;
   const int64_t rows = c->inputs.rows.rows;
   const int64_t share = c->inputs.mask_share;
   const size_t unit = stg_dtype_bytes(g->dtype);
-  const bool shared_dm = c->out.dm != NULL;
-  const struct stg_components_kernel kernel = {.work = STG_COMPONENTS_SUM, .geometry = *g};
   const struct tensor dm = {
       c->out.dm, stg_components_groups(rows, share), g->components, c->out.dm_stride, unit, true};
-  struct stg_components_parts layout;
-  assert_true(stg_components_parts_of(g, rows, share, shared_dm, &layout));
   struct stg_components_sum_args args = {
-      .parts = put_packed(device, parts, layout.floats, sizeof *parts, false),
+      .parts = parts,
       .dv = put_packed(device, c->out.dv, (size_t)g->d_in * g->components, unit, true),
       .du = put_packed(device, c->out.du, (size_t)g->components * g->d_out, unit, true),
       .ddelta = put_packed(device, c->out.ddelta, (size_t)g->d_out * g->d_in, unit, true),
@@ -334,6 +338,79 @@ void components_device_sum(struct components_device *device, const struct compon
       .span = (int32_t)stg_components_span(g->components, rows),
       .share = (int32_t)share,
   };
+  if (share > 1) {
+    args.dm = put_tensor(device, &dm, &args.dm_stride);
+  }
+  return args;
+}
+
+static void launch_sum(struct components_device *device, const struct components_case *c,
+                       struct stg_components_sum_args *args) {
+  const struct stg_components_kernel kernel = {.work = STG_COMPONENTS_SUM, .geometry = c->geometry};
+  launch(device, &kernel,
+         stg_components_sum_blocks(&c->geometry, args->rows, args->share, args->dm != 0), false,
+         args);
+}
+
+static size_t floats_of_parts(const struct components_case *c) {
+  const bool shared_dm = c->out.dm != NULL && c->inputs.mask_share > 1;
+  struct stg_components_parts layout;
+  assert_true(stg_components_parts_of(&c->geometry, c->inputs.rows.rows, c->inputs.mask_share,
+                                      shared_dm, &layout));
+  return layout.floats;
+}
+
+void components_device_sum(struct components_device *device, const struct components_case *c,
+                           const float *parts) {
+  const uint64_t there = put_packed(device, parts, floats_of_parts(c), sizeof *parts, false);
+  struct stg_components_sum_args args = sum_args(device, c, there);
+  settle(device);
+  launch_sum(device, c, &args);
+  finish(device);
+}
+
+static struct stg_components_weights_args
+weights_args(struct components_device *device, const struct components_case *c, float *parts) {
+  const struct stg_components_geometry *g = &c->geometry;
+  const struct stg_components_inputs *in = &c->inputs;
+  const size_t unit = stg_dtype_bytes(g->dtype);
+  const int64_t rows = in->rows.rows;
+  const bool dm_of_rows = c->out.dm != NULL && in->mask_share == 1;
+  const struct tensor x = {in->x, rows, g->d_in, in->x_stride, unit, false};
+  const struct tensor dy = {c->dy, rows, g->d_out, c->dy_stride, unit, false};
+  const struct tensor dm = {
+      dm_of_rows ? c->out.dm : NULL, rows, g->components, c->out.dm_stride, unit, true};
+  const struct stg_components_apply_args common = common_args(device, c);
+  struct stg_components_weights_args args = {
+      .v = put_packed(device, in->v, (size_t)g->d_in * g->components, unit, false),
+      .u = put_packed(device, in->u, (size_t)g->components * g->d_out, unit, false),
+      .mask = common.mask,
+      .d = common.d,
+      .valid = common.valid,
+      .mask_stride = common.mask_stride,
+      .rows = common.rows,
+      .span = (int32_t)stg_components_span(g->components, rows),
+      .sequence = common.sequence,
+      .share = common.share,
+  };
+  const struct rows room = {parts, 1, floats_of_parts(c) * sizeof *parts, 0};
+  args.parts = put(device, room, room.bytes, 0, false);
+  args.x = put_tensor(device, &x, &args.x_stride);
+  args.dy = put_tensor(device, &dy, &args.dy_stride);
   args.dm = put_tensor(device, &dm, &args.dm_stride);
-  launch(device, &kernel, stg_components_sum_blocks(g, rows, share, shared_dm), &args);
+  args.flags = stg_components_weights_flags(g, c->out.dm != NULL && in->mask_share > 1, &args);
+  return args;
+}
+
+void components_device_back(struct components_device *device, const struct components_case *c) {
+  const struct stg_components_kernel kernel = {
+      .work = STG_COMPONENTS_WEIGHTS, .geometry = c->geometry, .sm = components_device_sm(device)};
+  const int64_t rows = c->inputs.rows.rows;
+  float *parts = attn_nans(c->bed, STG_F32, (int64_t)floats_of_parts(c));
+  struct stg_components_weights_args weights = weights_args(device, c, parts);
+  struct stg_components_sum_args sum = sum_args(device, c, weights.parts);
+  settle(device);
+  launch(device, &kernel, stg_components_weights_blocks(&kernel, rows), false, &weights);
+  launch_sum(device, c, &sum);
+  finish(device);
 }

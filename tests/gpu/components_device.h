@@ -36,6 +36,10 @@ void components_device_apply(struct components_device *device, const struct comp
 /** dx of the case, and dd where it has one; the other gradients are left alone. */
 void components_device_turn(struct components_device *device, const struct components_case *c);
 
+/** Those of dv, du, dm, dbias and ddelta that the case has: parts of them, which are NaN before,
+ * and their sums. */
+void components_device_back(struct components_device *device, const struct components_case *c);
+
 /** Sums of parts, which the case's dv, du, dm, dbias and ddelta get; dm is that of a mask that rows
  * share. */
 void components_device_sum(struct components_device *device, const struct components_case *c,

@@ -20,6 +20,7 @@ static const uint32_t tiles[] = {32, 64, 128};
 /* Results of a call of apply: places in components_result. */
 enum { RESULT_Y = 0, RESULT_DX = 1, RESULT_DD = 6 };
 
+#define HOWS 24
 /* A shape whose mask, dtype, bias and delta follow from `how`. */
 static struct components_shape shape_of(const uint32_t sizes[4], size_t how) {
   struct components_shape shape = components_shape(sizes[0], sizes[1], sizes[2], sizes[3]);
@@ -102,10 +103,9 @@ static const uint32_t odd_sizes[][4] = {
 
 static void odd_sizes_are_within_the_bounds(void **state) {
   struct components_device *device = *state;
-  const size_t hows = test_is_quick() ? 4 : 24;
+  const size_t hows = test_is_quick() ? 1 : 3;
   for (size_t i = 0; i < COUNT(odd_sizes) * hows; i++) {
-    const size_t how = test_is_quick() ? i % hows * 7 : i % hows;
-    const struct components_shape shape = shape_of(odd_sizes[i / hows], how);
+    const struct components_shape shape = shape_of(odd_sizes[i / hows], i * 7 % HOWS);
     struct attn_bed bed;
     struct components_case c;
     attn_open(&bed, SEED + i);
@@ -115,10 +115,62 @@ static void odd_sizes_are_within_the_bounds(void **state) {
   }
 }
 
+static const uint32_t widths[] = {1, 5, 32, 128, 341, 512};
+static const uint32_t counts[] = {1, 7, 40, 1200, 2048};
+static const uint32_t rows_of[] = {1, 3, 64, 129};
+
+/* What the oracle takes of a call: one of more would be seconds of it. */
+#define MOST_PRODUCTS 2e7
+
+static bool is_quick_to_check(const uint32_t n[4]) {
+  return (double)n[3] * n[1] * (n[0] + n[2]) <= MOST_PRODUCTS;
+}
+
+/* From one width to each, over whole and odd addresses. */
+static void sweep(struct components_device *device, size_t from) {
+  for (size_t i = 0; i < COUNT(widths) * COUNT(rows_of); i++) {
+    const size_t to = i / COUNT(rows_of);
+    const size_t nth = i % COUNT(rows_of);
+    const uint32_t n[] = {widths[from], counts[(from + 2 * to) % COUNT(counts)], widths[to],
+                          rows_of[nth]};
+    const struct components_shape shape = shape_of(n, (from * 7 + to * 5) % HOWS);
+    struct attn_bed bed;
+    struct components_case c;
+    if (!is_quick_to_check(n)) {
+      continue;
+    }
+    attn_open(&bed, SEED + i);
+    open_case(&bed, &shape, &c);
+    run_well(device, &c,
+             (struct components_how){
+                 .tile = tiles[(from + to) % 3], .aligned = nth % 2 != 0, .misaligned = nth == 2});
+    attn_close(&bed);
+  }
+}
+
+static void from_1_to_each_width(void **state) {
+  sweep(*state, 0);
+}
+static void from_5_to_each_width(void **state) {
+  sweep(*state, 1);
+}
+static void from_32_to_each_width(void **state) {
+  sweep(*state, 2);
+}
+static void from_128_to_each_width(void **state) {
+  sweep(*state, 3);
+}
+static void from_341_to_each_width(void **state) {
+  sweep(*state, 4);
+}
+static void from_512_to_each_width(void **state) {
+  sweep(*state, 5);
+}
+
 static void the_models_shapes_are_within_the_bounds(void **state) {
   struct components_device *device = *state;
   static const uint32_t sizes[][4] = {
-      {128, 1200, 128, 300}, {128, 1200, 64, 300}, {128, 1200, 341, 300}, {341, 1200, 128, 300}};
+      {128, 1200, 128, 140}, {128, 1200, 64, 140}, {128, 1200, 341, 140}, {341, 1200, 128, 140}};
   for (size_t i = 0; i < COUNT(sizes) * 2; i++) {
     const struct components_shape shape = shape_of(sizes[i / 2], i % 2 == 0 ? 2 : 14);
     struct attn_bed bed;
@@ -133,54 +185,64 @@ static void the_models_shapes_are_within_the_bounds(void **state) {
 /* ---- invariance ---- */
 
 /* Tiles, rings of smaller devices, and addresses at whole elements. */
-static void bits_do_not_depend_on_tile_ring_or_addresses(void **state) {
-  struct components_device *device = *state;
+static void compare_bits(struct components_device *device, const uint32_t sizes[4], size_t how) {
   static const uint32_t archs[] = {0, 80, 120};
+  const struct components_shape shape = shape_of(sizes, how);
+  struct attn_bed bed;
+  struct components_case first;
+  struct components_case other;
   device->how = (struct components_how){0};
   const uint32_t room = stg_components_shared_bytes(components_device_sm(device));
-  static const uint32_t sizes[][4] = {
-      {128, 300, 128, 140}, {128, 200, 341, 140}, {341, 100, 128, 70}, {512, 90, 512, 70}};
-  for (size_t i = 0; i < COUNT(sizes) * 3; i++) {
-    const struct components_shape shape = shape_of(sizes[i / 3], 12 + i % 3 * 2 + i % 2);
-    struct attn_bed bed;
-    struct components_case first;
-    struct components_case other;
-    attn_open(&bed, SEED + i);
-    open_case(&bed, &shape, &first);
-    run_well(device, &first, (struct components_how){.aligned = true});
-    for (size_t k = 0; k < COUNT(tiles) * COUNT(archs); k++) {
-      const uint32_t sm = archs[k / COUNT(tiles)];
-      other = first;
-      renew_case(&other);
-      if (sm != 0 && stg_components_shared_bytes(sm) > room) {
-        continue;
-      }
-      run(device, &other,
-          (struct components_how){.tile = tiles[k % COUNT(tiles)],
-                                  .sm = sm,
-                                  .aligned = k % 2 == 0,
-                                  .misaligned = k % 3 == 2});
-      expect_same(&first, &other, shape.rows);
+  attn_open(&bed, SEED);
+  open_case(&bed, &shape, &first);
+  run_well(device, &first, (struct components_how){.aligned = true});
+  for (size_t k = 0; k < COUNT(tiles) * COUNT(archs); k += test_is_quick() ? 2 : 1) {
+    const uint32_t sm = archs[k / COUNT(tiles)];
+    other = first;
+    renew_case(&other);
+    if (sm != 0 && stg_components_shared_bytes(sm) > room) {
+      continue;
     }
-    attn_close(&bed);
+    run(device, &other,
+        (struct components_how){.tile = tiles[k % COUNT(tiles)],
+                                .sm = sm,
+                                .aligned = k % 2 == 0,
+                                .misaligned = k % 3 == 2});
+    expect_same(&first, &other, shape.rows);
   }
+  attn_close(&bed);
+}
+
+static void bits_of_128_to_128_are_those_of_any_tile_and_ring(void **state) {
+  compare_bits(*state, (uint32_t[4]){128, 300, 128, 140}, 20);
+}
+static void bits_of_128_to_341_are_those_of_any_tile_and_ring(void **state) {
+  compare_bits(*state, (uint32_t[4]){128, 200, 341, 140}, 15);
+}
+static void bits_of_341_to_128_are_those_of_any_tile_and_ring(void **state) {
+  compare_bits(*state, (uint32_t[4]){341, 100, 128, 70}, 23);
+}
+static void bits_of_512_to_512_are_those_of_any_tile_and_ring(void **state) {
+  compare_bits(*state, (uint32_t[4]){512, 90, 512, 70}, 12);
 }
 
 static void a_rows_bits_do_not_depend_on_its_company(void **state) {
   struct components_device *device = *state;
-  for (size_t how = 0; how < 24; how++) {
+  static const int64_t fewer[] = {64, 3, 1};
+  for (size_t how = 0; how < HOWS; how += test_is_quick() ? 5 : 1) {
     const struct components_shape shape = shape_of((uint32_t[4]){50, 70, 40, 150}, how);
     struct attn_bed bed;
     struct components_case many;
-    struct components_case few;
     attn_open(&bed, SEED + how);
     open_case(&bed, &shape, &many);
     run(device, &many, (struct components_how){.tile = 64});
-    few = many;
-    renew_case(&few);
-    few.inputs.rows.rows = 3;
-    run(device, &few, (struct components_how){.tile = 64});
-    expect_same(&many, &few, 3);
+    for (size_t i = 0; i < COUNT(fewer); i++) {
+      struct components_case few = many;
+      renew_case(&few);
+      few.inputs.rows.rows = fewer[i];
+      run(device, &few, (struct components_how){.tile = 64});
+      expect_same(&many, &few, fewer[i]);
+    }
     attn_close(&bed);
   }
 }
@@ -265,7 +327,7 @@ static void expect_zeros(const struct components_case *c, size_t result) {
 static void padding_is_zeros_and_what_it_holds_touches_no_other_row(void **state) {
   struct components_device *device = *state;
   static const int32_t valid[] = {5, 0, 13, 12, -1, 40, 1, 3};
-  for (size_t how = 0; how < 24; how++) {
+  for (size_t how = 0; how < HOWS; how += test_is_quick() ? 5 : 1) {
     const struct components_shape shape = shape_of((uint32_t[4]){33, 70, 41, 100}, how);
     struct attn_bed bed;
     struct components_case clean;
@@ -307,19 +369,24 @@ static void a_bad_row_spoils_no_other_one(void **state) {
   attn_close(&bed);
 }
 
-static void a_dd_that_is_not_wanted_changes_no_dx(void **state) {
+/* One of dx and dd alone has the bits that it has with the other. */
+static void what_is_not_wanted_changes_no_other(void **state) {
   struct components_device *device = *state;
   const struct components_shape shape = shape_of((uint32_t[4]){128, 90, 64, 70}, 14);
   struct attn_bed bed;
-  struct components_case with;
+  struct components_case both;
   attn_open(&bed, SEED);
-  open_case(&bed, &shape, &with);
-  run_well(device, &with, (struct components_how){0});
-  struct components_case without = with;
-  renew_case(&without);
-  without.out.dd = NULL;
-  components_device_turn(device, &without);
-  components_expect_same(&with, &without, RESULT_DX, shape.rows);
+  open_case(&bed, &shape, &both);
+  run_well(device, &both, (struct components_how){0});
+  struct components_case one = both;
+  renew_case(&one);
+  one.out.dd = NULL;
+  components_device_turn(device, &one);
+  components_expect_same(&both, &one, RESULT_DX, shape.rows);
+  renew_case(&one);
+  one.out.dx = NULL;
+  components_device_turn(device, &one);
+  components_expect_same(&both, &one, RESULT_DD, shape.rows);
   attn_close(&bed);
 }
 
@@ -406,13 +473,22 @@ int main(void) {
   }
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(odd_sizes_are_within_the_bounds),
+      cmocka_unit_test(from_1_to_each_width),
+      cmocka_unit_test(from_5_to_each_width),
+      cmocka_unit_test(from_32_to_each_width),
+      cmocka_unit_test(from_128_to_each_width),
+      cmocka_unit_test(from_341_to_each_width),
+      cmocka_unit_test(from_512_to_each_width),
       cmocka_unit_test(the_models_shapes_are_within_the_bounds),
-      cmocka_unit_test(bits_do_not_depend_on_tile_ring_or_addresses),
+      cmocka_unit_test(bits_of_128_to_128_are_those_of_any_tile_and_ring),
+      cmocka_unit_test(bits_of_128_to_341_are_those_of_any_tile_and_ring),
+      cmocka_unit_test(bits_of_341_to_128_are_those_of_any_tile_and_ring),
+      cmocka_unit_test(bits_of_512_to_512_are_those_of_any_tile_and_ring),
       cmocka_unit_test(a_rows_bits_do_not_depend_on_its_company),
       cmocka_unit_test(masks_that_rows_share_equal_the_expanded_one),
       cmocka_unit_test(padding_is_zeros_and_what_it_holds_touches_no_other_row),
       cmocka_unit_test(a_bad_row_spoils_no_other_one),
-      cmocka_unit_test(a_dd_that_is_not_wanted_changes_no_dx),
+      cmocka_unit_test(what_is_not_wanted_changes_no_other),
       cmocka_unit_test(sums_of_parts_go_in_the_order_of_the_spans),
       cmocka_unit_test(prints_times_where_asked_to),
   };

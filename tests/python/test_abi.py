@@ -11,7 +11,8 @@ import unittest
 
 import support  # noqa: F401  # puts the package on the path
 import tap
-from steergraph import _abi, _abi_attention, _abi_components, _abi_steering, _errors, chains
+from steergraph import _abi, _abi_attention, _abi_components, _abi_region, _abi_steering, _errors
+from steergraph import chains
 
 SPLIT = sys.argv.index("--")
 ROOT, INCLUDES, COMPILER = pathlib.Path(sys.argv[2]), sys.argv[3:SPLIT], sys.argv[SPLIT + 1 :]
@@ -59,6 +60,7 @@ ENUMS = {
     "STG_XPOS_": _abi_attention.XPOS,
     "STG_COMPONENTS_": _abi_components.MATH,
     "STG_MASK_": _abi_components.MASK,
+    "STG_REGION_": _abi_region.MOVES,
 }
 CONSTANTS = {
     "STG_ROW_UNSTEERED": _abi_steering.ROW_UNSTEERED,

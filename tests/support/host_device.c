@@ -66,6 +66,8 @@ static bool is_ready(const struct work *work) {
 static void run_kernel(const struct host_device_launch *launch) {
   if (host_device_attn_bytes(launch->signature) > 0) {
     host_device_attn_run(launch);
+  } else if (host_device_components_bytes(launch->signature) > 0) {
+    host_device_components_run(launch);
   } else {
     host_device_add_chains((const struct stg_steer_args *)(const void *)launch->args);
   }
@@ -399,13 +401,13 @@ stg_status stg_event_synchronize(dev *device, struct stg_event *event, stg_error
 stg_status stg_launch(dev *device, const struct stg_module *module,
                       const struct stg_launch_dims *dims, void **args, stg_stream_handle stream,
                       stg_error *reterr) {
-  if (host_device_note_capture(module, args[0])) {
+  if (host_device_note_capture(module, dims, args[0])) {
     return STG_OK;
   }
   calls.launches++;
   host_device_note_launch(module);
   return add(stream,
-             &(struct work){.kind = LAUNCH, .launch = host_device_launch_of(module, args[0])},
+             &(struct work){.kind = LAUNCH, .launch = host_device_launch_of(module, dims, args[0])},
              reterr);
 }
 

@@ -5,7 +5,7 @@
  * Device memory is heap. A stream is a list of work that is done when somebody waits for it, or a
  * bit of it at each call, at random: so a buffer that is written again too early, or a stream that
  * should have waited for another, shows as wrong bytes, on any machine. A launch of the steer
- * kernel runs chains of `add`, one of rope or decode what the CPU backend does. A forked child is
+ * kernel runs chains of `add`, one of another family what the CPU backend does. A forked child is
  * told that it is one. One thread, but for its compiler and its pins; link it as a source, before
  * the layers.
  */
@@ -90,21 +90,29 @@ void host_device_windows(bool windows);
 /* Between the files. */
 struct stg_steer_args;
 #define HOST_DEVICE_SIGNATURE_CHARS 512
-/* A launch: which kernel, and a copy of its one argument. */
+/* A launch: which kernel, how large, and a copy of its one argument. */
+struct stg_launch_dims;
 struct host_device_launch {
   char signature[HOST_DEVICE_SIGNATURE_CHARS];
+  uint32_t grid, threads, shared_bytes;
   _Alignas(uint64_t) unsigned char args[256];
 };
 /** Of a module; host_device_kernels.c, or host_device_loads.c, of steering alone. */
-struct host_device_launch host_device_launch_of(const struct stg_module *module, const void *args);
+struct host_device_launch host_device_launch_of(const struct stg_module *module,
+                                                const struct stg_launch_dims *dims,
+                                                const void *args);
 bool host_device_is_capturing(void);
 /** Whether a capture keeps this launch. */
-bool host_device_note_capture(const struct stg_module *module, const void *args);
+bool host_device_note_capture(const struct stg_module *module, const struct stg_launch_dims *dims,
+                              const void *args);
 /** The kernel of a launch over `add` chains, on device memory as it is then; host_device_add.c. */
 void host_device_add_chains(const struct stg_steer_args *args);
 /** Bytes of what a kernel of this signature is given, of rope or decode; else 0. */
 size_t host_device_attn_bytes(const char *signature);
 /** Its work, on device memory as it is then; host_device_attn.c. */
 void host_device_attn_run(const struct host_device_launch *launch);
+/** The same of components; host_device_components.c. */
+size_t host_device_components_bytes(const char *signature);
+void host_device_components_run(const struct host_device_launch *launch);
 
 #endif

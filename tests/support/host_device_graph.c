@@ -41,7 +41,7 @@ void host_device_refuse_graphs(bool new_ones, bool updates) {
 static void set(struct node *node, const struct stg_graph_kernel *kernel) {
   node->module = kernel->module;
   node->dims = kernel->dims;
-  node->launch = host_device_launch_of(kernel->module, kernel->args[0]);
+  node->launch = host_device_launch_of(kernel->module, &kernel->dims, kernel->args[0]);
 }
 
 static void set_all(struct stg_graph *graph, const struct stg_graph_kernel *kernels) {

@@ -35,6 +35,15 @@ static void spans_and_blocks_are_as_many_as_a_card_works_on(void **state) {
   (void)state;
 }
 
+static void no_rows_have_no_spans(void **state) {
+  static const uint32_t components[] = {1, 1200, UINT32_MAX};
+  for (size_t k = 0; k < sizeof components / sizeof components[0]; k++) {
+    assert_int_equal(STG_COMPONENTS_PART, stg_components_span(components[k], 0));
+    assert_int_equal(0, stg_components_spans(components[k], 0));
+  }
+  (void)state;
+}
+
 static void parts_lie_one_behind_the_other_by_16_bytes(void **state) {
   const struct stg_components_geometry g = {
       .d_in = 5, .components = 7, .d_out = 3, .dtype = STG_F32, .bias = true, .delta = true};
@@ -98,6 +107,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(spans_cover_the_rows_and_have_whole_parts),
       cmocka_unit_test(spans_and_blocks_are_as_many_as_a_card_works_on),
+      cmocka_unit_test(no_rows_have_no_spans),
       cmocka_unit_test(parts_lie_one_behind_the_other_by_16_bytes),
       cmocka_unit_test(what_is_not_there_takes_no_room),
       cmocka_unit_test(spans_and_groups_with_common_rows_have_a_row_of_dm_each),

@@ -1,6 +1,6 @@
 /*
- * test_components_refusals.c: what components refuse, with which status and in which words; on the
- * CPU backend, and on a device that is one in name.
+ * test_components_refusals.c: what components refuse, with which status and in which words, on the
+ * CPU backend. What only a device refuses is in test_components_device.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,8 +11,6 @@
 #include <cmocka.h>
 
 #include "tests/support/components_objects.h"
-#include "tests/support/host_device.h"
-#include "tests/support/tier_bed.h"
 
 #define N 6
 
@@ -91,20 +89,6 @@ static void declarations(void **state) {
   must_say(STG_E_BUSY, "stg_engine_destroy: 1 components are alive; destroy them first",
            stg_engine_destroy(all.engine, &error), &error);
   close_all(&all);
-}
-
-static void a_gpu_has_no_kernels_yet(void **state) {
-  const struct components_shape shape = whole_shape();
-  const stg_components_desc desc = comp_desc(&shape.geometry);
-  stg_components *made = NULL;
-  stg_error error = STG_ERROR_INIT;
-  struct bed bed;
-  (void)state;
-  open_bed(&bed, STG_COMPILE_BLOCK, 1, 8);
-  assert_int_equal(STG_E_UNSUPPORTED, stg_components_create(bed.engine, &desc, &made, &error));
-  assert_non_null(strstr(error.message, "components: there are no kernels for sm_"));
-  assert_null(made);
-  close_bed(&bed);
 }
 
 /* Addresses are of the machine: a misaligned one is looked for by its end. */
@@ -314,7 +298,6 @@ static void the_way_back_is_declared(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(declarations),
-      cmocka_unit_test(a_gpu_has_no_kernels_yet),
       cmocka_unit_test(tensors),
       cmocka_unit_test(gradients),
       cmocka_unit_test(a_shared_mask_needs_memory),

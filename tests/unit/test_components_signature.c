@@ -23,11 +23,13 @@ static const char *const signatures[] = {
     APPLY "dtype=f32 math=exact | weights=plain mask=none bias=0 delta=1 tile=32",
     APPLY "dtype=bf16 math=exact | weights=turned mask=bool bias=0 delta=1 tile=64",
     "components v1 | work=weights " WIDTHS "dtype=f16 math=exact | mask=bool bias=1 delta=1",
-    "components v1 | work=sum " WIDTHS "dtype=f32",
+    "components v1 | work=sum " WIDTHS "dtype=f32 | bias=0 delta=0",
+    "components v1 | work=sum " WIDTHS "dtype=f32 | bias=1 delta=0",
+    "components v1 | work=sum " WIDTHS "dtype=f32 | bias=0 delta=1",
     APPLY "dtype=f16 math=exact | weights=turned mask=elements bias=0 delta=0 tile=64 + "
           "components v1 | work=weights " WIDTHS
           "dtype=f16 math=exact | mask=elements bias=0 delta=0 + components v1 | work=sum " WIDTHS
-          "dtype=f16",
+          "dtype=f16 | bias=0 delta=0",
 };
 #define COUNT (sizeof signatures / sizeof signatures[0])
 
@@ -81,10 +83,12 @@ static void what_does_not_read_says_where(void **state) {
       {"components v2 | work=apply", STG_E_FORMAT, "column 1: expected 'components v1 | work='"},
       {"components v1 | work=half", STG_E_FORMAT, "column 22: expected apply, weights or sum"},
       {"components v1 | work=sum d_in=1048577", STG_E_FORMAT, "1048577 is more than 1048576"},
-      {"components v1 | work=sum d_in=0 d_out=1 components=1 dtype=f32", STG_E_INVALID,
-       "d_in: 0 is not in 1..1048576"},
-      {"components v1 | work=sum d_in=1 d_out=1 components=0 dtype=f32", STG_E_INVALID,
-       "components: 0 is not in 1..1048576"},
+      {"components v1 | work=sum d_in=0 d_out=1 components=1 dtype=f32 | bias=0 delta=0",
+       STG_E_INVALID, "d_in: 0 is not in 1..1048576"},
+      {"components v1 | work=sum d_in=1 d_out=1 components=0 dtype=f32 | bias=0 delta=0",
+       STG_E_INVALID, "components: 0 is not in 1..1048576"},
+      {"components v1 | work=sum d_in=1 d_out=1 components=1 dtype=f32 | mask=none", STG_E_FORMAT,
+       "expected ' bias=', found ' mask=none"},
       {APPLY "dtype=f64", STG_E_FORMAT, "expected bf16, f16 or f32, found 'f64"},
       {APPLY "dtype=f32 math=fast", STG_E_FORMAT, "expected exact or tf32, found 'fast"},
       {APPLY MATH, STG_E_INVALID, "math: tf32 is of f32 alone, not of bf16"},
@@ -116,7 +120,7 @@ static void what_does_not_read_says_where(void **state) {
 }
 
 /* What a kernel's text has nothing of does not tell kernels apart. */
-static void a_sum_is_of_the_extents_and_the_type_alone(void **state) {
+static void a_sum_is_of_what_has_sums_alone(void **state) {
   const struct stg_components_geometry whole = {.d_in = 3,
                                                 .d_out = 4,
                                                 .components = 5,
@@ -131,9 +135,11 @@ static void a_sum_is_of_the_extents_and_the_type_alone(void **state) {
   assert_int_equal(STG_OK,
                    stg_components_decl_init(STG_COMPONENTS_TASK_SUM, &whole, 32, &decl, NULL));
   stg_components_decl_print(&decl, "cpu", &text);
-  assert_string_equal("components v1 | work=sum d_in=3 d_out=4 components=5 dtype=f32 | cpu",
-                      stg_strbuf_text(&text));
-  assert_true(!decl.geometry.bias && !decl.geometry.delta && decl.tile == 0);
+  assert_string_equal(
+      "components v1 | work=sum d_in=3 d_out=4 components=5 dtype=f32 | bias=1 delta=1 | cpu",
+      stg_strbuf_text(&text));
+  assert_true(!decl.geometry.tf32 && decl.tile == 0);
+  assert_int_equal(STG_COMPONENTS_MASK_NONE, decl.geometry.mask);
   assert_ptr_equal(&stg_family_components, stg_family_find(stg_strbuf_text(&text)));
   stg_strbuf_finish(&text);
 }
@@ -142,7 +148,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_reads_back_and_has_a_key_of_its_own),
       cmocka_unit_test(what_does_not_read_says_where),
-      cmocka_unit_test(a_sum_is_of_the_extents_and_the_type_alone),
+      cmocka_unit_test(a_sum_is_of_what_has_sums_alone),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

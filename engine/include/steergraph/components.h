@@ -6,8 +6,8 @@
  * The product x V of a row is computed again on the way back and kept nowhere.
  *
  * Life: create components once for a geometry; any number of calls with rows of any number, from
- * any thread, each on its stream. Only the CPU backend has them so far: on cuda
- * stg_components_create is STG_E_UNSUPPORTED.
+ * any thread, each on its stream. The CPU backend has them all. On cuda there are so far those of
+ * bf16 and f16 with d_in and d_out up to 512: the rest is STG_E_UNSUPPORTED.
  *
  * Shapes: N rows, which are whatever a host flattens, d_in and d_out their elements, C components.
  * Matrices are packed; strides are in elements from a row to the next, 0 means packed. Addresses
@@ -70,7 +70,8 @@ typedef struct stg_components_desc {
 
 /**
  * See to the declared kernels as stg_options.compile says; in background mode they are waited for.
- * @return STG_E_INVALID names the field and the value; STG_E_UNSUPPORTED on cuda; STG_E_NO_MEMORY.
+ * @return STG_E_INVALID names the field and the value; STG_E_UNSUPPORTED for what no kernel on cuda
+ * is of, with its name; STG_E_NOT_WARM, STG_E_COMPILE, STG_E_CUDA; STG_E_NO_MEMORY.
  */
 STG_API STG_NODISCARD stg_status stg_components_create(stg_engine *engine,
                                                        const stg_components_desc *desc,
@@ -108,9 +109,10 @@ typedef struct stg_components_tensors {
 } stg_components_tensors;
 
 /**
- * Compute y.
+ * Compute y. On cuda one launch on the stream, which nothing waits for; in a capture one node.
  * @return STG_E_INVALID for a tensor, a stride or a size that cannot be, with the value;
- * STG_E_CAPACITY for more rows than the last bucket; STG_E_NO_MEMORY on the CPU. Any thread.
+ * STG_E_CAPACITY for more rows than the last bucket; STG_E_NO_MEMORY on the CPU; STG_E_NOT_WARM for
+ * the 257th graph that is captured with no call outside; STG_E_CUDA. Any thread.
  */
 STG_API STG_NODISCARD stg_status stg_components_apply(stg_components *components,
                                                       const stg_components_tensors *tensors,
@@ -151,7 +153,7 @@ STG_API STG_NODISCARD stg_status stg_components_work_bytes(const stg_components 
  * or another.
  * @return STG_E_NOT_DECLARED without desc.backward; else as stg_components_apply, also for a
  * gradient of what is not declared or has none, and for work memory that is too small, with both
- * sizes.
+ * sizes. On cuda up to three launches: of dx and dd, of what has sums or dm, of the sums.
  */
 STG_API STG_NODISCARD stg_status stg_components_back(stg_components *components,
                                                      const stg_components_tensors *tensors,
