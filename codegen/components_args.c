@@ -6,7 +6,6 @@
 #include "runtime/base/dtype.h"
 
 #define UNIT_BYTES 16
-#define WORD_BYTES 4
 
 static uint32_t flag_if(bool is, uint32_t flag) {
   return is ? flag : 0;
@@ -45,7 +44,6 @@ uint32_t stg_components_weights_flags(const struct stg_components_geometry *g, b
          flag_if(is_aligned(args->u, g->d_out, bytes), STG_COMPONENTS_ALIGNED_U) |
          flag_if(is_aligned(args->mask, args->mask_stride, mask_bytes),
                  STG_COMPONENTS_ALIGNED_MASK) |
-         flag_if(begin_at(WORD_BYTES, args->dm, args->dm_stride, bytes),
-                 STG_COMPONENTS_ALIGNED_DM) |
+         flag_if(begin_at(2 * bytes, args->dm, args->dm_stride, bytes), STG_COMPONENTS_ALIGNED_DM) |
          flag_if(shared_dm, STG_COMPONENTS_SHARED_DM);
 }

@@ -23,7 +23,7 @@
 #define STG_COMPONENTS_ALIGNED_DY 2U
 #define STG_COMPONENTS_ALIGNED_V 4U
 #define STG_COMPONENTS_ALIGNED_U 8U
-#define STG_COMPONENTS_ALIGNED_DM 32U /* of 4 bytes */
+#define STG_COMPONENTS_ALIGNED_DM 32U /* of two elements */
 /* And that there are parts of dm, of a mask of elements of which rows share rows. */
 #define STG_COMPONENTS_SHARED_DM 64U
 

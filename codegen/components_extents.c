@@ -13,12 +13,13 @@
 #include <assert.h>
 
 #include "codegen/components_args.h"
+#include "runtime/base/dtype.h"
 #include "runtime/base/intmath.h"
 
 #define THREADS 256
 #define WARPS 8
 #define UNIT_BYTES 16
-#define PIECE 8 /* elements of a unit, of 16 bits */
+#define STRIP 8 /* columns of a product */
 #define STEP 16 /* rows, columns and depth of what a warp multiplies at once */
 
 /* Of a multiprocessor there are as many rows as make a block for each of an H200's 132. */
@@ -51,6 +52,13 @@ static uint32_t larger(uint32_t a, uint32_t b) {
 /* Bytes of a matrix in shared memory: rows have an odd number of units. */
 static uint32_t matrix_bytes(uint32_t rows, uint32_t pieces) {
   return rows * (pieces | 1) * UNIT_BYTES;
+}
+
+/* The same of one that a product takes by rows of its depth, of which float32 are read word by
+ * word: rows are 2 units apart, or 6, and a multiple of 4. */
+static uint32_t factor_bytes(stg_dtype dtype, uint32_t rows, uint32_t pieces) {
+  return dtype == STG_F32 ? rows * ((pieces + 1) / 4 * 4 + 2) * UNIT_BYTES
+                          : matrix_bytes(rows, pieces);
 }
 
 uint32_t stg_components_shared_bytes(uint32_t sm) {
@@ -101,19 +109,21 @@ static uint32_t dynamic_bytes(const struct stg_components_kernel *kernel,
                               const struct stg_components_extents *e) {
   const struct stg_components_geometry *g = &kernel->geometry;
   const bool in_place = g->mask == STG_COMPONENTS_MASK_DTYPE;
+  const uint32_t piece = UNIT_BYTES / (uint32_t)stg_dtype_bytes(g->dtype);
   const uint32_t in_columns = round_up(kernel->turned ? g->d_out : g->d_in, STEP);
   const uint32_t out_columns = e->warps_n * e->warp_columns;
-  const uint32_t in_pieces = in_columns / PIECE;
-  const uint32_t out_pieces = out_columns / PIECE;
-  const uint32_t chunk_pieces = e->chunk / PIECE;
-  const uint32_t by_columns = matrix_bytes(e->chunk, out_pieces);
+  const uint32_t in_pieces = in_columns / piece;
+  const uint32_t out_pieces = out_columns / piece;
+  const uint32_t chunk_pieces = e->chunk / piece;
+  const uint32_t by_columns = factor_bytes(g->dtype, e->chunk, out_pieces);
   const uint32_t by_rows = matrix_bytes(out_columns, chunk_pieces);
-  const uint32_t first =
-      kernel->turned ? matrix_bytes(e->chunk, in_pieces) : matrix_bytes(in_columns, chunk_pieces);
+  const uint32_t first = kernel->turned ? matrix_bytes(e->chunk, in_pieces)
+                                        : factor_bytes(g->dtype, in_columns, chunk_pieces);
   const uint32_t second = kernel->turned ? by_rows : by_columns;
-  const uint32_t mask = g->mask == STG_COMPONENTS_MASK_NONE
-                            ? 0
-                            : matrix_bytes(e->tile, in_place ? chunk_pieces : chunk_pieces / 2);
+  const uint32_t mask =
+      g->mask == STG_COMPONENTS_MASK_NONE
+          ? 0
+          : matrix_bytes(e->tile, in_place ? chunk_pieces : e->chunk / UNIT_BYTES);
   const uint32_t delta = !g->delta ? 0 : kernel->turned ? by_columns : by_rows;
   return matrix_bytes(e->tile, in_pieces) + (in_place ? 0 : matrix_bytes(e->tile, chunk_pieces)) +
          e->stages * larger(first + second + mask, delta);
@@ -121,7 +131,8 @@ static uint32_t dynamic_bytes(const struct stg_components_kernel *kernel,
 
 struct stg_components_extents
 stg_components_extents_of(const struct stg_components_kernel *kernel) {
-  /* in the order in which they are wanted; the last fits wherever a tile of 32 rows is */
+  /* In the order in which they are wanted; of 16-bit types the last fits wherever a tile of 32 rows
+   * is. */
   static const struct {
     uint32_t chunk, stages;
   } rings[] = {{64, 3}, {64, 2}, {32, 3}, {32, 2}, {16, 3}, {16, 2}, {16, 1}};
@@ -137,28 +148,28 @@ stg_components_extents_of(const struct stg_components_kernel *kernel) {
       }
     }
   }
-  assert(false); /* sizes were checked */
-  return e;
+  assert(kernel->geometry.dtype == STG_F32); /* sizes were checked */
+  return (struct stg_components_extents){0};
 }
 
 /* ---- weights ---- */
 
 static uint32_t weights_dynamic_bytes(const struct stg_components_geometry *g,
                                       const struct stg_components_weights_extents *e) {
+  const uint32_t piece = UNIT_BYTES / (uint32_t)stg_dtype_bytes(g->dtype);
   const uint32_t in_columns = round_up(g->d_in, STEP);
-  const uint32_t in_pieces = in_columns / PIECE;
-  const uint32_t out_pieces = round_up(g->d_out, STEP) / PIECE;
-  const uint32_t block_pieces = e->block / PIECE;
+  const uint32_t out_pieces = round_up(g->d_out, STEP) / piece;
+  const uint32_t block_pieces = e->block / piece;
   const bool in_place = g->mask == STG_COMPONENTS_MASK_DTYPE;
-  const uint32_t narrow = matrix_bytes(e->tile, block_pieces);
+  const uint32_t narrow = factor_bytes(g->dtype, e->tile, block_pieces);
   const uint32_t dy = matrix_bytes(e->tile, out_pieces);
-  const uint32_t mask = g->mask == STG_COMPONENTS_MASK_NONE
-                            ? 0
-                            : matrix_bytes(e->tile, in_place ? block_pieces : block_pieces / 2);
+  const uint32_t mask = g->mask == STG_COMPONENTS_MASK_NONE ? 0
+                        : in_place                          ? narrow
+                                   : matrix_bytes(e->tile, e->block / UNIT_BYTES);
   const uint32_t stage =
-      larger(dy + matrix_bytes(e->tile, in_pieces) + mask, g->delta ? dy + narrow : 0);
-  return matrix_bytes(in_columns, block_pieces) + matrix_bytes(e->block, out_pieces) + narrow +
-         (in_place ? 0 : narrow) + e->stages * stage;
+      larger(dy + matrix_bytes(e->tile, in_columns / piece) + mask, g->delta ? dy + narrow : 0);
+  return factor_bytes(g->dtype, in_columns, block_pieces) + matrix_bytes(e->block, out_pieces) +
+         narrow + (in_place ? 0 : narrow) + e->stages * stage;
 }
 
 /* Rows that are known, and sums of groups of them. */
@@ -170,16 +181,21 @@ static uint32_t weights_static_bytes(const struct stg_components_weights_extents
 static uint32_t sums_of_thread(const struct stg_components_geometry *g, uint32_t block) {
   const uint32_t rows = SUM_WARPS_M * STEP;
   const uint32_t tiles = ceil_div(g->d_in, rows) + ceil_div(g->d_out, rows);
-  return tiles * (block / PIECE / SUM_WARPS_N) * 4;
+  return tiles * (block / STRIP / SUM_WARPS_N) * 4;
 }
 
 struct stg_components_weights_extents
 stg_components_weights_extents_of(const struct stg_components_kernel *kernel) {
-  /* In the order in which they are wanted, each with whatever block fits; the last does wherever
-   * sizes are allowed. */
+  /* In the order in which they are wanted, each with whatever block fits; of 16-bit types the
+   * last does wherever sizes are allowed. */
   static const struct {
     uint32_t least, tile, stages;
-  } rings[] = {{STG_COMPONENTS_BLOCK, 64, 2}, {32, 32, 2}, {32, 32, 1}, {16, 16, 1}};
+  } rings[] = {{STG_COMPONENTS_BLOCK, 64, 2},
+               {64, 32, 2},
+               {64, 16, 2},
+               {32, 32, 2},
+               {32, 32, 1},
+               {16, 16, 1}};
   const struct stg_components_geometry *g = &kernel->geometry;
   const uint32_t most = stg_components_shared_bytes(kernel->sm);
   struct stg_components_weights_extents e = {0};
@@ -198,8 +214,8 @@ stg_components_weights_extents_of(const struct stg_components_kernel *kernel) {
       }
     }
   }
-  assert(false); /* sizes were checked */
-  return e;
+  assert(g->dtype == STG_F32); /* sizes were checked */
+  return (struct stg_components_weights_extents){0};
 }
 
 int64_t stg_components_weights_blocks(const struct stg_components_kernel *kernel, int64_t rows) {

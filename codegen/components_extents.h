@@ -20,7 +20,8 @@ struct stg_components_extents {
   uint32_t static_bytes, dynamic_bytes; /* of shared memory */
 };
 
-/** The extents of an apply that stg_components_generate would take. */
+/** The extents of an apply that stg_components_generate would take; zeros where its float32 need
+ * more shared memory than the architecture has. */
 struct stg_components_extents stg_components_extents_of(const struct stg_components_kernel *kernel);
 
 /*
@@ -35,7 +36,7 @@ struct stg_components_weights_extents {
   uint32_t static_bytes, dynamic_bytes; /* of shared memory */
 };
 
-/** The extents of weights that stg_components_generate would take. */
+/** The extents of weights that stg_components_generate would take; zeros as above. */
 struct stg_components_weights_extents
 stg_components_weights_extents_of(const struct stg_components_kernel *kernel);
 

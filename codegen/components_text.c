@@ -15,15 +15,23 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* Files of the prelude in the order in which they read. */
-static const char *const apply_stems[] = {
-    "warp",   "chunk",           "copies",          "mma",
-    "tile16", "components_mask", "components_args", "components_apply"};
+static const char *const apply_stems[] = {"warp",
+                                          "chunk",
+                                          "copies",
+                                          "mma",
+                                          "tile16",
+                                          "tile32",
+                                          "components_mask",
+                                          "components_args",
+                                          "components_apply"};
 static const char *const weights_stems[] = {"warp",
                                             "chunk",
                                             "copies",
                                             "mma",
                                             "tile16",
+                                            "tile32",
                                             "strips16",
+                                            "strips32",
                                             "components_mask",
                                             "components_span",
                                             "components_groups",
@@ -80,32 +88,50 @@ static stg_status check_sizes(const struct stg_components_geometry *g, stg_error
   return status;
 }
 
+static stg_status check_types(const struct stg_components_geometry *g, stg_error *reterr) {
+  if (stg_dtype_bytes(g->dtype) == 0) {
+    return stg_error_set(reterr, STG_E_INVALID, "dtype: %d is none of bf16 (1), f16 (2), f32 (3)",
+                         (int)g->dtype);
+  }
+  if (g->tf32 && g->dtype != STG_F32) {
+    return stg_error_set(reterr, STG_E_INVALID, "tf32: needs float32, not %s",
+                         stg_dtype_name(g->dtype));
+  }
+  return STG_OK;
+}
+
+/* TODO #8: exact products */
+static stg_status check_f32(const struct stg_components_kernel *kernel, stg_error *reterr) {
+  const struct stg_components_geometry *g = &kernel->geometry;
+  if (!g->tf32) {
+    return stg_error_set(reterr, STG_E_UNSUPPORTED,
+                         "components: there is no kernel for exact f32; allow tf32");
+  }
+  const uint32_t tile = kernel->work == STG_COMPONENTS_APPLY
+                            ? stg_components_extents_of(kernel).tile
+                            : stg_components_weights_extents_of(kernel).tile;
+  if (tile == 0) {
+    return stg_error_set(reterr, STG_E_UNSUPPORTED,
+                         "components: f32 of %u -> %u needs more shared memory than sm_%u has",
+                         g->d_in, g->d_out, kernel->sm);
+  }
+  return STG_OK;
+}
+
 static stg_status check_kernel(const struct stg_components_kernel *kernel, stg_error *reterr) {
   const struct stg_components_geometry *g = &kernel->geometry;
   stg_status status = check_sizes(g, reterr);
-  if (status != STG_OK) {
+  if (status == STG_OK) {
+    status = check_types(g, reterr);
+  }
+  if (status != STG_OK || kernel->work == STG_COMPONENTS_SUM) {
     return status;
-  }
-  if (kernel->work == STG_COMPONENTS_SUM) {
-    return stg_dtype_bytes(g->dtype) != 0
-               ? STG_OK
-               : stg_error_set(reterr, STG_E_INVALID,
-                               "dtype: %d is none of bf16 (1), f16 (2), f32 (3)", (int)g->dtype);
-  }
-  /* TODO #8: float32, exact and by TF32 */
-  if (g->dtype != STG_BF16 && g->dtype != STG_F16) {
-    return stg_error_set(reterr, STG_E_INVALID, "dtype: %d is none of bf16 (1), f16 (2)",
-                         (int)g->dtype);
-  }
-  if (g->tf32) {
-    return stg_error_set(reterr, STG_E_INVALID, "tf32: needs float32, not %s",
-                         stg_dtype_name(g->dtype));
   }
   if (kernel->work == STG_COMPONENTS_APPLY && kernel->tile != 32 && kernel->tile != 64 &&
       kernel->tile != 128) {
     return stg_error_set(reterr, STG_E_INVALID, "tile: %u is none of 32, 64, 128", kernel->tile);
   }
-  return STG_OK;
+  return g->dtype == STG_F32 ? check_f32(kernel, reterr) : STG_OK;
 }
 
 /* ---- text ---- */

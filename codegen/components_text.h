@@ -54,7 +54,8 @@ size_t stg_components_args_bytes(enum stg_components_work work);
 
 /** Append the source (without the prelude) and fill the launch rule: an apply has a block for
  * each rows_per_block rows, weights those of stg_components_weights_blocks, a sum those of
- * stg_components_sum_blocks. STG_E_INVALID: a member, with its value. */
+ * stg_components_sum_blocks. STG_E_INVALID: a member, with its value.
+ * STG_E_UNSUPPORTED: float32 of which there is no kernel, or no room for on the architecture. */
 STG_NODISCARD stg_status stg_components_generate(const struct stg_components_kernel *kernel,
                                                  struct stg_strbuf *ret_source,
                                                  struct stg_launch_rule *ret_rule,

@@ -12,19 +12,24 @@
 
 // How shared memory is laid out, in bytes. codegen/components_extents.c counts the same.
 template <class G> struct stg_components_layout {
+  typedef stg_operands<typename G::data> operands;
   static constexpr bool in_place = G::mask == STG_MASK_ELEMENTS; // s takes the place of the mask
+  static constexpr int of_piece = operands::of_piece;
   static constexpr int in_columns = stg_round_up(G::in, 16);
   static constexpr int out_columns = G::warps_n * G::warp_columns;
-  static constexpr int in_pieces = in_columns / 8, out_pieces = out_columns / 8;
-  static constexpr int chunk_pieces = G::chunk / 8;
+  static constexpr int in_pieces = in_columns / of_piece, out_pieces = out_columns / of_piece;
+  static constexpr int chunk_pieces = G::chunk / of_piece;
   static constexpr int mask_pieces = in_place ? chunk_pieces : G::chunk / 16;
 
   static constexpr int in_pitch = stg_pitch_of(in_pieces);
   static constexpr int s_pitch = stg_pitch_of(chunk_pieces);
   static constexpr int mask_pitch = stg_pitch_of(mask_pieces);
-  static constexpr int first_pitch = stg_pitch_of(G::turned ? in_pieces : chunk_pieces);
-  static constexpr int second_pitch = stg_pitch_of(G::turned ? chunk_pieces : out_pieces);
-  static constexpr int delta_pitch = stg_pitch_of(G::turned ? out_pieces : chunk_pieces);
+  static constexpr int first_pitch =
+      G::turned ? stg_pitch_of(in_pieces) : operands::pitch_by_k(chunk_pieces);
+  static constexpr int second_pitch =
+      G::turned ? stg_pitch_of(chunk_pieces) : operands::pitch_by_k(out_pieces);
+  static constexpr int delta_pitch =
+      G::turned ? operands::pitch_by_k(out_pieces) : stg_pitch_of(chunk_pieces);
 
   static constexpr int first_bytes = (G::turned ? G::chunk : in_columns) * first_pitch * 16;
   static constexpr int second_bytes = (G::turned ? out_columns : G::chunk) * second_pitch * 16;
@@ -43,6 +48,9 @@ template <class G> struct stg_components_block {
   typedef typename G::data data;
   typedef typename data::element element;
   typedef stg_components_layout<G> layout;
+  typedef stg_operands<data> operands;
+  static constexpr int of_piece = operands::of_piece;
+  static constexpr unsigned bytes = sizeof(element);
   static constexpr int tiles = G::warp_rows / 16;
   static constexpr int columns = G::warp_columns / 16;
   static constexpr int delta_chunks = G::delta ? (G::in + G::chunk - 1) / G::chunk : 0;
@@ -91,24 +99,35 @@ template <class G> struct stg_components_block {
     stg_share_out<G::threads, G::tile, layout::in_pieces>([&](int r, int piece) {
       const bool live = rows.is_live(r);
       const element *const from =
-          (const element *)a.in + (live ? (long long)(first_row + r) * a.in_stride + piece * 8 : 0);
+          (const element *)a.in + (live ? (long long)(first_row + r) * a.in_stride + piece * of_piece : 0);
       stg_bring_piece(memory + (unsigned)(r * layout::in_pitch + piece) * 16u, from,
-                      live ? G::in - piece * 8 : 0, aligned);
+                      live ? G::in - piece * of_piece : 0, aligned);
+    });
+  }
+
+  // The rows as operands, once they are there; before the block meets.
+  __device__ __forceinline__ void round_in() const {
+    if constexpr (G::stages == 1) {
+      stg_copy_commit();
+    }
+    stg_copy_wait_but<(G::stages > 1 ? G::stages - 2 : 0)>();
+    __syncthreads();
+    stg_share_out<G::threads, G::tile, layout::in_pieces>([&](int r, int piece) {
+      operands::round_piece(memory + (unsigned)(r * layout::in_pitch + piece) * 16u);
     });
   }
 
   // Of a packed matrix of Height x Width: Rows from `top` on, and pieces from `left` on.
-  template <int Height, int Width, int Rows, int Pieces>
+  template <int Height, int Width, int Rows, int Pieces, int Pitch>
   __device__ __forceinline__ void bring_matrix(unsigned to, const void *matrix, int top, int left,
                                                unsigned flag) const {
-    constexpr int pitch = stg_pitch_of(Pieces);
-    const bool aligned = Width % 8 == 0 && is_aligned(flag);
+    const bool aligned = Width % of_piece == 0 && is_aligned(flag);
     stg_share_out<G::threads, Rows, Pieces>([&](int r, int piece) {
-      const int from_row = top + r, from_column = left + piece * 8;
+      const int from_row = top + r, from_column = left + piece * of_piece;
       const bool is = from_row < Height && from_column < Width;
       const element *const from =
           (const element *)matrix + (is ? (long long)from_row * Width + from_column : 0);
-      stg_bring_piece(to + (unsigned)(r * pitch + piece) * 16u, from, is ? Width - from_column : 0,
+      stg_bring_piece(to + (unsigned)(r * Pitch + piece) * 16u, from, is ? Width - from_column : 0,
                       aligned);
     });
   }
@@ -138,25 +157,25 @@ template <class G> struct stg_components_block {
     if (n < delta_chunks) {
       const int k = n * G::chunk;
       if constexpr (G::turned) {
-        bring_matrix<G::in, G::out, G::chunk, layout::out_pieces>(to, a.delta, k, 0,
-                                                                  STG_ALIGNED_DELTA);
+        bring_matrix<G::in, G::out, G::chunk, layout::out_pieces, layout::delta_pitch>(
+            to, a.delta, k, 0, STG_ALIGNED_DELTA);
       } else {
-        bring_matrix<G::out, G::in, layout::out_columns, layout::chunk_pieces>(to, a.delta, 0, k,
-                                                                               STG_ALIGNED_DELTA);
+        bring_matrix<G::out, G::in, layout::out_columns, layout::chunk_pieces, layout::delta_pitch>(
+            to, a.delta, 0, k, STG_ALIGNED_DELTA);
       }
     } else if (n < all_chunks) {
       const int begin = (n - delta_chunks) * G::chunk;
       const unsigned second = to + layout::first_bytes;
       if constexpr (G::turned) {
-        bring_matrix<G::components, G::in, G::chunk, layout::in_pieces>(to, a.first, begin, 0,
-                                                                        STG_ALIGNED_FIRST);
-        bring_matrix<G::out, G::components, layout::out_columns, layout::chunk_pieces>(
-            second, a.second, 0, begin, STG_ALIGNED_SECOND);
+        bring_matrix<G::components, G::in, G::chunk, layout::in_pieces, layout::first_pitch>(
+            to, a.first, begin, 0, STG_ALIGNED_FIRST);
+        bring_matrix<G::out, G::components, layout::out_columns, layout::chunk_pieces,
+                     layout::second_pitch>(second, a.second, 0, begin, STG_ALIGNED_SECOND);
       } else {
-        bring_matrix<G::in, G::components, layout::in_columns, layout::chunk_pieces>(
-            to, a.first, 0, begin, STG_ALIGNED_FIRST);
-        bring_matrix<G::components, G::out, G::chunk, layout::out_pieces>(second, a.second, begin,
-                                                                          0, STG_ALIGNED_SECOND);
+        bring_matrix<G::in, G::components, layout::in_columns, layout::chunk_pieces,
+                     layout::first_pitch>(to, a.first, 0, begin, STG_ALIGNED_FIRST);
+        bring_matrix<G::components, G::out, G::chunk, layout::out_pieces, layout::second_pitch>(
+            second, a.second, begin, 0, STG_ALIGNED_SECOND);
       }
       bring_mask(second + layout::second_bytes, begin);
     }
@@ -180,22 +199,22 @@ template <class G> struct stg_components_block {
   // ---- products ----
 
   template <int Pitch, bool ByK> __device__ __forceinline__ unsigned of_lane() const {
-    return ByK ? stg_lane_by_k<Pitch>(lane) : stg_lane_by_n<Pitch>(lane);
+    return operands::template of_lane<Pitch, ByK>(lane);
   }
 
   __device__ __forceinline__ void add_delta(int n) {
     constexpr int pitch = layout::delta_pitch;
     const unsigned from = memory + (unsigned)(row * layout::in_pitch + n * layout::chunk_pieces) * 16u;
     const unsigned b = stage(n) + of_lane<pitch, G::turned>() +
-                       (G::turned ? (unsigned)column * 2u : (unsigned)(column * pitch) * 16u);
+                       (G::turned ? (unsigned)column * bytes : (unsigned)(column * pitch) * 16u);
     // the last chunk may reach behind what the rows have
     constexpr int last = (layout::in_columns - (delta_chunks - 1) * G::chunk) / 16;
     constexpr int steps = G::chunk / 16;
     if (last == steps || n < delta_chunks - 1) {
-      stg_multiply16<data, tiles, columns, steps, layout::in_pitch, pitch, G::turned>(
+      operands::template multiply<tiles, columns, steps, layout::in_pitch, pitch, G::turned>(
           acc, from + stg_lane_by_k<layout::in_pitch>(lane), b);
     } else {
-      stg_multiply16<data, tiles, columns, last, layout::in_pitch, pitch, G::turned>(
+      operands::template multiply<tiles, columns, last, layout::in_pitch, pitch, G::turned>(
           acc, from + stg_lane_by_k<layout::in_pitch>(lane), b);
     }
   }
@@ -211,16 +230,16 @@ template <class G> struct stg_components_block {
     const int top = (int)warp / s_warps_n * G::s_rows, left = (int)warp % s_warps_n * G::s_columns;
     const unsigned first = stage(n);
     float t[s_tiles][2 * s_columns][4] = {};
-    stg_multiply16<data, s_tiles, s_columns, layout::in_columns / 16, layout::in_pitch, pitch,
+    operands::template multiply<s_tiles, s_columns, layout::in_columns / 16, layout::in_pitch, pitch,
                    !G::turned>(
         t, memory + (unsigned)(top * layout::in_pitch) * 16u + stg_lane_by_k<layout::in_pitch>(lane),
         first + of_lane<pitch, !G::turned>() +
-            (G::turned ? (unsigned)(left * pitch) * 16u : (unsigned)left * 2u));
+            (G::turned ? (unsigned)(left * pitch) * 16u : (unsigned)left * bytes));
     const unsigned masks = first + layout::first_bytes + layout::second_bytes;
-    constexpr unsigned element_bytes = layout::in_place ? 2u : 1u;
+    constexpr unsigned element_bytes = layout::in_place ? bytes : 1u;
     const int r = top + (int)lane / 4, c = left + (int)lane % 4 * 2;
     const unsigned mask = masks + (unsigned)(r * layout::mask_pitch) * 16u + c * element_bytes;
-    const unsigned s = s_of(n) + (unsigned)(r * layout::s_pitch) * 16u + c * 2u;
+    const unsigned s = s_of(n) + (unsigned)(r * layout::s_pitch) * 16u + c * bytes;
 #pragma unroll
     for (int m = 0; m < s_tiles; m++) {
 #pragma unroll
@@ -236,7 +255,7 @@ template <class G> struct stg_components_block {
             x = __fmul_rn(x, of_x);
             y = __fmul_rn(y, of_y);
           }
-          stg_store_word(s + down * (layout::s_pitch * 16u) + k * 16u, data::narrow2(x, y));
+          operands::store_pair(s + down * (layout::s_pitch * 16u) + k * 8u * bytes, x, y);
         }
       }
     }
@@ -250,10 +269,10 @@ template <class G> struct stg_components_block {
 
   __device__ __forceinline__ void add_second(int n) {
     constexpr int pitch = layout::second_pitch;
-    stg_multiply16<data, tiles, columns, G::chunk / 16, layout::s_pitch, pitch, !G::turned>(
+    operands::template multiply<tiles, columns, G::chunk / 16, layout::s_pitch, pitch, !G::turned>(
         acc, s_of(n) + (unsigned)(row * layout::s_pitch) * 16u + stg_lane_by_k<layout::s_pitch>(lane),
         stage(n) + layout::first_bytes + of_lane<pitch, !G::turned>() +
-            (G::turned ? (unsigned)(column * pitch) * 16u : (unsigned)column * 2u));
+            (G::turned ? (unsigned)(column * pitch) * 16u : (unsigned)column * bytes));
   }
 
   // ---- what a thread has of a row: of m and half, row `r`, columns c(n) and the one behind ----
@@ -296,8 +315,7 @@ template <class G> struct stg_components_block {
       __syncthreads();
     }
     for (int r = threadIdx.x; r < G::tile && first_row + r < a.rows; r += G::threads) {
-      ((element *)a.dd)[first_row + r] =
-          (element)(data::narrow2(rows.is_live(r) ? dd[r] : 0.0f, 0.0f) & 0xffffu);
+      operands::store((element *)a.dd + first_row + r, rows.is_live(r) ? dd[r] : 0.0f);
     }
   }
   __device__ __forceinline__ void add_to_dd(int m, int half) {
@@ -348,18 +366,17 @@ template <class G> struct stg_components_block {
         if constexpr (G::bias) {
           y[0] += bias[0], y[1] += bias[1];
         }
-        const unsigned both = live ? data::narrow2(y[0], y[1]) : 0;
         element *const to = (element *)a.out + (long long)(first_row + r) * a.out_stride + c;
         if (first_row + r >= a.rows || c >= G::out) {
           continue;
         }
-        if (aligned && c + 1 < G::out) {
-          *(unsigned *)to = both;
-          continue;
+        if (!live) {
+          y[0] = y[1] = 0.0f;
         }
-        to[0] = (element)(both & 0xffffu);
         if (c + 1 < G::out) {
-          to[1] = (element)(both >> 16);
+          operands::store_two(to, y[0], y[1], aligned);
+        } else {
+          operands::store(to, y[0]);
         }
       }
     }
@@ -377,6 +394,9 @@ template <class G> struct stg_components_block {
 #pragma unroll 1
     for (int n = 0; n < G::stages - 1; n++) {
       bring(n);
+    }
+    if constexpr (operands::rounds) {
+      round_in();
     }
     if constexpr (G::delta) {
 #pragma unroll 1

@@ -33,7 +33,7 @@ template <class G> struct stg_components_rows {
 // Masks of two neighbours; `at`: where elements have them in shared memory.
 template <class G> __device__ __forceinline__ void stg_mask_pair(unsigned at, float &a, float &b) {
   if constexpr (G::mask == STG_MASK_ELEMENTS) {
-    G::data::widen2(stg_load_word(at), a, b);
+    stg_operands<typename G::data>::load_pair(at, a, b);
   } else {
     const unsigned both = stg_load_half(at);
     a = (both & 0xffu) != 0 ? 1.0f : 0.0f;

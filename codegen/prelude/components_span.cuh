@@ -21,7 +21,7 @@ struct stg_components_weights_args {
 };
 static_assert(sizeof(stg_components_weights_args) == 128, "codegen/components_args.h has the same");
 
-// Whose address and stride are of 16 bytes in whole; dm's, of 4.
+// Whose address and stride are of 16 bytes in whole; dm's, of two elements.
 #define STG_ALIGNED_X 1u
 #define STG_ALIGNED_DY 2u
 #define STG_ALIGNED_V 4u
@@ -37,15 +37,17 @@ static_assert(sizeof(stg_components_weights_args) == 128, "codegen/components_ar
 
 // How shared memory is laid out, in bytes. codegen/components_extents.c counts the same.
 template <class G> struct stg_components_span_layout {
+  typedef stg_operands<typename G::data> operands;
+  static constexpr int of_piece = operands::of_piece;
   static constexpr bool in_place = G::mask == STG_MASK_ELEMENTS; // s takes the place of the mask
   static constexpr int in_columns = stg_round_up(G::in, 16), out_columns = stg_round_up(G::out, 16);
-  static constexpr int in_pieces = in_columns / 8, out_pieces = out_columns / 8;
-  static constexpr int block_pieces = G::block / 8;
+  static constexpr int in_pieces = in_columns / of_piece, out_pieces = out_columns / of_piece;
+  static constexpr int block_pieces = G::block / of_piece;
   static constexpr int mask_pieces = in_place ? block_pieces : G::block / 16;
 
   static constexpr int in_pitch = stg_pitch_of(in_pieces), out_pitch = stg_pitch_of(out_pieces);
-  static constexpr int block_pitch = stg_pitch_of(block_pieces);
-  static constexpr int mask_pitch = stg_pitch_of(mask_pieces);
+  static constexpr int block_pitch = operands::pitch_by_k(block_pieces);
+  static constexpr int mask_pitch = in_place ? block_pitch : stg_pitch_of(mask_pieces);
 
   static constexpr int v_bytes = in_columns * block_pitch * 16;
   static constexpr int u_bytes = G::block * out_pitch * 16;
@@ -67,6 +69,8 @@ template <class G> struct stg_components_ring {
   typedef typename G::data data;
   typedef typename data::element element;
   typedef stg_components_span_layout<G> layout;
+  typedef stg_operands<data> operands;
+  static constexpr int of_piece = operands::of_piece;
   // Rows are known a tile before they are brought, and until the next one is worked on.
   static constexpr int known = G::stages + 1;
   typedef stg_components_rows<G> rows_of_tiles[known];
@@ -106,32 +110,30 @@ template <class G> struct stg_components_ring {
   }
 
   // Of a packed matrix of Height x Width: Rows from `top` on, and Pieces from column `left` on.
-  template <int Height, int Width, int Rows, int Pieces>
+  template <int Height, int Width, int Rows, int Pieces, int Pitch>
   __device__ __forceinline__ void bring_matrix(unsigned to, const void *matrix, int top, int left,
                                                unsigned flag) const {
-    constexpr int pitch = stg_pitch_of(Pieces);
-    const bool aligned = Width % 8 == 0 && has(flag);
+    const bool aligned = Width % of_piece == 0 && has(flag);
     stg_share_out<G::threads, Rows, Pieces>([&](int r, int piece) {
-      const int row = top + r, column = left + piece * 8;
+      const int row = top + r, column = left + piece * of_piece;
       const bool is = row < Height && column < Width;
       const element *const from = (const element *)matrix + (is ? (long long)row * Width + column : 0);
-      stg_bring_piece(to + (unsigned)(r * pitch + piece) * 16u, from, is ? Width - column : 0, aligned);
+      stg_bring_piece(to + (unsigned)(r * Pitch + piece) * 16u, from, is ? Width - column : 0, aligned);
     }, stg_thread_here());
   }
 
   // Of the rows of a tile: Pieces from column `left` on, of Width columns.
-  template <int Width, int Pieces>
+  template <int Width, int Pieces, int Pitch>
   __device__ __forceinline__ void bring_rows(unsigned to, int tile, const void *matrix,
                                              long long stride, int left, unsigned flag) const {
-    constexpr int pitch = stg_pitch_of(Pieces);
     const bool aligned = has(flag);
     const stg_components_rows<G> &of_tile = rows_of(tile);
     stg_share_out<G::threads, G::tile, Pieces>([&](int r, int piece) {
-      const int column = left + piece * 8;
+      const int column = left + piece * of_piece;
       const bool is = of_tile.is_live(r) && column < Width;
       const element *const from =
           (const element *)matrix + (is ? (top(tile) + r) * stride + column : 0);
-      stg_bring_piece(to + (unsigned)(r * pitch + piece) * 16u, from, is ? Width - column : 0, aligned);
+      stg_bring_piece(to + (unsigned)(r * Pitch + piece) * 16u, from, is ? Width - column : 0, aligned);
     }, stg_thread_here());
   }
 
@@ -152,11 +154,14 @@ template <class G> struct stg_components_ring {
   template <int Kind> __device__ __forceinline__ void bring(int tile) const {
     if (tile < tiles()) {
       const unsigned to = stage(tile), behind = to + layout::dy_bytes;
-      bring_rows<G::out, layout::out_pieces>(to, tile, a.dy, a.dy_stride, 0, STG_ALIGNED_DY);
+      bring_rows<G::out, layout::out_pieces, layout::out_pitch>(to, tile, a.dy, a.dy_stride, 0,
+                                                                STG_ALIGNED_DY);
       if constexpr (Kind == STG_OF_DELTA) {
-        bring_rows<G::in, layout::block_pieces>(behind, tile, a.x, a.x_stride, begin, STG_ALIGNED_X);
+        bring_rows<G::in, layout::block_pieces, layout::block_pitch>(behind, tile, a.x, a.x_stride,
+                                                                     begin, STG_ALIGNED_X);
       } else if constexpr (Kind == STG_OF_COMPONENTS) {
-        bring_rows<G::in, layout::in_pieces>(behind, tile, a.x, a.x_stride, 0, STG_ALIGNED_X);
+        bring_rows<G::in, layout::in_pieces, layout::in_pitch>(behind, tile, a.x, a.x_stride, 0,
+                                                               STG_ALIGNED_X);
         if constexpr (G::mask == STG_MASK_ELEMENTS) {
           bring_mask<element>(behind + layout::x_bytes, tile);
         } else if constexpr (G::mask == STG_MASK_BYTES) {
@@ -181,15 +186,35 @@ template <class G> struct stg_components_ring {
     }
     __syncthreads();
     if constexpr (Kind == STG_OF_COMPONENTS) {
-      bring_matrix<G::in, G::components, layout::in_columns, layout::block_pieces>(
-          memory, a.v, 0, begin, STG_ALIGNED_V);
-      bring_matrix<G::components, G::out, G::block, layout::out_pieces>(memory + layout::u, a.u,
-                                                                        begin, 0, STG_ALIGNED_U);
+      bring_matrix<G::in, G::components, layout::in_columns, layout::block_pieces,
+                   layout::block_pitch>(memory, a.v, 0, begin, STG_ALIGNED_V);
+      bring_matrix<G::components, G::out, G::block, layout::out_pieces, layout::out_pitch>(
+          memory + layout::u, a.u, begin, 0, STG_ALIGNED_U);
     }
 #pragma unroll 1
     for (int i = 0; i < G::stages - 1; i++) {
       bring<Kind>(i);
     }
+    if constexpr (Kind == STG_OF_COMPONENTS && operands::rounds) {
+      round();
+    }
+  }
+
+  // V and U as operands, once they are there; before the block meets.
+  __device__ __forceinline__ void round() const {
+    if constexpr (G::stages == 1) {
+      stg_copy_commit();
+    }
+    stg_copy_wait_but<(G::stages > 1 ? G::stages - 2 : 0)>();
+    __syncthreads();
+    round_matrix<layout::in_columns, layout::block_pieces, layout::block_pitch>(memory);
+    round_matrix<G::block, layout::out_pieces, layout::out_pitch>(memory + layout::u);
+  }
+  template <int Rows, int Pieces, int Pitch>
+  __device__ __forceinline__ void round_matrix(unsigned at) const {
+    stg_share_out<G::threads, Rows, Pieces>([&](int r, int piece) {
+      operands::round_piece(at + (unsigned)(r * Pitch + piece) * 16u);
+    }, stg_thread_here());
   }
 
   // A tile is there, for all; and the stages ahead of it are on their way.

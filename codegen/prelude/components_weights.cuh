@@ -13,8 +13,10 @@ template <class G, int Columns, int Strips> struct stg_components_product {
   static constexpr int warps_m = G::threads / STG_LANES / G::warps_n;
   static constexpr int all = stg_round_up(Columns, 16) / 16;
   static constexpr int tiles = (all + warps_m - 1) / warps_m;
-  static constexpr int pitch = stg_pitch_of(2 * all);
-  typedef stg_tiles16<pitch, true, warps_m> wide;
+  typedef stg_factors<typename G::data> factors;
+  static constexpr int bytes = sizeof(typename G::data::element);
+  static constexpr int pitch = stg_pitch_of(all * bytes);
+  typedef typename factors::template tiles<pitch, true, warps_m> wide;
 
   float acc[tiles][Strips][4];
 
@@ -44,9 +46,38 @@ template <class G, int Columns, int Strips> struct stg_components_product {
     const int thread = stg_thread_here(), lane = thread % STG_LANES;
     const int row = row_of(thread), strip = strip_of(thread);
     const int mine = all % warps_m == 0 || row + (tiles - 1) * warps_m < all ? tiles : tiles - 1;
-    stg_multiply_strips<typename G::data, wide, Narrow, G::tile / 16>(
-        acc, of_wide + wide::of_lane(lane) + row * 32u,
+    stg_multiply_strips<typename G::data, wide, Narrow, G::tile / factors::depth>(
+        acc, of_wide + wide::of_lane(lane) + row * 16u * bytes,
         of_narrow + Narrow::of_lane(lane) + strip * Narrow::strip, mine, Strips);
+  }
+
+  // The rows of a tile, times ones, without a rounding: three operands have all bits of a float32.
+  __device__ __forceinline__ void add_whole(unsigned of_wide) {
+    const int thread = stg_thread_here(), row = row_of(thread);
+    const unsigned at = of_wide + wide::of_lane(thread % STG_LANES) + row * 16u * bytes;
+    const unsigned one = __float_as_uint(1.0f);
+#pragma unroll 1
+    for (int k = 0; k < G::tile / factors::depth; k++) {
+#pragma unroll
+      for (int m = 0; m < tiles; m++) {
+        if (row + m * warps_m >= all) {
+          continue;
+        }
+        unsigned rest[4];
+        wide::load_as_is(at + k * wide::step + m * wide::tile, rest);
+#pragma unroll
+        for (int part = 0; part < 3; part++) {
+          unsigned of_a[4];
+#pragma unroll
+          for (int i = 0; i < 4; i++) {
+            of_a[i] = stg_round_to_tf32(rest[i]);
+            rest[i] = of_a[i] == rest[i] ? 0 : __float_as_uint(__uint_as_float(rest[i]) -
+                                                               __uint_as_float(of_a[i]));
+          }
+          stg_mma<typename G::data>::add(acc[m][0], of_a, one, one);
+        }
+      }
+    }
   }
 
   // Give each pair of sums that there is to `to`, by its row, of Columns, and its first column.
@@ -119,7 +150,11 @@ template <class G> struct stg_components_weights_block {
   typedef stg_components_span_layout<G> layout;
   static constexpr int strips = G::block / 8 / G::warps_n;
   static constexpr int warps = G::threads / STG_LANES;
-  typedef stg_pairs16<layout::block_pitch> narrow;
+  typedef stg_operands<data> operands;
+  typedef stg_factors<data> factors;
+  typedef typename factors::template rows<layout::block_pitch> narrow;
+  static constexpr int depth = factors::depth;
+  static constexpr unsigned bytes = sizeof(element);
   // of t and g
   static constexpr int s_tiles = G::s_rows / 16;
   static constexpr int s_warps_n = warps / (G::tile / G::s_rows);
@@ -142,18 +177,12 @@ template <class G> struct stg_components_weights_block {
 
   // dm of a row, components begin + c and the one behind.
   __device__ __forceinline__ void store_dm(int row, int c, float x, float y) const {
-    const unsigned both = data::narrow2(x, y);
     const int column = ring.begin + c;
     element *const at = (element *)ring.a.dm + row * ring.a.dm_stride + column;
-    if (column + 1 < G::components && ring.has(STG_ALIGNED_DM)) {
-      *(unsigned *)at = both;
-      return;
-    }
-    if (column < G::components) {
-      at[0] = (element)(both & 0xffffu);
-    }
     if (column + 1 < G::components) {
-      at[1] = (element)(both >> 16);
+      operands::store_two(at, x, y, ring.has(STG_ALIGNED_DM));
+    } else if (column < G::components) {
+      operands::store(at, x);
     }
   }
 
@@ -161,7 +190,7 @@ template <class G> struct stg_components_weights_block {
   __device__ __forceinline__ void give(int tile, int lane, int top, int left,
                                        const float (&t)[4], const float (&g)[4],
                                        const stg_components_groups<G> &groups) const {
-    constexpr unsigned element_bytes = layout::in_place ? 2u : 1u;
+    constexpr unsigned element_bytes = layout::in_place ? bytes : 1u;
     const int c = left + lane % 4 * 2;
     const unsigned mask = ring.stage(tile) + layout::dy_bytes + layout::x_bytes;
     float dm[2][2];
@@ -176,10 +205,9 @@ template <class G> struct stg_components_weights_block {
         stg_mask_pair<G>(mask + (unsigned)(r * layout::mask_pitch) * 16u + c * element_bytes, of_x,
                          of_y);
       }
-      const unsigned at = (unsigned)(r * layout::block_pitch) * 16u + c * 2u;
-      stg_store_word(s_of(tile) + at, data::narrow2(__fmul_rn(t0, of_x), __fmul_rn(t1, of_y)));
-      stg_store_word(ring.memory + layout::h + at,
-                     data::narrow2(__fmul_rn(g0, of_x), __fmul_rn(g1, of_y)));
+      const unsigned at = (unsigned)(r * layout::block_pitch) * 16u + c * bytes;
+      operands::store_pair(s_of(tile) + at, __fmul_rn(t0, of_x), __fmul_rn(t1, of_y));
+      operands::store_pair(ring.memory + layout::h + at, __fmul_rn(g0, of_x), __fmul_rn(g1, of_y));
       if constexpr (G::mask == STG_MASK_ELEMENTS) {
         dm[half][0] = __fmul_rn(g0, t0), dm[half][1] = __fmul_rn(g1, t1);
         if (ring.a.dm != nullptr && ring.top(tile) + r < ring.end) {
@@ -196,20 +224,20 @@ template <class G> struct stg_components_weights_block {
 
   // The tile's s and h, by warps that are spread as both are.
   __device__ __forceinline__ void make(int tile, const stg_components_groups<G> &groups) const {
-    typedef stg_tiles16<layout::in_pitch, false, 1> of_x;
-    typedef stg_tiles16<layout::out_pitch, false, 1> of_dy;
-    typedef stg_strips16<layout::block_pitch, true> of_v;
-    typedef stg_strips16<layout::out_pitch, false> of_u;
+    typedef typename factors::template tiles<layout::in_pitch, false, 1> of_x;
+    typedef typename factors::template tiles<layout::out_pitch, false, 1> of_dy;
+    typedef typename factors::template strips<layout::block_pitch, true> of_v;
+    typedef typename factors::template strips<layout::out_pitch, false> of_u;
     const int thread = stg_thread_here(), lane = thread % STG_LANES, warp = thread / STG_LANES;
     const int top = warp / s_warps_n * G::s_rows, strip = warp % s_warps_n * s_strips;
     const int rest = G::block / 8 - strip;
     const int mine = G::block / 8 % s_warps_n == 0 || rest >= s_strips ? s_strips : rest;
     const unsigned dy = ring.stage(tile), x = dy + layout::dy_bytes;
     float t[s_tiles][s_strips][4] = {}, g[s_tiles][s_strips][4] = {};
-    stg_multiply_strips<data, of_x, of_v, layout::in_columns / 16>(
+    stg_multiply_strips<data, of_x, of_v, layout::in_columns / depth>(
         t, x + (unsigned)(top * layout::in_pitch) * 16u + of_x::of_lane(lane),
         ring.memory + strip * of_v::strip + of_v::of_lane(lane), s_tiles, mine);
-    stg_multiply_strips<data, of_dy, of_u, layout::out_columns / 16>(
+    stg_multiply_strips<data, of_dy, of_u, layout::out_columns / depth>(
         g, dy + (unsigned)(top * layout::out_pitch) * 16u + of_dy::of_lane(lane),
         ring.memory + layout::u + strip * of_u::strip + of_u::of_lane(lane), s_tiles, mine);
 #pragma unroll
@@ -267,22 +295,16 @@ template <class G> struct stg_components_weights_block {
     });
   }
 
-  // d*dy in the place of dy, rounded to operands.
+  // d*dy in the place of dy, and x, as operands.
   __device__ __forceinline__ void scale(int tile) const {
     stg_share_out<G::threads, G::tile, layout::out_pieces>([&](int r, int piece) {
       const unsigned at = ring.stage(tile) + (unsigned)(r * layout::out_pitch + piece) * 16u;
-      const float d = ring.rows_of(tile).d[r];
-      stg_raw16 raw;
-      float f[8];
-      stg_load_piece(at, raw.w);
-      stg_widen<data>(raw, f);
-#pragma unroll
-      for (int j = 0; j < 8; j++) {
-        f[j] = __fmul_rn(f[j], d);
-      }
-      stg_narrow<data>(f, raw);
-      stg_store_piece(at, raw.w);
+      operands::scale_piece(at, ring.rows_of(tile).d[r]);
     }, stg_thread_here());
+    if constexpr (operands::rounds) {
+      ring.template round_matrix<G::tile, layout::block_pieces, layout::block_pitch>(
+          ring.stage(tile) + layout::dy_bytes);
+    }
   }
 
   __device__ __forceinline__ void run_delta() {
@@ -313,7 +335,11 @@ template <class G> struct stg_components_weights_block {
 #pragma unroll 1
     for (int i = 0; i < ring.tiles(); i++) {
       ring.template meet<STG_OF_BIAS>(i);
-      sums.template add<stg_ones16<data>>(ring.stage(i), 0);
+      if constexpr (operands::rounds) {
+        sums.add_whole(ring.stage(i));
+      } else {
+        sums.template add<stg_ones16<data>>(ring.stage(i), 0);
+      }
     }
     sums.store([&](int r, int c, float x, float) {
       if (c == 0) {

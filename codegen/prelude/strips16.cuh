@@ -24,13 +24,6 @@ __device__ __forceinline__ void stg_load_two_matrices(unsigned at, unsigned &r0,
                  : "memory");
   }
 }
-__device__ __forceinline__ void stg_load_piece(unsigned at, uint4 &w) {
-  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(w.x), "=r"(w.y), "=r"(w.z), "=r"(w.w)
-               : "r"(at)
-               : "memory");
-}
-
 // Where a lane's row of ldmatrix begins, of a strip of 32 by 8: that stands by rows of k, and by
 // columns, rows of n.
 template <int Pitch> __device__ __forceinline__ unsigned stg_lane_of_strip_by_k(unsigned lane) {
@@ -103,7 +96,7 @@ template <int Pitch> struct stg_pairs16 {
   }
 };
 
-// acc += A . B over Halves * 16 of k. Of Tiles there are `tiles`, at least all but one; of Strips
+// acc += A . B over Halves products' depth: 16 of k, of float32 8. Of Tiles there are `tiles`, at least all but one; of Strips
 // `strips`, which all lanes have alike.
 template <class D, class A, class B, int Halves, int Tiles, int Strips>
 __device__ __forceinline__ void stg_multiply_halves(float (&acc)[Tiles][Strips][4], unsigned a,
@@ -128,7 +121,7 @@ __device__ __forceinline__ void stg_multiply_halves(float (&acc)[Tiles][Strips][
   }
 }
 
-// The same over Steps * 16 of k, in its order, in one accumulator for each sum.
+// The same over Steps of them, in the order of k, in one accumulator for each sum.
 template <class D, class A, class B, int Steps, int Tiles, int Strips>
 __device__ __forceinline__ void stg_multiply_strips(float (&acc)[Tiles][Strips][4], unsigned a,
                                                     unsigned b, int tiles, int strips) {
@@ -143,3 +136,11 @@ __device__ __forceinline__ void stg_multiply_strips(float (&acc)[Tiles][Strips][
                                                  b + whole * halves * B::step, tiles, strips);
   }
 }
+
+// The factors of a type.
+template <class D> struct stg_factors {
+  static constexpr int depth = 16; // of a product
+  template <int Pitch, bool Turned, int Apart> using tiles = stg_tiles16<Pitch, Turned, Apart>;
+  template <int Pitch, bool ByK> using strips = stg_strips16<Pitch, ByK>;
+  template <int Pitch> using rows = stg_pairs16<Pitch>;
+};

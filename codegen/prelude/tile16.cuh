@@ -23,6 +23,12 @@ __device__ __forceinline__ void stg_store_piece(unsigned at, const uint4 &w) {
                "r"(w.w)
                : "memory");
 }
+__device__ __forceinline__ void stg_load_piece(unsigned at, uint4 &w) {
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(w.x), "=r"(w.y), "=r"(w.z), "=r"(w.w)
+               : "r"(at)
+               : "memory");
+}
 __device__ __forceinline__ void stg_store_word(unsigned at, unsigned w) {
   asm volatile("st.shared.u32 [%0], %1;" ::"r"(at), "r"(w) : "memory");
 }
@@ -111,3 +117,58 @@ __device__ __forceinline__ void stg_multiply16(float (&acc)[Tiles][2 * Columns][
     }
   }
 }
+
+// What a tensor's type makes of its elements as operands of products, for who works on all types:
+// here those of 16 bits. Steps are of 16 of k, whatever a product has.
+template <class D> struct stg_operands {
+  typedef typename D::element element;
+  static constexpr int of_piece = 8; // elements
+  static constexpr bool rounds = false; // elements are operands as they are
+
+  // From a row to the next of a second factor that stands by rows of k.
+  static constexpr __device__ int pitch_by_k(int pieces) {
+    return stg_pitch_of(pieces);
+  }
+  template <int Pitch, bool ByK> static __device__ __forceinline__ unsigned of_lane(unsigned lane) {
+    return ByK ? stg_lane_by_k<Pitch>(lane) : stg_lane_by_n<Pitch>(lane);
+  }
+  template <int Tiles, int Columns, int Steps, int PitchA, int PitchB, bool ByK>
+  static __device__ __forceinline__ void multiply(float (&acc)[Tiles][2 * Columns][4], unsigned a,
+                                                  unsigned b) {
+    stg_multiply16<D, Tiles, Columns, Steps, PitchA, PitchB, ByK>(acc, a, b);
+  }
+
+  // Two neighbours in shared memory.
+  static __device__ __forceinline__ void load_pair(unsigned at, float &x, float &y) {
+    D::widen2(stg_load_word(at), x, y);
+  }
+  static __device__ __forceinline__ void store_pair(unsigned at, float x, float y) {
+    stg_store_word(at, D::narrow2(x, y));
+  }
+  // A piece times d, in its place.
+  static __device__ __forceinline__ void scale_piece(unsigned at, float d) {
+    stg_raw16 raw;
+    float f[8];
+    stg_load_piece(at, raw.w);
+    stg_widen<D>(raw, f);
+#pragma unroll
+    for (int j = 0; j < 8; j++) {
+      f[j] = __fmul_rn(f[j], d);
+    }
+    stg_narrow<D>(f, raw);
+    stg_store_piece(at, raw.w);
+  }
+  // Elements of a tensor, whose address allows words where `aligned`.
+  static __device__ __forceinline__ void store(element *to, float x) {
+    *to = (element)(D::narrow2(x, 0.0f) & 0xffffu);
+  }
+  static __device__ __forceinline__ void store_two(element *to, float x, float y, bool aligned) {
+    const unsigned both = D::narrow2(x, y);
+    if (aligned) {
+      *(unsigned *)to = both;
+    } else {
+      to[0] = (element)(both & 0xffffu);
+      to[1] = (element)(both >> 16);
+    }
+  }
+};

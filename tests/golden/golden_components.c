@@ -63,10 +63,14 @@ static bool take_features(const char **name, struct stg_components_kernel *ret) 
   return true;
 }
 
-static bool take_dtype(const char **name, stg_dtype *ret) {
-  static const char *const words[] = {"bf16", "f16", "f32"};
+static bool take_dtype(const char **name, struct stg_components_geometry *ret) {
+  static const char *const words[] = {"bf16", "f16", "f32", "tf32"};
   int which = 0;
-  return take_choice(name, words, 3, &which) && stg_dtype_parse(words[which], ret);
+  if (!take_choice(name, words, 4, &which)) {
+    return false;
+  }
+  ret->tf32 = which == 3;
+  return stg_dtype_parse(words[ret->tf32 ? 2 : which], &ret->dtype);
 }
 
 /* What apply and weights have, and sum has not. */
@@ -91,7 +95,7 @@ static stg_status parse_kernel(const char *name, struct stg_components_kernel *r
   int work = 0;
   bool known = take_choice(&at, works, 3, &work) && take_number(&at, "i", &g->d_in) &&
                take_number(&at, "c", &g->components) && take_number(&at, "o", &g->d_out) &&
-               take_dtype(&at, &g->dtype);
+               take_dtype(&at, g);
   kernel.work = (enum stg_components_work)work;
   if (known && kernel.work != STG_COMPONENTS_SUM) {
     known = take_device(&at, &kernel);

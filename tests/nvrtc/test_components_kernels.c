@@ -26,13 +26,14 @@ static const struct stg_log no_log;
 static const uint32_t shapes[N_SHAPES][2] = {
     {128, 128}, {128, 341}, {341, 128}, {128, 64}, {512, 512}};
 
-static struct stg_components_kernel weights_of(size_t shape, uint32_t sm) {
+static struct stg_components_kernel weights_of(size_t shape, uint32_t sm, bool tf32) {
   return (struct stg_components_kernel){
       .work = STG_COMPONENTS_WEIGHTS,
       .geometry = {.d_in = shapes[shape][0],
                    .d_out = shapes[shape][1],
                    .components = 1200,
-                   .dtype = STG_BF16,
+                   .dtype = tf32 ? STG_F32 : STG_BF16,
+                   .tf32 = tf32,
                    .mask = STG_COMPONENTS_MASK_DTYPE,
                    .bias = true,
                    .delta = true},
@@ -97,7 +98,7 @@ static void compile_weights(const char *arch, uint32_t sm, size_t first) {
   }
   const size_t count = test_is_quick() ? 1 : N_SHAPES;
   for (size_t i = 0; i < count; i++) {
-    const struct stg_components_kernel kernel = weights_of((first + i) % N_SHAPES, sm);
+    const struct stg_components_kernel kernel = weights_of((first + i) % N_SHAPES, sm, false);
     compile(&kernel, arch);
   }
 }
@@ -114,6 +115,14 @@ static void weights_stay_in_registers_of_sm_90(void **state) {
   (void)state;
   compile_weights("sm_90", 90, 2);
 }
+/* The first three shapes of a large card: what the design is for. */
+static void weights_of_float32_stay_in_registers_of_sm_90(void **state) {
+  (void)state;
+  for (size_t i = 0; i < (test_is_quick() ? 1 : 3); i++) {
+    const struct stg_components_kernel kernel = weights_of(2 - i, 90, true);
+    compile(&kernel, "sm_90");
+  }
+}
 static void weights_stay_in_registers_of_sm_120(void **state) {
   (void)state;
   compile_weights("sm_120", 120, 4);
@@ -128,6 +137,7 @@ int main(void) {
       cmocka_unit_test(weights_stay_in_registers_of_sm_80),
       cmocka_unit_test(weights_stay_in_registers_of_sm_89),
       cmocka_unit_test(weights_stay_in_registers_of_sm_90),
+      cmocka_unit_test(weights_of_float32_stay_in_registers_of_sm_90),
       cmocka_unit_test(weights_stay_in_registers_of_sm_120),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

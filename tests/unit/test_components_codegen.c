@@ -61,7 +61,7 @@ static void equal_arguments_give_equal_bytes(void **state) {
 
 static void every_part_of_the_kernel_changes_the_text(void **state) {
   (void)state;
-  struct stg_components_kernel variants[12];
+  struct stg_components_kernel variants[13];
   struct stg_strbuf texts[COUNT(variants)];
   struct stg_launch_rule rule;
   for (size_t i = 0; i < COUNT(variants); i++) {
@@ -78,6 +78,8 @@ static void every_part_of_the_kernel_changes_the_text(void **state) {
   variants[9].turned = true;
   variants[10].tile = 64;
   variants[11].sm = 80;
+  variants[12].geometry.dtype = STG_F32;
+  variants[12].geometry.tf32 = true;
   for (size_t i = 0; i < COUNT(variants); i++) {
     texts[i] = must_generate(&variants[i], &rule);
     for (size_t k = 0; k < i; k++) {
@@ -173,15 +175,23 @@ static void a_sum_has_blocks_for_all_its_results(void **state) {
   assert_int_equal(stg_components_sum_blocks(g, 100, 9, true), 3);  /* 12 groups: 520 */
 }
 
-static void expect_refusal(const struct stg_components_kernel *kernel, const char *message) {
+static void expect(stg_status status, const struct stg_components_kernel *kernel,
+                   const char *message) {
   struct stg_strbuf source = {0};
   struct stg_launch_rule rule = {.threads = 7};
   stg_error err = STG_ERROR_INIT;
-  assert_int_equal(stg_components_generate(kernel, &source, &rule, &err), STG_E_INVALID);
+  assert_int_equal(stg_components_generate(kernel, &source, &rule, &err), status);
   assert_string_equal(err.message, message);
   assert_int_equal(rule.threads, 7);
   assert_int_equal(source.len, 0);
   stg_strbuf_finish(&source);
+}
+
+static void expect_refusal(const struct stg_components_kernel *kernel, const char *message) {
+  expect(STG_E_INVALID, kernel, message);
+}
+static void expect_unsupported(const struct stg_components_kernel *kernel, const char *message) {
+  expect(STG_E_UNSUPPORTED, kernel, message);
 }
 
 static void refuses_what_it_has_no_kernel_for(void **state) {
@@ -197,7 +207,7 @@ static void refuses_what_it_has_no_kernel_for(void **state) {
   expect_refusal(&kernel, "components: 1048577 is not in 1..1048576");
   kernel = usual();
   kernel.geometry.dtype = (stg_dtype)9;
-  expect_refusal(&kernel, "dtype: 9 is none of bf16 (1), f16 (2)");
+  expect_refusal(&kernel, "dtype: 9 is none of bf16 (1), f16 (2), f32 (3)");
   kernel.work = STG_COMPONENTS_SUM;
   expect_refusal(&kernel, "dtype: 9 is none of bf16 (1), f16 (2), f32 (3)");
   kernel = usual();
@@ -206,9 +216,22 @@ static void refuses_what_it_has_no_kernel_for(void **state) {
   kernel = usual();
   kernel.tile = 96;
   expect_refusal(&kernel, "tile: 96 is none of 32, 64, 128");
-  kernel.work = STG_COMPONENTS_WEIGHTS; /* has no tile */
+}
+
+static void refuses_float32_that_it_has_no_kernel_for(void **state) {
+  (void)state;
+  struct stg_components_kernel kernel = usual();
   kernel.geometry.dtype = STG_F32;
-  expect_refusal(&kernel, "dtype: 3 is none of bf16 (1), f16 (2)");
+  expect_unsupported(&kernel, "components: there is no kernel for exact f32; allow tf32");
+  kernel.geometry.tf32 = true;
+  kernel.geometry.d_in = 512;
+  kernel.geometry.d_out = 512;
+  kernel.sm = 89;
+  expect_unsupported(&kernel,
+                     "components: f32 of 512 -> 512 needs more shared memory than sm_89 has");
+  kernel.work = STG_COMPONENTS_WEIGHTS;
+  expect_unsupported(&kernel,
+                     "components: f32 of 512 -> 512 needs more shared memory than sm_89 has");
 }
 
 /* ---- extents ---- */
@@ -249,7 +272,15 @@ static void extents_cover_every_geometry_and_fit_each_device(void **state) {
       kernel.geometry.delta = how / 2 % 2 != 0;
       kernel.geometry.mask = (enum stg_components_mask)(how / 4 % 3);
       kernel.tile = 32U << how / 12;
+      kernel.geometry.dtype = STG_BF16;
       check_extents(&kernel);
+      kernel.geometry.dtype = STG_F32;
+      if (stg_components_extents_of(&kernel).tile != 0) {
+        check_extents(&kernel);
+      } else { /* where one size is large and the card is not */
+        assert_true(stg_components_shared_bytes(kernel.sm) < 200000);
+        assert_true(kernel.geometry.d_in > 256 || kernel.geometry.d_out > 256);
+      }
     }
   }
 }
@@ -395,6 +426,23 @@ static void no_two_lanes_read_or_write_words_of_one_bank(void **state) {
   }
 }
 
+/* Of float32 a piece has 4 elements: what is a word of two above is one of them. Rows of k are read
+ * by words: lane 4g + t has (t, g) and (t + 4, g), for which rows are 8 or 24 banks apart. */
+static void lanes_read_float32_by_rows_of_k_from_all_banks(void **state) {
+  (void)state;
+  for (uint32_t pieces = 1; pieces <= MAX_PITCH; pieces++) {
+    const uint32_t pitch = (pieces + 1) / 4 * 4 + 2;
+    uint32_t banks = 0;
+    assert_true(pitch >= pieces && pitch < pieces + 4);
+    for (uint32_t lane = 0; lane < LANES; lane++) {
+      const uint32_t at = (lane & 3) * (pitch * 16) + (lane >> 2) * 4;
+      banks |= 1U << at / 4 % BANKS;
+      assert_int_equal(at, (lane % 4 * pitch * 4 + lane / 4) * 4);
+    }
+    assert_int_equal(banks, UINT32_MAX);
+  }
+}
+
 /* What is simulated above is what the device has. */
 static void the_prelude_has_these_lanes(void **state) {
   (void)state;
@@ -405,6 +453,8 @@ static void the_prelude_has_these_lanes(void **state) {
   assert_non_null(
       strstr(text, "return (((lane & 7u) + (lane >> 4) * 8u) * Pitch + (lane >> 3 & 1u)) * 16u;"));
   assert_non_null(strstr(text, "return pieces | 1;"));
+  assert_non_null(strstr(text, "return (pieces + 1) / 4 * 4 + 2;"));
+  assert_non_null(strstr(text, "return (lane & 3u) * (Pitch * 16u) + (lane >> 2) * 4u;"));
   stg_strbuf_finish(&prelude);
 }
 
@@ -417,6 +467,7 @@ int main(void) {
       cmocka_unit_test(each_work_has_its_name_its_argument_and_its_files),
       cmocka_unit_test(a_sum_has_blocks_for_all_its_results),
       cmocka_unit_test(refuses_what_it_has_no_kernel_for),
+      cmocka_unit_test(refuses_float32_that_it_has_no_kernel_for),
       cmocka_unit_test(extents_cover_every_geometry_and_fit_each_device),
       cmocka_unit_test(the_model_of_the_design_has_whole_tiles_on_a_large_card),
       cmocka_unit_test(the_launch_rule_says_what_the_extents_are),
@@ -425,6 +476,7 @@ int main(void) {
       cmocka_unit_test(lanes_read_the_elements_that_products_want),
       cmocka_unit_test(no_two_of_eight_lanes_read_one_group_of_banks),
       cmocka_unit_test(no_two_lanes_read_or_write_words_of_one_bank),
+      cmocka_unit_test(lanes_read_float32_by_rows_of_k_from_all_banks),
       cmocka_unit_test(the_prelude_has_these_lanes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,7 +47,7 @@ static struct stg_strbuf must_generate(const struct stg_components_kernel *kerne
 /* The last is equal to the first. */
 static void every_part_of_the_geometry_changes_the_text(void **state) {
   (void)state;
-  struct stg_components_kernel variants[11];
+  struct stg_components_kernel variants[12];
   struct stg_strbuf texts[COUNT(variants)];
   struct stg_launch_rule rule;
   const size_t last = COUNT(variants) - 1;
@@ -63,6 +63,8 @@ static void every_part_of_the_geometry_changes_the_text(void **state) {
   variants[7].geometry.bias = true;
   variants[8].geometry.delta = true;
   variants[9].sm = 89;
+  variants[10].geometry.dtype = STG_F32;
+  variants[10].geometry.tf32 = true;
   for (size_t i = 0; i < COUNT(variants); i++) {
     texts[i] = must_generate(&variants[i], &rule);
     for (size_t k = i == last ? 1 : 0; k < i; k++) {
@@ -123,7 +125,15 @@ static void extents_fit_each_device_for_every_geometry(void **state) {
     for (uint32_t how = 0; how < 6; how++) {
       kernel.geometry.delta = how % 2 != 0;
       kernel.geometry.mask = (enum stg_components_mask)(how / 2);
+      kernel.geometry.dtype = STG_BF16;
       check_extents(&kernel);
+      kernel.geometry.dtype = STG_F32;
+      if (stg_components_weights_extents_of(&kernel).tile != 0) {
+        check_extents(&kernel);
+      } else { /* where sizes are large and the card is not */
+        assert_true(stg_components_shared_bytes(kernel.sm) < 200000);
+        assert_true(kernel.geometry.d_in + kernel.geometry.d_out > 512);
+      }
     }
   }
 }
@@ -142,6 +152,22 @@ static void the_model_of_the_design_has_whole_blocks_on_a_large_card(void **stat
     assert_int_equal(e.stages, 2);
     assert_int_equal(e.tile, shapes[i / 2][0] + shapes[i / 2][1] <= 256 ? 64 : 32);
   }
+}
+
+/* Float32 takes twice the room. */
+static void float32_has_smaller_blocks_where_a_side_is_wide(void **state) {
+  (void)state;
+  struct stg_components_kernel kernel = usual();
+  kernel.geometry.dtype = STG_F32;
+  kernel.geometry.d_out = 128;
+  struct stg_components_weights_extents e = stg_components_weights_extents_of(&kernel);
+  assert_int_equal(e.block, STG_COMPONENTS_BLOCK);
+  assert_int_equal(e.tile, 32);
+  kernel.geometry.d_out = 341;
+  e = stg_components_weights_extents_of(&kernel);
+  assert_int_equal(e.block, 64);
+  assert_int_equal(e.tile, 16);
+  assert_int_equal(e.stages, 2);
 }
 
 static void a_span_has_blocks_of_components_of_delta_and_of_the_bias(void **state) {
@@ -200,10 +226,15 @@ static void flags_say_what_is_aligned_one_by_one(void **state) {
   struct stg_components_weights_args some = all;
   some.x = 4104;
   some.dy_stride = 341;
-  some.dm_stride = 1202; /* words are enough */
+  some.dm_stride = 1202; /* pairs are enough */
   g.d_out = 341;
   assert_int_equal(stg_components_weights_flags(&g, false, &some),
                    STG_COMPONENTS_ALIGNED_MASK | STG_COMPONENTS_ALIGNED_DM);
+  g.dtype = STG_F32; /* of 8 bytes, there */
+  some.dm = 4100;
+  assert_int_equal(stg_components_weights_flags(&g, false, &some), STG_COMPONENTS_ALIGNED_MASK);
+  g.dtype = STG_BF16;
+  some.dm = 4096;
   some.dm_stride = 1201;
   some.mask_stride = 1201;
   assert_int_equal(stg_components_weights_flags(&g, false, &some), 0);
@@ -321,6 +352,8 @@ static void the_prelude_has_these_lanes(void **state) {
   assert_non_null(strstr(text, "return Turned ? stg_lane_by_n<Pitch>(lane) : "
                                "stg_lane_by_k<Pitch>(lane);"));
   assert_non_null(strstr(text, "stg_load_matrices<Turned>(at, r);"));
+  assert_non_null(strstr(text, "return Turned ? stg_lane_of_words<Pitch>(lane) : "
+                               "stg_lane_by_k<Pitch>(lane);"));
   stg_strbuf_finish(&prelude);
 }
 
@@ -330,6 +363,7 @@ int main(void) {
       cmocka_unit_test(the_tile_and_the_direction_of_an_apply_change_no_text),
       cmocka_unit_test(extents_fit_each_device_for_every_geometry),
       cmocka_unit_test(the_model_of_the_design_has_whole_blocks_on_a_large_card),
+      cmocka_unit_test(float32_has_smaller_blocks_where_a_side_is_wide),
       cmocka_unit_test(a_span_has_blocks_of_components_of_delta_and_of_the_bias),
       cmocka_unit_test(the_launch_rule_says_what_the_extents_are),
       cmocka_unit_test(flags_say_what_is_aligned_one_by_one),
