@@ -9,7 +9,8 @@
     frame.step(row_map)           # per scheduling step
     frame.apply(12, hidden)       # per layer
 
-KV caches, rotation and attention: Kv, Rows, Rope, Attend, Block.
+KV caches, rotation and attention: Kv, Rows, Rope, Attend, Block. Masked low-rank components:
+Components.
 
 Imports neither numpy nor torch. With torch: steergraph.torch_op (ops for torch.compile),
 steergraph.norm (RMSNorm modules), steergraph.attach (hooks on a model).
@@ -45,6 +46,7 @@ from ._errors import (
 from .attention import Attend, Rope
 from .block import Block
 from .chains import Op, op
+from .components import Components, Gradients
 from .engine import Engine, Vector, enabled, version
 from .kv import Kv, KvReport, Rows
 from .steering import (
@@ -70,6 +72,7 @@ __all__ = [
     "CapturingError",
     "ClosedError",
     "CompileError",
+    "Components",
     "CorruptError",
     "CudaError",
     "DeviceLostError",
@@ -78,6 +81,7 @@ __all__ = [
     "ForkedError",
     "FormatError",
     "Frame",
+    "Gradients",
     "InvalidError",
     "IoError",
     "Kv",
