@@ -31,8 +31,7 @@ STG_NODISCARD stg_status stg_attention_read_root(const struct stg_spec_reader *o
 
 /* attention_words.c */
 
-/** The index of a member's text in `words`, which end with NULL; `*ret` stays as it is where the
- * object has no such member. "'x' is not one of its words: 'a', 'b' or 'c'". */
+/** See stg_spec_read_word. */
 STG_NODISCARD stg_status stg_attention_read_word(const struct stg_attention_reader *reader,
                                                  const struct stg_json *object, const char *key,
                                                  const char *const *words, unsigned *ret);

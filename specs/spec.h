@@ -5,13 +5,15 @@
 #define STG_SPECS_SPEC_H
 
 #include "specs/attention_workload.h"
+#include "specs/components_workload.h"
 #include "specs/workload.h"
 
 struct stg_spec {
   enum stg_spec_kind kind;
   union {
-    struct stg_workload steer;               /* STG_SPEC_STEER */
-    struct stg_attention_workload attention; /* the others */
+    struct stg_workload steer;                 /* STG_SPEC_STEER */
+    struct stg_components_workload components; /* STG_SPEC_COMPONENTS */
+    struct stg_attention_workload attention;   /* the others */
   } of;
 };
 

@@ -48,6 +48,14 @@ STG_NODISCARD stg_status stg_spec_read_buckets(const struct stg_spec_reader *rea
                                                const struct stg_json *root, int64_t rows,
                                                int64_t requests, struct stg_spec_buckets *ret);
 
+/* spec_words.c */
+
+/** The index of a member's text in `words`, which end with NULL; `*ret` stays as it is where the
+ * object has no such member. "'x' is not known; use 'a', 'b' or 'c'". */
+STG_NODISCARD stg_status stg_spec_read_word(const struct stg_spec_reader *reader,
+                                            const struct stg_json *object, const char *key,
+                                            const char *const *words, unsigned *ret);
+
 /* spec_source.c */
 
 /** A path in the spec, resolved against its folder; it must exist and may not leave the folder. */

@@ -22,6 +22,7 @@
 #define STG_ENGINE_ORACLE_COMPONENTS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <steergraph/status.h>
@@ -75,10 +76,20 @@ STG_NODISCARD stg_status stg_oracle_components_check(
     const void *y, int64_t y_stride, struct stg_oracle_components_report *ret_report,
     stg_error *reterr);
 
+/* The gradients of a call, in the order of struct stg_components_gradients: "dx" to "ddelta". */
+#define STG_ORACLE_COMPONENTS_GRADIENTS 7
+const char *stg_oracle_components_gradient(size_t index);
+
 /** Check the gradients that are not NULL. */
 STG_NODISCARD stg_status stg_oracle_components_check_back(
     const struct stg_components_geometry *geometry, const struct stg_components_inputs *inputs,
     struct stg_oracle_components_dy dy, const struct stg_components_gradients *gradients,
     struct stg_oracle_components_report *ret_report, stg_error *reterr);
+/** The same with a report of each; that of one that is NULL has no elements. */
+STG_NODISCARD stg_status stg_oracle_components_check_each(
+    const struct stg_components_geometry *geometry, const struct stg_components_inputs *inputs,
+    struct stg_oracle_components_dy dy, const struct stg_components_gradients *gradients,
+    struct stg_oracle_components_report ret_reports[STG_ORACLE_COMPONENTS_GRADIENTS],
+    stg_error *reterr);
 
 #endif

@@ -9,13 +9,31 @@
 #include "engine/oracle/judge.h"
 #include "runtime/base/dtype.h"
 
+/* "y", and behind it the gradients. */
+#define TENSORS (1 + STG_ORACLE_COMPONENTS_GRADIENTS)
+
+static const char *const names[TENSORS] = {"y", "dx", "dv", "du", "dm", "dbias", "dd", "ddelta"};
+
 struct checker {
   const struct stg_components_geometry *g;
   const void *y;
   int64_t y_stride;
   const struct stg_components_gradients *gradients;
   struct stg_oracle_components_report report;
+  struct stg_oracle_components_report *each; /* [gradients]; NULL: they are not told apart */
 };
+
+const char *stg_oracle_components_gradient(size_t index) {
+  return names[1 + index];
+}
+
+static size_t find_tensor(const char *tensor) {
+  size_t k = 0;
+  while (strcmp(names[k], tensor) != 0) {
+    k++;
+  }
+  return k;
+}
 
 /* Where row `row` of a result begins. */
 static const unsigned char *find_row(const struct checker *checker, const char *tensor,
@@ -24,23 +42,19 @@ static const unsigned char *find_row(const struct checker *checker, const char *
   const struct stg_components_gradients *out =
       checker->gradients == NULL ? &none : checker->gradients;
   const struct {
-    const char *name;
     const void *data;
     int64_t stride;
-  } tensors[] = {
-      {"y", checker->y, checker->y_stride},
-      {"dx", out->dx, out->dx_stride},
-      {"dv", out->dv, (int64_t)checker->g->components},
-      {"du", out->du, (int64_t)checker->g->d_out},
-      {"dm", out->dm, out->dm_stride},
-      {"dbias", out->dbias, 0},
-      {"dd", out->dd, 1},
-      {"ddelta", out->ddelta, (int64_t)checker->g->d_in},
+  } tensors[TENSORS] = {
+      {checker->y, checker->y_stride},
+      {out->dx, out->dx_stride},
+      {out->dv, (int64_t)checker->g->components},
+      {out->du, (int64_t)checker->g->d_out},
+      {out->dm, out->dm_stride},
+      {out->dbias, 0},
+      {out->dd, 1},
+      {out->ddelta, (int64_t)checker->g->d_in},
   };
-  size_t k = 0;
-  while (strcmp(tensors[k].name, tensor) != 0) {
-    k++;
-  }
+  const size_t k = find_tensor(tensor);
   const int64_t unit = (int64_t)stg_dtype_bytes(checker->g->dtype);
   return (const unsigned char *)tensors[k].data + row * tensors[k].stride * unit;
 }
@@ -48,7 +62,8 @@ static const unsigned char *find_row(const struct checker *checker, const char *
 static void judge_element(struct checker *checker, const char *tensor, int64_t row, int64_t element,
                           double after, double ref, double bound) {
   const struct stg_oracle_width one = {checker->g->dtype, 1};
-  struct stg_oracle_components_report *report = &checker->report;
+  struct stg_oracle_components_report *report =
+      checker->each != NULL ? &checker->each[find_tensor(tensor) - 1] : &checker->report;
   if (isfinite(ref) && !isfinite(bound)) {
     report->unbounded++;
     return;
@@ -81,11 +96,9 @@ static void judge_row(void *user, const char *tensor, int64_t row, int64_t n, co
   }
 }
 
-static void finish(struct checker *checker, struct stg_oracle_components_report *ret_report) {
-  struct stg_oracle_components_report *report = &checker->report;
+static void finish(struct stg_oracle_components_report *report) {
   report->mae = report->elements == 0 ? 0 : report->mae / (double)report->elements;
   report->ok = report->violations == 0;
-  *ret_report = *report;
 }
 
 stg_status stg_oracle_components_check(const struct stg_components_geometry *geometry,
@@ -100,7 +113,8 @@ stg_status stg_oracle_components_check(const struct stg_components_geometry *geo
   const struct stg_oracle_components_sink sink = {judge_row, &checker};
   const stg_status status = stg_oracle_components(geometry, inputs, &sink, reterr);
   if (status == STG_OK) {
-    finish(&checker, ret_report);
+    finish(&checker.report);
+    *ret_report = checker.report;
   }
   return status;
 }
@@ -117,7 +131,28 @@ stg_status stg_oracle_components_check_back(const struct stg_components_geometry
   const stg_status status =
       stg_oracle_components_back(geometry, inputs, dy, gradients, &sink, reterr);
   if (status == STG_OK) {
-    finish(&checker, ret_report);
+    finish(&checker.report);
+    *ret_report = checker.report;
+  }
+  return status;
+}
+
+stg_status stg_oracle_components_check_each(
+    const struct stg_components_geometry *geometry, const struct stg_components_inputs *inputs,
+    struct stg_oracle_components_dy dy, const struct stg_components_gradients *gradients,
+    struct stg_oracle_components_report ret_reports[STG_ORACLE_COMPONENTS_GRADIENTS],
+    stg_error *reterr) {
+  struct stg_oracle_components_report each[STG_ORACLE_COMPONENTS_GRADIENTS];
+  struct checker checker = {.g = geometry, .gradients = gradients, .each = each};
+  const struct stg_oracle_components_sink sink = {judge_row, &checker};
+  for (size_t i = 0; i < STG_ORACLE_COMPONENTS_GRADIENTS; i++) {
+    each[i] = (struct stg_oracle_components_report){.first_row = -1, .first_element = -1};
+  }
+  const stg_status status =
+      stg_oracle_components_back(geometry, inputs, dy, gradients, &sink, reterr);
+  for (size_t i = 0; i < STG_ORACLE_COMPONENTS_GRADIENTS && status == STG_OK; i++) {
+    finish(&each[i]);
+    ret_reports[i] = each[i];
   }
   return status;
 }

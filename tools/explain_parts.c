@@ -1,8 +1,8 @@
 /*
- * attention/explain_report.c: the report of `explain` as JSON and as text: a block for each kernel
- * of the launch. Must not compute anything; what was not asked for is left out of both.
+ * explain_parts.c: the report of `explain` as JSON and as text: a block for each kernel of the
+ * launch. Must not compute anything; what was not asked for is left out of both.
  */
-#include "tools/attention/explain_report.h"
+#include "tools/explain_parts.h"
 
 #include "tools/report.h"
 
@@ -33,14 +33,13 @@ static void add_kernel(struct stg_json_out *json, const struct stg_explain_resul
   stg_json_out_close(json, '}');
 }
 
-void stg_attention_explain_json(const struct stg_attention_job *job,
-                                const struct stg_explain_result *result, struct stg_strbuf *out) {
-  const struct stg_batch_sizes sizes = stg_attention_job_sizes(job);
+void stg_explain_parts_json(const struct stg_explain_about *about,
+                            const struct stg_explain_result *result, struct stg_strbuf *out) {
   const char *note;
   struct stg_json_out json = {0};
   stg_json_out_open(&json, NULL, '{');
   stg_json_out_text(&json, "spec", result->spec);
-  stg_json_out_text(&json, "family", stg_spec_kind_name(job->workload.kind));
+  stg_json_out_text(&json, "family", about->family);
   stg_json_out_text(&json, "arch", result->arch);
   stg_json_out_text(&json, "signature", result->graph->signature);
   stg_json_out_text(&json, "graph_key", result->graph->graph_key);
@@ -50,12 +49,12 @@ void stg_attention_explain_json(const struct stg_attention_job *job,
   }
   stg_json_out_close(&json, ']');
   stg_json_out_open(&json, "batch", '{');
-  stg_json_out_int(&json, "rows", sizes.rows);
-  stg_json_out_count(&json, "requests", sizes.requests);
-  stg_json_out_count(&json, "longest", sizes.longest);
+  stg_json_out_int(&json, "rows", about->sizes.rows);
+  stg_json_out_count(&json, "requests", about->sizes.requests);
+  stg_json_out_count(&json, "longest", about->sizes.longest);
   stg_json_out_close(&json, '}');
   stg_json_out_open(&json, "notes", '[');
-  for (size_t i = 0; (note = stg_attention_job_note(job, i)) != NULL; i++) {
+  for (size_t i = 0; (note = about->note(about->job, i)) != NULL; i++) {
     stg_json_out_text(&json, NULL, note);
   }
   stg_json_out_close(&json, ']');
@@ -87,9 +86,9 @@ static void append_kernel(const struct stg_explain_result *result, size_t i,
   }
 }
 
-void stg_attention_explain_text(const struct stg_attention_job *job,
-                                const struct stg_explain_result *result, struct stg_strbuf *out) {
-  const struct stg_batch_sizes sizes = stg_attention_job_sizes(job);
+void stg_explain_parts_text(const struct stg_explain_about *about,
+                            const struct stg_explain_result *result, struct stg_strbuf *out) {
+  struct stg_strbuf batch = {0};
   const char *note;
   struct stg_table table = {.columns = "ll", .indent = "  "};
   stg_table_cell(&table, "arch");
@@ -100,15 +99,16 @@ void stg_attention_explain_text(const struct stg_attention_job *job,
   stg_table_cell(&table, "graph key");
   stg_table_cell(&table, result->graph->graph_key);
   stg_table_cell(&table, "batch");
-  stg_table_printf(&table, "the longest of %u sequences has %u rows", sizes.requests,
-                   sizes.longest);
-  for (size_t i = 0; (note = stg_attention_job_note(job, i)) != NULL; i++) {
+  about->print_batch(about->job, &batch);
+  stg_table_cell(&table, stg_strbuf_text(&batch));
+  stg_strbuf_finish(&batch);
+  for (size_t i = 0; (note = about->note(about->job, i)) != NULL; i++) {
     stg_table_cell(&table, "note");
     stg_table_cell(&table, note);
   }
   stg_report_clean(out, result->spec);
   stg_strbuf_str(out, ": ");
-  stg_attention_job_print(job, out);
+  about->print(about->job, out);
   stg_strbuf_char(out, '\n');
   stg_table_print(&table, out);
   for (size_t i = 0; i < result->graph->n_kernels; i++) {
