@@ -315,6 +315,37 @@ static void one_element_beyond_its_bound_is_found(void **state) {
   (void)state;
 }
 
+/* Of gradients one by one: what is wrong in one is said of no other, and in sum they are the same.
+ */
+static void each_gradient_has_a_report_of_its_own(void **state) {
+  struct attn_bed bed;
+  struct components_case c;
+  struct stg_oracle_components_report each[STG_ORACLE_COMPONENTS_GRADIENTS];
+  open_kind(&bed, 0, usual(), &c);
+  const struct stg_oracle_components_dy dy = {c.dy, c.dy_stride};
+  components_run(&c);
+  stg_store_f32(c.geometry.dtype, c.out.du, 5 * 40 + 3, NAN);
+  const struct stg_oracle_components_report all = components_check_back(&c);
+  assert_int_equal(
+      STG_OK, stg_oracle_components_check_each(&c.geometry, &c.inputs, dy, &c.out, each, NULL));
+  uint64_t elements = 0;
+  for (size_t i = 0; i < STG_ORACLE_COMPONENTS_GRADIENTS; i++) {
+    const bool is_wrong = strcmp(stg_oracle_components_gradient(i), "du") == 0;
+    assert_true(each[i].ok == !is_wrong && each[i].violations == (is_wrong ? 1 : 0));
+    assert_true(each[i].elements > 0 && (each[i].first_in == NULL) == !is_wrong);
+    assert_true(each[i].first_row == (is_wrong ? 5 : -1));
+    assert_true(each[i].first_element == (is_wrong ? 3 : -1));
+    elements += each[i].elements;
+  }
+  assert_true(elements == all.elements && all.violations == 1);
+  c.out.du = NULL;
+  assert_int_equal(
+      STG_OK, stg_oracle_components_check_each(&c.geometry, &c.inputs, dy, &c.out, each, NULL));
+  assert_true(each[2].elements == 0 && each[2].ok && each[2].first_in == NULL);
+  attn_close(&bed);
+  (void)state;
+}
+
 /* s of 2^16 is Inf in f16: whatever the sum over U makes of it is right; of one of 2^15 not. */
 static void an_operand_beyond_the_types_range_has_no_bound(void **state) {
   struct components_shape shape = components_shape(1, 1, 1, 1);
@@ -397,6 +428,7 @@ int main(void) {
       cmocka_unit_test(a_row_that_is_left_out_fails),
       cmocka_unit_test(tf32_where_exact_was_asked_for_fails),
       cmocka_unit_test(one_element_beyond_its_bound_is_found),
+      cmocka_unit_test(each_gradient_has_a_report_of_its_own),
       cmocka_unit_test(an_operand_beyond_the_types_range_has_no_bound),
       cmocka_unit_test(not_a_number_goes_where_it_belongs),
       cmocka_unit_test(memory_for_the_values_may_be_missing),
