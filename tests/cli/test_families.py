@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Workloads of rope, decode and step in the commands that compile and look: explain, build, and the cache's."""
+"""Workloads of rope, decode, step and components in the commands that compile and look: explain, build, and the cache's."""
 import json
 
 import tap
@@ -16,6 +16,14 @@ KERNELS = {
     "toto_timewise": ["rope", "decode", "rope"],
     "step_llama_block": ["rope", "decode", "steer decode", "steer prefill", "rope"],
     "token_window": ["decode"],
+    "components_odd": ["components"] * 4,
+    "components_spd": ["components"] * 4,
+    "components_check": ["components"] * 4,
+}
+# For which the CPU has kernels and a GPU has none yet: what is said of them.
+ONLY_CPU = {
+    "components_spd": "there is no kernel of dtype=f32 math=tf32 for sm_90; STG_BACKEND_CPU has it",
+    "components_check": "there is no kernel of dtype=f32 math=exact for sm_90; STG_BACKEND_CPU has it",
 }
 
 
@@ -25,13 +33,14 @@ class Explain(Case):
 
     def test_there_is_an_example_of_each_family(self):
         families = {json.loads(path.read_text())["family"] for path in FAMILIES}
-        self.assertEqual(families, {"rope", "decode", "step"})
+        self.assertEqual(families, {"rope", "decode", "step", "components"})
         self.assertEqual({path.stem for path in FAMILIES}, set(KERNELS))
 
     def test_every_example_is_explained_for_every_architecture(self):
-        for path in FAMILIES[:2] if QUICK else FAMILIES:
+        for path in [SPECS / "components_odd.json", STEP] if QUICK else FAMILIES:
             keys = set()
-            for arch in ("sm_80", "sm_90", "cpu"):
+            archs = ("cpu",) if path.stem in ONLY_CPU else ("sm_80", "sm_90", "cpu")
+            for arch in archs:
                 with self.subTest(spec=path.name, arch=arch):
                     report = self.explain("--arch", arch, path)
                     texts = [kernel["kernel_signature"] for kernel in report["kernels"]]
@@ -40,7 +49,7 @@ class Explain(Case):
                     joined = " + ".join(text.removesuffix(f" | {arch}") for text in texts)
                     self.assertTrue(report["signature"].startswith(f"{joined} | {arch} | batch<="), report["signature"])
                     keys.add(report["graph_key"])
-            self.assertEqual(len(keys), 3)
+            self.assertEqual(len(keys), len(archs))
 
     def test_the_cpu_signature_is_the_one_that_run_reports(self):
         for path in (STEP, TOTO):
@@ -82,6 +91,29 @@ class Explain(Case):
         cpu = self.succeed("explain", "--arch", "cpu", "--source", TOTO).out
         self.assertEqual(cpu.count("\nno source: the CPU does this work itself\n"), 3)
 
+    def test_what_a_gpu_has_no_kernel_of_is_said(self):
+        for name, message in ONLY_CPU.items():
+            path = SPECS / f"{name}.json"
+            for words in (("explain",), ("build", "--cache", "k")):
+                line = self.refuse(FAILED, *words, "--arch", "sm_90", path)
+                self.assertEqual(line, f"steergraph: {path}: components: {message}")
+
+    def test_of_components_the_way_back_is_explained_where_it_is_asked_for(self):
+        path = SPECS / "components_odd.json"
+        both = self.explain("--arch", "sm_90", path)
+        self.assertEqual([kernel["kernel_signature"].split()[3] for kernel in both["kernels"]], ["work=apply", "work=weights", "work=sum"])
+        self.assertEqual(both["notes"], ["this is the way back; with 'direction' left out the launch before it is explained"])
+        self.assertEqual(both["batch"], {"rows": 144, "requests": 1, "longest": 144})
+        spec = json.loads(path.read_text())
+        del spec["direction"], spec["input"]["dy"]
+        alone = self.write("w.json", spec)
+        forward = self.explain("--arch", "sm_90", alone)
+        self.assertEqual((len(forward["kernels"]), forward["notes"]), (1, []))
+        self.assertIn(" weights=plain ", forward["signature"])
+        text = self.succeed("explain", "--arch", "sm_90", alone).out
+        self.assertIn("w.json: components, 144 rows, 128 to 341 by 1200 components, bf16, mask of bytes, bias, delta; forward\n", text)
+        self.assertRegex(text, r"(?m)^  batch +144 rows$")
+
     def test_the_way_back_is_explained_and_both_ways_are_built(self):
         self.use_stub_compiler()
         spec = json.loads((SPECS / "rope_llama3.json").read_text())
@@ -117,6 +149,8 @@ class Build(Case):
 
     def test_build_makes_what_serving_asks_for(self):
         for path in FAMILIES:
+            if path.stem in ONLY_CPU:
+                continue
             with self.subTest(spec=path.name):
                 report = self.succeed("build", "--json", "--arch", "sm_90", "--cache", path.stem, path).json()
                 self.assertEqual([kernel["variant"] for kernel in report["kernels"]], KERNELS[path.stem])
@@ -175,10 +209,11 @@ class Build(Case):
         self.assertEqual(pair["consequence"], "two kernels: both are needed as long as steps of both kinds are taken")
 
     def test_the_report_groups_kernels_by_what_tells_them_apart(self):
-        self.build("--arch", "sm_90", STEP, SPECS / "kv_decode_paged.json", SPECS / "rope_llama3.json")
+        odd = SPECS / "components_odd.json"
+        self.build("--arch", "sm_90", STEP, SPECS / "kv_decode_paged.json", SPECS / "rope_llama3.json", odd)
         self.succeed("cache", "report", "--cache", self.folder / "kernels", "-o", "page.html")
         page = (self.folder / "page.html").read_text()
-        for label in (" rotate 32 128 bf16 dense forward", " 16 128 f16 paged", " rotate 32 64 bf16 out forward", " advance"):
+        for label in (" rotate 32 128 bf16 dense forward", " 16 128 f16 paged", " rotate 32 64 bf16 out forward", " advance", " apply 32 bf16 128 341 1200 turned"):
             self.assertIn(label, page)
 
 

@@ -219,8 +219,8 @@ class Refused(Run):
         self.assertEqual(sorted(entry["count"] for entry in entries), [1, 1])
         works = {entry["signature"].count("components v1 | work=") for entry in entries}
         self.assertEqual(works, {1, 3})
-        warmed = self.succeed("warm", "--manifest", "m.json", "--backend", "cpu", "--json").json()
-        self.assertEqual(warmed["entries"], 2)
+        warmed = self.succeed("warm", "--backend", "cpu", "--json", "m.json").json()["manifests"][0]
+        self.assertEqual((warmed["total"], warmed["done"], warmed["failed"]), (2, 2, 0))
 
 
 tap.main()
