@@ -33,6 +33,8 @@ static const struct suite suites[] = {
     {"rope", "split, rotate, append: prompts and a decode step", stg_bench_suite_rope, true, false},
     {"attend", "attention over a cache, a layer as one graph, every length", stg_bench_suite_attend,
      true, false},
+    {"components", "masked low-rank components, y alone and with all gradients",
+     stg_bench_suite_components, true, false},
     /* it looks for the GPU itself: asking the driver would spoil what its processes measure */
     {"warmup", "first result, later calls, calls to amortise; with US those of an eager call",
      stg_bench_suite_warmup, false, true},
@@ -258,9 +260,9 @@ int stg_cmd_bench(int argc, char **argv) {
   struct stg_strbuf details = {0};
   stg_strbuf_str(&details, "suites:\n");
   for (size_t i = 0; i < N_SUITES; i++) {
-    stg_strbuf_printf(&details, "  %-9s %s\n", suites[i].name, suites[i].summary);
+    stg_strbuf_printf(&details, "  %-10s %s\n", suites[i].name, suites[i].summary);
   }
-  stg_strbuf_str(&details, "  all       every suite\n\nDevice times are cold: lines of launches "
+  stg_strbuf_str(&details, "  all        every suite\n\nDevice times are cold: lines of launches "
                            "over buffers that exceed the L2 together.\n"
                            "`steergraph bench show FILE.json` prints or draws rows of an earlier "
                            "run.");
