@@ -44,6 +44,15 @@ static const struct stg_plot_choice choices[] = {
      .suite = "attend",
      .suffixes = {"heads of 64, float32"},
      .wall = true},
+    {.title = "Components of 16 384 rows, C 1200: y alone; the floor is a copy of the bytes",
+     .axis = "device time per call",
+     .suite = "components",
+     .suffixes = {"128 to 128, tf32", "128 to 341, tf32", "128 to 128, bf16", "128 to 341, bf16"}},
+    {.title = "Components, C 1200: y and all gradients",
+     .axis = "device time of both calls",
+     .suite = "components",
+     .suffixes = {"128 to 128, tf32, both ways", "128 to 341, tf32, both ways",
+                  "128 to 128, bf16, both ways", "128 to 341, bf16, both ways"}},
     {.title =
          "Warm-up: a first result from an empty cache, from disk and from memory, and later calls",
      .axis = "wall time",
@@ -154,10 +163,11 @@ stg_status stg_bench_plot_write(const struct stg_bench_report *report,
     draw(drawing, machine, &text);
     status = stg_strbuf_status(&text, reterr);
   } else {
-    status = stg_error_set(
-        reterr, STG_E_INVALID,
-        "--plot '%s': no row that is drawn; steer, decode, rope, attend and warmup have some",
-        path);
+    status =
+        stg_error_set(reterr, STG_E_INVALID,
+                      "--plot '%s': no row that is drawn; steer, decode, rope, attend, components "
+                      "and warmup have some",
+                      path);
   }
   if (status == STG_OK) {
     status = stg_file_write_atomic(path, text.data, text.len, 0644, reterr);
