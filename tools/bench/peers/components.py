@@ -56,6 +56,8 @@ def in_graph(side):
 
 
 def products_alone(side):
+    if side.case.both:
+        return None
     from rope import LINES, graph_of
 
     def products(x, v, u):
@@ -64,18 +66,16 @@ def products_alone(side):
     def take(buffer, result):
         buffer.y, buffer.unmasked = result, True
 
-    if side.case.both:
-        return None
     return peer.Attempt(graph_of(products, lambda b: (b.x, b.v, b.u), take), line=True, repeats=LINES)
 
 
 def compiled(side, **options):
+    if not side.case.compiled:
+        return None
     from attn_side import start_compiler
     from rope import call_of
     from torch_side import compile_with
 
-    if not side.case.compiled:
-        return None
     start_compiler()
     function, arguments, take = work_of(side)
     if side.case.both:  # autograd is asked outside of what is compiled, as training does
