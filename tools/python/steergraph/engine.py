@@ -7,6 +7,7 @@ import ctypes
 import json
 import logging
 import threading
+import time
 
 from . import _abi, _errors, _locks, chains, tensors, warming
 from ._handle import Handle, Held
@@ -18,6 +19,7 @@ _LEVELS = {
     "info": logging.INFO,
     "debug": logging.DEBUG,
 }
+_LIMIT_S = 2  # that close() waits for the driver
 _logger = logging.getLogger("steergraph")
 
 
@@ -194,7 +196,19 @@ class Engine(Held):
         Calls of other threads that have begun come to their end first. BusyError while a CUDA graph
         uses a table of the engine: delete the graph and close again.
         """
-        self.handle.close()
+        until = None
+        while True:
+            try:
+                return self.handle.close()
+            except _errors.BusyError:
+                regions = self._regions
+                if regions is None or not regions.freed:
+                    raise
+                # a thread of the driver's says that what regions captured is no longer used
+                until = until if until is not None else time.monotonic() + _LIMIT_S
+                if time.monotonic() > until:
+                    raise
+            time.sleep(0.001)
 
     def vector(self, data, dtype=None):
         """Intern a vector: a numpy array or a torch tensor of one dimension.

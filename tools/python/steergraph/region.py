@@ -85,6 +85,7 @@ class Regions:
         self._sides = {}  # streams for captures, by the stream that runs
         self._unwanted = collections.deque()  # name and texts of functions that nobody has any more
         self._names = set()
+        self.freed = False  # graphs, when the engine was closed
         self._here = threading.local()
         self._launch = _abi_region.LAUNCH_FUNCTION(self._launch_token)
         _locks.own(self, "_lock", threading.RLock)
@@ -202,8 +203,8 @@ class Regions:
         with self._lock:
             if self._records.get(record.key) is record:
                 del self._records[record.key]
-        record.is_live = False
-        record.graph.reset()
+            record.is_live = False
+            record.graph.reset()
 
     def forget(self, text):
         with self._engine as address:
@@ -226,6 +227,7 @@ class Regions:
                 record.graph.reset()
             self._tokens.clear()
             self._records.clear()
+            self.freed = True
 
     # What is done.
 
@@ -290,16 +292,18 @@ class Regions:
 
     @contextlib.contextmanager
     def taking(self, stream, pool):
-        """A capture of what is to run on a stream."""
+        """A capture of what is to run on a stream. `pool` is one, or says which when it begins."""
         if self.capture.is_capturing():
             raise _errors.CapturingError("the stream captures; let it have the work itself")
-        self.drain()
-        try:
-            with self.capture.capturing(self.side(stream), pool) as taken:
-                yield taken
-        except BaseException:
-            self._sides.pop(stream, None)  # its capture may not have ended well
-            raise
+        with self._lock:  # a graph whose memory is shared must not be freed meanwhile
+            self.drain()
+            pool = pool() if callable(pool) else pool
+            try:
+                with self.capture.capturing(self.side(stream), pool) as taken:
+                    yield taken
+            except BaseException:
+                self._sides.pop(stream, None)  # its capture may not have ended well
+                raise
 
 
 class Region:

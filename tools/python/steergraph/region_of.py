@@ -202,7 +202,7 @@ class RegionOf:
             record = regions.found((text, padded, 0, 0), stream)
             room = record.kept if record is not None else self._room(given, padded)
             self._fill(room, given, first, size, padded)
-            region = Region(self.engine, text, None, padded, 0, 0, self._pool(stream), self._warmup)
+            region = Region(self.engine, text, None, padded, 0, 0, lambda: self._pool(stream), self._warmup)
             outputs = region.run(lambda: self._checked(room), kept=room)
             record = regions.found(region.name, stream)
             if record is not None:
