@@ -56,32 +56,45 @@ def beside(stream):
 
 @contextlib.contextmanager
 def capturing(stream, pool):
-    """Capture a body on a stream. What was broken is given up, and torch left as it was before."""
+    """Capture a body on a stream, with memory of a pool, or of its own. What was broken is given up, and
+    torch left as it was before."""
     with _one_at_a_time:
-        taken = Taken()
+        taken, here, raised = Taken(), torch.cuda.current_stream(), None
+        pool = pool if pool is not None else torch.cuda.graph_pool_handle()
         try:
             # threads of autograd allocate in a capture, which any other mode refuses
             with torch.cuda.graph(
                 taken.graph, pool=pool, stream=stream, capture_error_mode="thread_local"
             ):
                 before = torch.cuda.memory_reserved()
-                yield taken
+                try:
+                    yield taken
+                except BaseException as error:
+                    raised = error
+                    raise
                 taken.bytes = max(torch.cuda.memory_reserved() - before, 0)
         except BaseException:
-            _mend(taken.graph)
+            torch.cuda.set_stream(here)  # which torch does not, either, when it ends in an error
+            _mend(taken.graph, pool)
+            torch.cuda.set_stream(here)
+            if raised is not None:  # else that it broke the capture is all there would be to read
+                raise raised
             raise
 
 
-def _mend(broken):
-    """Generators of torch stay in a capture that broke, and refuse to be used outside of one: a
-    capture that does not break takes them out."""
+def _mend(broken, pool):
+    """Undo what torch has begun for a capture and does not end when the driver says that it broke."""
+    device, library = torch.cuda.current_device(), torch._C
+    with contextlib.suppress(RuntimeError, AttributeError, TypeError):  # torch does not document them
+        # the allocator frees nothing that two streams used while it knows of a capture
+        library._cuda_endAllocateToPool(device, pool)
+        library._cuda_releasePool(device, pool)
     with contextlib.suppress(RuntimeError):
         broken.reset()
     with contextlib.suppress(RuntimeError):
+        # generators refuse to be used outside of a capture, until one has ended
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(
-            graph, stream=torch.cuda.Stream(), capture_error_mode="thread_local"
-        ):
+        with torch.cuda.graph(graph, stream=torch.cuda.Stream(), capture_error_mode="thread_local"):
             torch.zeros(1, device="cuda")
         graph.reset()
 
