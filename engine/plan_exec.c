@@ -94,8 +94,8 @@ static struct stg_exec *put_exec(struct stg_plan_table *table, struct stg_exec *
   return exec != NULL ? exec : made;
 }
 
-static struct stg_exec *find_exec(struct stg_plan_table *table, const struct stg_plan *plan,
-                                  stg_stream stream) {
+struct stg_exec *stg_exec_find(struct stg_plan_table *table, const struct stg_plan *plan,
+                               stg_stream stream) {
   pthread_mutex_lock(&table->lock);
   struct stg_exec *exec = take_exec(table, plan, stream);
   pthread_mutex_unlock(&table->lock);
@@ -107,7 +107,7 @@ struct stg_exec *stg_exec_acquire(struct stg_plan_table *table, struct stg_plan 
   if (!makes_graphs(table)) {
     return NULL;
   }
-  struct stg_exec *exec = find_exec(table, plan, stream);
+  struct stg_exec *exec = stg_exec_find(table, plan, stream);
   if (exec == NULL) {
     exec = make_exec(table, plan, kernel, stream);
     exec = exec != NULL ? put_exec(table, exec) : NULL;
@@ -118,7 +118,7 @@ struct stg_exec *stg_exec_acquire(struct stg_plan_table *table, struct stg_plan 
 stg_status stg_exec_acquire_empty(struct stg_plan_table *table, struct stg_plan *plan,
                                   stg_stream stream, struct stg_exec **ret_exec,
                                   stg_error *reterr) {
-  struct stg_exec *exec = find_exec(table, plan, stream);
+  struct stg_exec *exec = stg_exec_find(table, plan, stream);
   if (exec == NULL) {
     exec = stg_calloc(1, sizeof *exec);
     if (exec == NULL) {
@@ -174,7 +174,7 @@ void stg_exec_release(struct stg_plan_table *table, struct stg_exec *exec) {
   pthread_mutex_lock(&table->lock);
   if (--exec->users == 0) {
     stg_lru_push(&table->idle_execs, &exec->idle);
-    if (exec->graph == NULL) {
+    if (exec->graph == NULL && exec->take == NULL) {
       stg_plan_table_remove_exec(table, exec, &dead); /* it serves nobody */
     }
     stg_plan_table_evict(table, &dead);

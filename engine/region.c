@@ -18,27 +18,6 @@ struct run {
   stg_region_facts facts;
 };
 
-static stg_status check_signature(const char *function, const char *text, stg_error *reterr) {
-  const size_t chars = text != NULL ? strnlen(text, STG_REGION_MAX_SIGNATURE + 1) : 0;
-  if (chars == 0 || chars > STG_REGION_MAX_SIGNATURE) {
-    return stg_error_set(reterr, STG_E_INVALID, "%s: signature is %s; write 1 to %d characters",
-                         function,
-                         text == NULL ? "NULL"
-                         : chars == 0 ? "empty"
-                                      : "too long",
-                         STG_REGION_MAX_SIGNATURE);
-  }
-  for (size_t i = 0; i < chars; i++) {
-    if (text[i] < ' ' || text[i] > '~' || text[i] == '|') {
-      return stg_error_set(reterr, STG_E_INVALID,
-                           "%s: signature: character %zu is 0x%02x; write printable ASCII without "
-                           "'|'",
-                           function, i, (unsigned)(unsigned char)text[i]);
-    }
-  }
-  return STG_OK;
-}
-
 static stg_status check_pointers(const stg_region_call *call, stg_error *reterr) {
   if (call->n_pointers > STG_REGION_MAX_POINTERS ||
       (call->pointers == NULL && call->n_pointers > 0)) {
@@ -64,6 +43,10 @@ static stg_status check_pointers(const stg_region_call *call, stg_error *reterr)
   return STG_OK;
 }
 
+static struct stg_region_name name_of(const stg_region_call *call) {
+  return (struct stg_region_name){call->signature, {call->batch, call->seq, call->rows}};
+}
+
 static stg_status check_call(const stg_engine *engine, const stg_region_call *call,
                              const stg_region_facts *facts, stg_error *reterr) {
   if (engine == NULL || call == NULL) {
@@ -79,12 +62,8 @@ static stg_status check_call(const stg_engine *engine, const stg_region_call *ca
   if (call->record == NULL) {
     return stg_error_set(reterr, STG_E_INVALID, "stg_region_run: record is NULL");
   }
-  if (call->batch < 0 || call->seq < 0 || call->rows < 0) {
-    return stg_error_set(reterr, STG_E_INVALID,
-                         "stg_region_run: batch %lld, seq %lld or rows %lld is negative",
-                         (long long)call->batch, (long long)call->seq, (long long)call->rows);
-  }
-  stg_status status = check_signature("stg_region_run", call->signature, reterr);
+  const struct stg_region_name name = name_of(call);
+  stg_status status = stg_region_name_check("stg_region_run", &name, reterr);
   return status == STG_OK ? check_pointers(call, reterr) : status;
 }
 
@@ -141,6 +120,11 @@ static stg_status launch(struct run *run, struct stg_exec *exec, enum outcome *r
   const bool first = exec->graph == NULL;
   stg_status status = STG_OK;
   *ret_outcome = REFUSED;
+  if (first && exec->take != NULL) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "region '%s' was adopted on this stream; stg_region_replay launches it",
+                         run->call->signature);
+  }
   if (!first) {
     status = stg_region_take_check(exec, run->call, &again, reterr);
   }
@@ -232,7 +216,8 @@ stg_status stg_region_run(stg_engine *engine, const stg_region_call *call, stg_s
   struct run run = {
       .engine = engine, .call = call, .stream = stream, .facts = {.struct_size = sizeof run.facts}};
   if (status == STG_OK) {
-    status = stg_region_plan_acquire(engine->plans, call, &run.plan, reterr);
+    const struct stg_region_name name = name_of(call);
+    status = stg_region_plan_acquire(engine->plans, &name, &run.plan, reterr);
   }
   if (status != STG_OK) {
     return status;
@@ -252,7 +237,8 @@ stg_status stg_region_forget(stg_engine *engine, const char *signature, stg_erro
   if (engine == NULL) {
     return stg_error_set(reterr, STG_E_INVALID, "stg_region_forget: engine is NULL");
   }
-  stg_status status = check_signature("stg_region_forget", signature, reterr);
+  const struct stg_region_name name = {.text = signature};
+  stg_status status = stg_region_name_check("stg_region_forget", &name, reterr);
   if (status == STG_OK) {
     status = stg_engine_check_process(engine, reterr);
   }

@@ -17,15 +17,44 @@ struct wanted {
   uint64_t hash;
 };
 
-static struct wanted wanted_of(const stg_region_call *call) {
+stg_status stg_region_name_check(const char *function, const struct stg_region_name *name,
+                                 stg_error *reterr) {
+  const char *text = name->text;
+  const size_t chars = text != NULL ? strnlen(text, STG_REGION_MAX_SIGNATURE + 1) : 0;
+  if (chars == 0 || chars > STG_REGION_MAX_SIGNATURE) {
+    return stg_error_set(reterr, STG_E_INVALID, "%s: signature is %s; write 1 to %d characters",
+                         function,
+                         text == NULL ? "NULL"
+                         : chars == 0 ? "empty"
+                                      : "too long",
+                         STG_REGION_MAX_SIGNATURE);
+  }
+  for (size_t i = 0; i < chars; i++) {
+    if (text[i] < ' ' || text[i] > '~' || text[i] == '|') {
+      return stg_error_set(reterr, STG_E_INVALID,
+                           "%s: signature: character %zu is 0x%02x; write printable ASCII without "
+                           "'|'",
+                           function, i, (unsigned)(unsigned char)text[i]);
+    }
+  }
+  const struct stg_graph_shape *shape = &name->shape;
+  if (shape->batch < 0 || shape->seq < 0 || shape->rows < 0) {
+    return stg_error_set(reterr, STG_E_INVALID, "%s: batch %lld, seq %lld or rows %lld is negative",
+                         function, (long long)shape->batch, (long long)shape->seq,
+                         (long long)shape->rows);
+  }
+  return STG_OK;
+}
+
+static struct wanted wanted_of(const struct stg_region_name *name) {
   struct wanted wanted = {
-      .text = call->signature,
-      .chars = strlen(call->signature),
-      .shape = {.batch = call->batch, .seq = call->seq, .rows = call->rows},
+      .text = name->text,
+      .chars = strlen(name->text),
+      .shape = name->shape,
   };
   const struct stg_key text = stg_key_of(wanted.text, wanted.chars);
-  const uint64_t words[] = {text.high, text.low, (uint64_t)call->batch, (uint64_t)call->seq,
-                            (uint64_t)call->rows};
+  const uint64_t words[] = {text.high, text.low, (uint64_t)name->shape.batch,
+                            (uint64_t)name->shape.seq, (uint64_t)name->shape.rows};
   wanted.hash = stg_key_of(words, sizeof words).low;
   return wanted;
 }
@@ -95,12 +124,19 @@ static stg_status make_plan(const struct stg_engine *engine, const struct wanted
   return STG_OK;
 }
 
-stg_status stg_region_plan_acquire(struct stg_plan_table *table, const stg_region_call *call,
-                                   struct stg_plan **ret_plan, stg_error *reterr) {
-  const struct wanted wanted = wanted_of(call);
+struct stg_plan *stg_region_plan_find(struct stg_plan_table *table,
+                                      const struct stg_region_name *name) {
+  const struct wanted wanted = wanted_of(name);
   pthread_mutex_lock(&table->lock);
   struct stg_plan *plan = take_plan(table, &wanted);
   pthread_mutex_unlock(&table->lock);
+  return plan;
+}
+
+stg_status stg_region_plan_acquire(struct stg_plan_table *table, const struct stg_region_name *name,
+                                   struct stg_plan **ret_plan, stg_error *reterr) {
+  const struct wanted wanted = wanted_of(name);
+  struct stg_plan *plan = stg_region_plan_find(table, name);
   if (plan != NULL) {
     *ret_plan = plan;
     return STG_OK;

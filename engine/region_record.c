@@ -2,10 +2,9 @@
  * region_record.c: takes: what was recorded of a host's work for one stream: its pointers as they
  * were, and the buffers that stand in for those that move.
  *
- * A take has its own buffers, since launches on other streams may be in flight beside it. They are
- * freed when its last launch has passed, which nobody waits for: whoever records next looks.
+ * A take has its own buffers, since launches on other streams may be in flight beside it.
  */
-#include "engine/region.h"
+#include "engine/region_take.h"
 
 #include <string.h>
 
@@ -17,96 +16,13 @@
 
 #define BUFFER_ALIGNMENT 256
 
-struct stg_region_take {
-  struct stg_region_take *next; /* of those that are retired */
-  uint64_t memory;              /* all buffers; 0: there are none */
-  size_t memory_bytes;
-  struct stg_event *event; /* after the last launch; NULL without buffers */
-  bool launched;
-  size_t n_pointers;
-  stg_region_pointer pointers[]; /* as recorded; then as many void *: what the work was given */
-};
-
 static void **given_of(struct stg_region_take *take) {
   return (void **)(void *)(take->pointers + take->n_pointers);
-}
-
-static size_t host_bytes(size_t n_pointers) {
-  return sizeof(struct stg_region_take) +
-         n_pointers * (sizeof(stg_region_pointer) + sizeof(void *));
 }
 
 static bool is_copied(const stg_region_pointer *pointer) {
   return pointer->moves == STG_REGION_IN || pointer->moves == STG_REGION_OUT ||
          pointer->moves == STG_REGION_INOUT;
-}
-
-/* Whether its last launch has passed, which `wait` sees to. The take of a device that is lost is
- * over: nothing of it can be asked for. */
-static bool is_over(const struct stg_engine *engine, const struct stg_region_take *take,
-                    bool wait) {
-  bool done = true;
-  stg_status status = STG_OK;
-  if (take->launched) {
-    status = wait ? stg_event_synchronize(engine->device, take->event, NULL)
-                  : stg_event_query(engine->device, take->event, &done, NULL);
-  }
-  return status != STG_OK || done;
-}
-
-static void free_take(struct stg_engine *engine, struct stg_region_take *take) {
-  if (take->memory != 0) {
-    stg_event_destroy(engine->device, take->event);
-    stg_device_free(engine->device, take->memory);
-    atomic_fetch_sub(&engine->regions.bytes, take->memory_bytes);
-  }
-  stg_free(take);
-}
-
-void stg_region_take_retire(struct stg_engine *engine, struct stg_region_take *take) {
-  if (take == NULL) {
-    return;
-  }
-  if (take->memory == 0 || !take->launched) {
-    free_take(engine, take);
-    return;
-  }
-  pthread_mutex_lock(&engine->regions.lock);
-  take->next = engine->regions.retired;
-  engine->regions.retired = take;
-  pthread_mutex_unlock(&engine->regions.lock);
-}
-
-void stg_region_takes_collect(struct stg_engine *engine, bool wait) {
-  struct stg_regions *regions = &engine->regions;
-  pthread_mutex_lock(&regions->lock);
-  struct stg_region_take *take = regions->retired, *kept = NULL;
-  regions->retired = NULL;
-  pthread_mutex_unlock(&regions->lock);
-  while (take != NULL) {
-    struct stg_region_take *next = take->next;
-    if (is_over(engine, take, wait)) {
-      free_take(engine, take);
-    } else {
-      take->next = kept;
-      kept = take;
-    }
-    take = next;
-  }
-  while (kept != NULL) {
-    struct stg_region_take *next = kept->next;
-    stg_region_take_retire(engine, kept);
-    kept = next;
-  }
-}
-
-void stg_regions_init(struct stg_regions *regions) {
-  pthread_mutex_init(&regions->lock, NULL);
-}
-
-void stg_regions_finish(struct stg_engine *engine) {
-  stg_region_takes_collect(engine, true);
-  pthread_mutex_destroy(&engine->regions.lock);
 }
 
 /* What buffers the pointers need, one behind the other. */
@@ -166,9 +82,9 @@ static stg_status new_take(struct stg_engine *engine, const stg_region_call *cal
   if (status != STG_OK) {
     return status;
   }
-  struct stg_region_take *take = stg_calloc(1, host_bytes(call->n_pointers));
+  struct stg_region_take *take = stg_calloc(1, stg_region_take_bytes(call->n_pointers));
   if (take == NULL) {
-    return stg_error_memory(reterr, "a region", host_bytes(call->n_pointers));
+    return stg_error_memory(reterr, "a region", stg_region_take_bytes(call->n_pointers));
   }
   take->n_pointers = call->n_pointers;
   take->memory_bytes = bytes;
@@ -209,19 +125,10 @@ stg_status stg_region_take_make(struct stg_engine *engine, struct stg_exec *exec
     return status;
   }
   exec->take = take;
-  stg_exec_count_bytes(engine->plans, exec, host_bytes(take->n_pointers), 0);
+  stg_exec_count_bytes(engine->plans, exec, stg_region_take_bytes(take->n_pointers), 0);
   atomic_fetch_add(&engine->regions.recorded, 1);
   atomic_fetch_add(&engine->counters.graphs_created, 1);
   return STG_OK;
-}
-
-/* Nothing of the exec is left but its place. */
-static void drop_graph(struct stg_engine *engine, struct stg_exec *exec) {
-  stg_exec_count_bytes(engine->plans, exec, 0, host_bytes(exec->take->n_pointers));
-  stg_graph_destroy(engine->device, exec->graph);
-  stg_region_take_retire(engine, exec->take);
-  exec->graph = NULL;
-  exec->take = NULL;
 }
 
 stg_status stg_region_take_again(struct stg_engine *engine, struct stg_exec *exec,
@@ -234,7 +141,7 @@ stg_status stg_region_take_again(struct stg_engine *engine, struct stg_exec *exe
   stg_status status =
       stg_record_again(engine->device, &work, exec->stream, exec->graph, &updated, reterr);
   if (status != STG_OK) {
-    drop_graph(engine, exec);
+    stg_region_take_drop(engine, exec);
     return status;
   }
   atomic_fetch_add(&engine->regions.recorded, 1);

@@ -32,8 +32,9 @@ struct life {
   stg_stream_handle stream;
   stg_engine *engine;
   uint32_t from[2][WORDS], to[2][WORDS];
-  uint32_t last;   /* what was put into `from` */
-  unsigned copies; /* of a run's work */
+  uint32_t last;       /* what was put into `from` */
+  size_t tokens, told; /* of what was adopted */
+  unsigned copies;     /* of a run's work */
 };
 
 static stg_status copy_all(void *user, stg_stream stream, void *const *pointers,
@@ -112,6 +113,44 @@ static stg_status forget_copied(struct life *life, stg_error *reterr) {
   return stg_region_forget(life->engine, "copied", reterr);
 }
 
+/* What a host captured itself, by a copy of that. */
+static stg_status launch_owned(void *user, stg_stream stream, stg_error *reterr) {
+  struct life *life = user;
+  return stg_copy_on_device(life->host, (uint64_t)(uintptr_t)life->to[0],
+                            (uint64_t)(uintptr_t)life->from[0], BYTES, stream, reterr);
+}
+
+static stg_status adopt(struct life *life, stg_error *reterr) {
+  const stg_region_owner owner = {.struct_size = sizeof owner,
+                                  .signature = "owned",
+                                  .launch = launch_owned,
+                                  .user = life,
+                                  .token = 1 + life->tokens};
+  stg_status status = stg_region_adopt(life->engine, &owner, life->stream, reterr);
+  life->tokens += status == STG_OK ? 1 : 0;
+  return status;
+}
+
+static stg_status replay(struct life *life, stg_error *reterr) {
+  life->from[0][0] = ++life->last;
+  stg_status status = stg_region_replay(life->engine, "owned", 0, 0, 0, life->stream, reterr);
+  assert_true(status != STG_OK || life->to[0][0] == life->last);
+  return status;
+}
+
+/* All that was adopted but for the one that is there. */
+static stg_status ask_for_tokens(struct life *life, stg_error *reterr) {
+  uint64_t tokens[8];
+  size_t count = 0;
+  stg_status status = stg_region_dropped(life->engine, tokens, 8, &count, reterr);
+  life->told += count;
+  return status;
+}
+
+static stg_status forget_owned(struct life *life, stg_error *reterr) {
+  return stg_region_forget(life->engine, "owned", reterr);
+}
+
 struct act {
   const char *name;
   stg_status (*run)(struct life *life, stg_error *reterr);
@@ -127,6 +166,13 @@ static const struct act acts[] = {
     {"run with an update that is refused", run_remade},
     {"stg_region_forget", forget_copied},
     {"run of what was forgotten", run_copied},
+    {"stg_region_adopt", adopt},
+    {"stg_region_replay", replay},
+    {"stg_region_adopt in its place", adopt},
+    {"replay of that", replay},
+    {"stg_region_dropped", ask_for_tokens},
+    {"stg_region_forget of that", forget_owned},
+    {"stg_region_dropped of that", ask_for_tokens},
 };
 #define N_ACTS (sizeof acts / sizeof acts[0])
 
@@ -179,6 +225,9 @@ static size_t live(size_t nth, const struct driver_fault *fault) {
     if (status != STG_OK && !lost) {
       must_be_ok(where, acts[i].run(&life, &error), &error);
     }
+  }
+  if (!lost && life.told != life.tokens) {
+    fail_msg("%s: of %zu adopted %zu are told", where, life.tokens, life.told);
   }
   end_life(&life, where);
   const char *call = stub.name(nth);
@@ -255,10 +304,39 @@ static void a_call_that_is_refused_is_named_in_the_facts(void **state) {
                       "cuStreamCreate failed: CUDA_ERROR_INVALID_VALUE");
 }
 
+static void what_the_driver_says_of_the_adopted_is_the_callers_error(void **state) {
+  (void)state;
+  struct life life = {.copies = 1};
+  stg_error error = STG_ERROR_INIT;
+  begin_life(&life);
+  must_be_ok("engine", create_engine(&life, &error), &error);
+  stub.refuse("cuEventCreate");
+  assert_int_equal(STG_E_CUDA, adopt(&life, &error));
+  assert_string_equal("cuEventCreate failed: CUDA_ERROR_INVALID_VALUE (invalid argument)",
+                      error.message);
+  assert_int_equal(STG_E_NOT_FOUND, replay(&life, &error));
+  stub.refuse(NULL);
+  must_be_ok("adopt", adopt(&life, &error), &error);
+  stub.refuse("cuEventRecord");
+  assert_int_equal(STG_E_CUDA, replay(&life, &error));
+  assert_string_equal("cuEventRecord failed: CUDA_ERROR_INVALID_VALUE (invalid argument)",
+                      error.message);
+  stub.refuse("cuStreamIsCapturing");
+  assert_int_equal(STG_E_CUDA, replay(&life, &error));
+  assert_string_equal("cuStreamIsCapturing failed: CUDA_ERROR_INVALID_VALUE (invalid argument)",
+                      error.message);
+  stub.refuse(NULL);
+  must_be_ok("replay", replay(&life, &error), &error);
+  end_life(&life, "adopted");
+  assert_int_equal(0, stub.live());
+  assert_int_equal(0, stub.misuses());
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_call_of_the_driver_may_fail),
       cmocka_unit_test(a_call_that_is_refused_is_named_in_the_facts),
+      cmocka_unit_test(what_the_driver_says_of_the_adopted_is_the_callers_error),
   };
   return cmocka_run_group_tests(tests, open_stubs, NULL);
 }

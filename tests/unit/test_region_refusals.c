@@ -127,6 +127,87 @@ static void pointers_that_are_none_are_refused(void **state) {
   assert_int_equal(1, n_calls);
 }
 
+static stg_status launch(void *user, stg_stream stream, stg_error *reterr) {
+  return record(user, stream, NULL, reterr);
+}
+
+static void refused_owner(const stg_region_owner *owner, const char *message) {
+  stg_error error = STG_ERROR_INIT;
+  assert_int_equal(STG_E_INVALID, stg_region_adopt(engine, owner, NULL, &error));
+  assert_string_equal(message, error.message);
+}
+
+static void an_owner_without_its_parts_is_refused(void **state) {
+  (void)state;
+  stg_error error = STG_ERROR_INIT;
+  char text[200];
+  const stg_region_owner good = {.struct_size = sizeof good,
+                                 .signature = "step",
+                                 .launch = launch,
+                                 .user = &n_calls,
+                                 .token = 1};
+  stg_region_owner owner = good;
+  refused_owner(NULL, "stg_region_adopt: engine or owner is NULL");
+  assert_int_equal(STG_E_INVALID, stg_region_adopt(NULL, &owner, NULL, &error));
+  assert_string_equal("stg_region_adopt: engine or owner is NULL", error.message);
+  owner.struct_size = 8;
+  snprintf(text, sizeof text, "stg_region_adopt: struct_size is 8; this library's is %zu",
+           sizeof owner);
+  refused_owner(&owner, text);
+  owner = good;
+  owner.launch = NULL;
+  refused_owner(&owner, "stg_region_adopt: launch is NULL");
+  owner = good;
+  owner.signature = "";
+  refused_owner(&owner, "stg_region_adopt: signature is empty; write 1 to 512 characters");
+  owner = good;
+  owner.rows = -1;
+  refused_owner(&owner, "stg_region_adopt: batch 0, seq 0 or rows -1 is negative");
+  assert_int_equal(0, n_calls);
+}
+
+static void a_replay_without_its_parts_is_refused(void **state) {
+  (void)state;
+  stg_error error = STG_ERROR_INIT;
+  assert_int_equal(STG_E_INVALID, stg_region_replay(NULL, "step", 0, 0, 0, NULL, &error));
+  assert_string_equal("stg_region_replay: engine is NULL", error.message);
+  assert_int_equal(STG_E_INVALID, stg_region_replay(engine, NULL, 0, 0, 0, NULL, &error));
+  assert_string_equal("stg_region_replay: signature is NULL; write 1 to 512 characters",
+                      error.message);
+  assert_int_equal(STG_E_INVALID, stg_region_replay(engine, "step", -4, 0, 0, NULL, &error));
+  assert_string_equal("stg_region_replay: batch -4, seq 0 or rows 0 is negative", error.message);
+}
+
+static void tokens_without_a_place_are_refused(void **state) {
+  (void)state;
+  stg_error error = STG_ERROR_INIT;
+  uint64_t tokens[1];
+  size_t count = 3;
+  const struct {
+    stg_engine *engine;
+    uint64_t *tokens;
+    size_t capacity;
+    size_t *count;
+  } calls[] = {
+      {NULL, tokens, 1, &count},
+      {engine, NULL, 1, &count},
+      {engine, tokens, 0, &count},
+      {engine, tokens, 1, NULL},
+  };
+  for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+    char text[120];
+    assert_int_equal(STG_E_INVALID, stg_region_dropped(calls[i].engine, calls[i].tokens,
+                                                       calls[i].capacity, calls[i].count, &error));
+    snprintf(text, sizeof text,
+             "stg_region_dropped: engine, ret_tokens or ret_count is NULL, or capacity %zu",
+             calls[i].capacity);
+    assert_string_equal(text, error.message);
+    assert_int_equal(3, count);
+  }
+  assert_int_equal(STG_OK, stg_region_dropped(engine, tokens, 1, &count, &error));
+  assert_int_equal(0, count);
+}
+
 static int open_engine(void **state) {
   stg_options options;
   (void)state;
@@ -148,6 +229,12 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_signature_that_is_none_is_refused, open_engine,
                                       close_engine),
       cmocka_unit_test_setup_teardown(pointers_that_are_none_are_refused, open_engine,
+                                      close_engine),
+      cmocka_unit_test_setup_teardown(an_owner_without_its_parts_is_refused, open_engine,
+                                      close_engine),
+      cmocka_unit_test_setup_teardown(a_replay_without_its_parts_is_refused, open_engine,
+                                      close_engine),
+      cmocka_unit_test_setup_teardown(tokens_without_a_place_are_refused, open_engine,
                                       close_engine),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

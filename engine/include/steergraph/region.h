@@ -132,6 +132,65 @@ STG_API STG_NODISCARD stg_status stg_region_chunks(const int64_t *sizes, size_t 
                                                    size_t capacity, size_t *ret_n_chunks,
                                                    stg_error *reterr);
 
+/*
+ * Work that its host captures itself, where only the host's own library may: torch's allocator and
+ * generators have to know of a capture. What comes of it, a torch.cuda.CUDAGraph, is adopted, and
+ * is from then on a plan of the engine as others are: looked up by signature, sizes and stream,
+ * bounded, evicted, counted. The host keeps it alive until stg_region_dropped says its token.
+ */
+
+/**
+ * Launch what was adopted on `stream`, the one that it was adopted for. Called by stg_region_replay
+ * on its thread, with the engine's context current. It waits for nothing, and may call the engine,
+ * but for stg_region_replay of its own region and stg_engine_destroy.
+ * @return anything but STG_OK, with a message in `reterr`: it is not launched.
+ */
+typedef stg_status (*stg_region_launch)(void *user, stg_stream stream, stg_error *reterr);
+
+typedef struct stg_region_owner {
+  size_t struct_size;       /* sizeof(stg_region_owner) */
+  const char *signature;    /* as of stg_region_call */
+  int64_t batch, seq, rows; /* likewise */
+  stg_region_launch launch;
+  void *user;     /* of `launch` */
+  uint64_t token; /* any number of the host's: what stg_region_dropped says of it */
+  size_t bytes;   /* of device memory that it holds, as far as is known; stats count it */
+} stg_region_owner;
+
+/**
+ * Keep what a host captured, for `stream`; in place of what there was for it, recorded or adopted.
+ * Counts as recorded. `launch` is called by stg_region_replay alone: nothing is launched here. On
+ * failure it remains the host's, and its token is never said. Any thread; waits for nothing.
+ * @return STG_E_UNSUPPORTED on the CPU and with launch=plain, where the work is to be done as it is
+ * each time; STG_E_BUSY while a launch of the region on that stream has not returned; STG_E_INVALID
+ * for a malformed owner; STG_E_NO_MEMORY, STG_E_CUDA, STG_E_DEVICE_LOST, STG_E_FORKED.
+ */
+STG_API STG_NODISCARD stg_status stg_region_adopt(stg_engine *engine, const stg_region_owner *owner,
+                                                  stg_stream stream, stg_error *reterr);
+
+/**
+ * Launch what was adopted for a signature, sizes and stream. Launches of one region on one stream
+ * go one after the other. Any thread; waits for nothing but those.
+ * @return STG_E_NOT_FOUND where nothing was adopted, or it was evicted or forgotten: capture again;
+ * STG_E_CAPTURING while the stream captures, which is to have the work itself; STG_E_INVALID for
+ * what stg_region_run recorded, and for a malformed signature; what `launch` returned; STG_E_CUDA,
+ * STG_E_DEVICE_LOST, STG_E_FORKED.
+ */
+STG_API STG_NODISCARD stg_status stg_region_replay(stg_engine *engine, const char *signature,
+                                                   int64_t batch, int64_t seq, int64_t rows,
+                                                   stg_stream stream, stg_error *reterr);
+
+/**
+ * Say what of the adopted is the host's again: evicted, forgotten or replaced, and its last launch
+ * over. Each token is said once. `*ret_count` is how many were written; as many as the room has:
+ * ask again. What is in flight is said later. When stg_engine_destroy has returned, all tokens that
+ * were not said are the host's. Any thread; waits for nothing.
+ * @return STG_E_INVALID for NULL and for no room, STG_E_FORKED.
+ */
+STG_API STG_NODISCARD stg_status stg_region_dropped(stg_engine *engine, uint64_t *ret_tokens,
+                                                    size_t capacity, size_t *ret_count,
+                                                    stg_error *reterr);
+
 #ifdef __cplusplus
 }
 #endif

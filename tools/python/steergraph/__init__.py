@@ -10,7 +10,8 @@
     frame.apply(12, hidden)       # per layer
 
 KV caches, rotation and attention: Kv, Rows, Rope, Attend, Block. Masked low-rank components:
-Components.
+Components. Work of the host's own, captured by torch and launched as one: Engine.region,
+Engine.region_of.
 
 Imports neither numpy nor torch. With torch: steergraph.torch_op (ops for torch.compile),
 steergraph.norm (RMSNorm modules), steergraph.attach (hooks on a model).
@@ -49,6 +50,9 @@ from .chains import Op, op
 from .components import Components, Gradients
 from .engine import Engine, Vector, enabled, version
 from .kv import Kv, KvReport, Rows
+from .region import Region
+from .region import bucket as region_bucket
+from .region import chunks as region_chunks
 from .steering import (
     PADDING,
     UNSTEERED,
@@ -98,6 +102,7 @@ __all__ = [
     "PADDING",
     "PendingError",
     "PlanInfo",
+    "Region",
     "Rope",
     "Rows",
     "SlotCounters",
@@ -112,5 +117,7 @@ __all__ = [
     "enabled",
     "load",
     "op",
+    "region_bucket",
+    "region_chunks",
     "version",
 ]
