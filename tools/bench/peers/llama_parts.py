@@ -127,7 +127,8 @@ class Ours:
     def __init__(self, shape: Shape, steergraph, torch_attention, engine):
         self.shape, self.rotate = shape, torch_attention.rope
         self.rope = steergraph.Rope(
-            engine, shape.heads, kv_heads=shape.kv_heads, dim=shape.dim, dtype=torch.bfloat16, base=BASE)  # fmt: skip
+            engine, shape.heads, kv_heads=shape.kv_heads, dim=shape.dim, dtype=torch.bfloat16, base=BASE,
+            transpose=True)  # fmt: skip
         self.positions = torch.arange(shape.sequence, device=engine.device).repeat(shape.batch)
 
     def split(self, qkv):
@@ -139,5 +140,7 @@ class Ours:
         shape, rows = self.shape, attended.transpose(1, 2)
         if rows.is_contiguous():
             return rows.view(shape.rows, -1)
-        turned = [self.rope.transpose(heads.contiguous(), order="heads_first") for heads in attended]
-        return torch.cat(turned).view(shape.rows, -1)
+        rows = attended.new_empty(shape.batch, shape.sequence, shape.heads, shape.dim)
+        for heads, to in zip(attended, rows, strict=True):
+            self.rope.transpose(heads.contiguous(), to, order="heads_first")
+        return rows.view(shape.rows, -1)
