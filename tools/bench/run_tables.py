@@ -6,15 +6,17 @@ takes, and how many times that of the same batch ours is, unsteered or in a tabl
 more, where that was measured; the same peers over one call of ours; what a batch takes whose vectors
 come by RPC; what is said of warming up, and of calls beside compiles; what the cache costs beside its
 targets; of the suites rope and attend as of steer, a layer as one graph beside plain launches,
-and a KV cache through every length beside those of PyTorch; how long the run took; and tokens per
-second of a whole model, whose rows peers/llama.py writes into a file for --add. All else stays in the
-file.
+and a KV cache through every length beside those of PyTorch; what run_components.py shows of components
+and of whole models that have them; how long the run took; and tokens per second of a whole model, whose
+rows peers/llama.py writes into a file for --add. All else stays in the file.
 
 Must not know of files and documents, which are table.py's.
 """
 import pathlib
 
 from result_file import KERNELS, RELEASE, RUN, is_number
+from run_components import components_lines, step_lines, surgical_lines
+from table_text import lines_of, time_text, times_text
 
 HEAD = (
     "workload", "rows", "kernel with", "apply, µs", "min to max", "copy, µs", "ratio", "registers"
@@ -87,24 +89,6 @@ def cells(row: dict) -> list[str]:
         f"{row['ratio']:.2f}",
         str(row["registers"]),
     ]
-
-
-def lines_of(head: list[str], rows: list[list[str]], text_columns) -> list[str]:
-    marks = ["---" if column in text_columns else "---:" for column in range(len(head))]
-    return ["| " + " | ".join(row) + " |" for row in [head, marks, *rows]]
-
-
-def time_text(us: float) -> str:
-    for size, unit in ((1e6, "s"), (1e3, "ms")):
-        if us >= size:
-            return f"{us / size:.3g} {unit}"
-    if us < 1:
-        return f"{us * 1e3:.3g} ns"
-    return f"{us:.3g} µs" if us < 100 else f"{us:.0f} µs"
-
-
-def times_text(factor: float) -> str:
-    return f"{factor:.0f} ×" if factor >= 99.5 else f"{factor:.3g} ×"
 
 
 def factor_text(factor) -> str:
@@ -337,7 +321,8 @@ def render_run(run: dict) -> list[str]:
     for group in GROUPS:
         parts.append(workload_lines(run["rows"], group))
         parts += [call_lines(run["rows"], group)] if group in BY_CALL else []
-    more = (block_lines, metrics_lines, rpc_lines, warmup_lines, pace_lines, cache_lines, llama_lines, run_lines)
+    more = (block_lines, metrics_lines, components_lines, step_lines, surgical_lines, rpc_lines, warmup_lines, pace_lines,
+            cache_lines, llama_lines, run_lines)
     parts += [lines(run["rows"]) for lines in more]
     parts = [part for part in parts if part]
     for part in parts:

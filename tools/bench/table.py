@@ -25,7 +25,8 @@ import sys
 
 import targets
 from result_file import RUN, Fault, check_fact, read_run
-from run_tables import facts_of, lines_of, render_run
+from run_tables import facts_of, render_run
+from table_text import lines_of
 
 BEGIN = "<!-- measured: begin, written by tools/bench/table.py -->"
 END = "<!-- measured: end -->"
@@ -33,6 +34,7 @@ RESULTS = "tools/bench/results"
 TARGETS = f"{RESULTS}/targets.md"
 TARGETS_BEGIN = "<!-- targets: begin, written by tools/bench/table.py -->"
 TARGETS_END = "<!-- targets: end -->"
+UNMEASURED = "Of these no recorded run says anything:"
 NOTHING = f"No results yet: `{RESULTS}` is empty."
 
 
@@ -49,12 +51,15 @@ def render(root: pathlib.Path) -> str:
 
 def render_targets(root: pathlib.Path) -> str:
     """The targets beside every run that says something of them."""
-    blocks = []
+    blocks, runs = [], []
     for path in sorted((root / RESULTS).glob("*.json")):
         run = read_run(path.read_bytes(), path.relative_to(root).as_posix())
+        runs.append(run["rows"])
         table = targets.lines_of(run["rows"])
         if table:
             blocks.append("\n".join([facts_of(run), "", *lines_of(list(targets.HEAD), table, targets.TEXT_COLUMNS)]))
+    if blocks and (left := targets.unmeasured(runs)):
+        blocks.append("\n".join([UNMEASURED, "", *lines_of(list(targets.HEAD[:4]), left, targets.TEXT_COLUMNS)]))
     return "\n\n".join(blocks) if blocks else NOTHING
 
 

@@ -1,4 +1,4 @@
-"""The targets of steering, attention, warm-up and the cache beside what a recorded run says of them.
+"""The targets of steering, attention, components, warm-up and the cache beside what a recorded run says of them.
 
 What may be asked is here, in one list; table.py puts the lines of every run that has the rows into
 tools/bench/results/targets.md, where what is missed is explained by hand. Times are those of
@@ -16,6 +16,11 @@ ONE_CALL = "steergraph in one call"
 MIXTURES = tuple(f"{count} distinct" for count in (1, 2, 4, 8, 16, 32))
 UNIFORM = ("uniform add", "uniform cap", "uniform ablation", "32 caps")
 RPC = tuple(f"32 requests, {count} {kind}" for count in (1, 2, 4, 8, 16, 32) for kind in ("known", "new"))
+GRAPH = "torch in a graph"
+COMPONENTS = tuple(f"128 to {d_out}, {kind}{way}" for way in ("", ", both ways") for kind in ("tf32", "bf16", "float32")
+                   for d_out in (128, 341))  # fmt: skip
+STEP = "64 x 256"
+STEP_OURS = "steergraph, the step as a region"
 HEAD = ("", "target", "at most", "measured", "met", "over the early copy", "MB/µs", "copy, MB/µs")
 TEXT_COLUMNS = (0, 1, 2, 4)
 
@@ -169,6 +174,31 @@ def memory_overhead(run: Run):
     return [100 * (peaks[0] / peaks[1] - 1)] if all(peaks) else None
 
 
+def components(name: str, text: str, limit: float, workload: str) -> Line:
+    """PyTorch's two products and a mask in a graph, over ours."""
+
+    def measure(run: Run):
+        times = [run.get("components", workload, "median_us", series) for series in (GRAPH, OURS)]
+        return [times[0] / times[1]] if all(times) else None
+
+    return Line(name, text, limit, " ×", measure, least=True)
+
+
+def beside_library(run: Run):
+    times = [run.all_of("components", COMPONENTS, "median_us", series) for series in (GRAPH, OURS)]
+    return [theirs / ours for theirs, ours in zip(*times)] if all(times) else None
+
+
+def of_step(member: str, scale: float = 1, turned: bool = False):
+    """A number of our step over that of the eager one, or the other way round."""
+
+    def measure(run: Run):
+        values = [run.get("step", STEP, member, series) for series in (STEP_OURS, "torch")]
+        return [scale * (values[1] / values[0] if turned else values[0] / values[1])] if all(values) else None
+
+    return measure
+
+
 LINES = [
     Line("S1", "any mixture of 1–32 distinct vectors, one op, over the copy", 1.10, "", mixtures,
          where=("steer", "1 op")),
@@ -221,6 +251,21 @@ LINES = [
     Line("A8", "mean distance from a growing cache in float64, float32", 1000, " · 10⁻⁹",
          one("attend", EVERY_LENGTH, "mae", 1e9)),
     Line("A9", "peak memory over that of the eager growing cache", 30, " %", memory_overhead),
+    components("L1", "components, y of 16 384 rows, C 1200, TF32, 128 → 128: PyTorch in a graph, over ours", 2.5,
+               "128 to 128, tf32"),
+    components("L2", "the same, 128 → 341", 3, "128 to 341, tf32"),
+    components("L3", "the same in bf16, 128 → 128", 2.2, "128 to 128, bf16"),
+    components("L4", "the same in bf16, 128 → 341", 4, "128 to 341, bf16"),
+    components("L5", "y and all gradients, TF32, 128 → 128", 1.8, "128 to 128, tf32, both ways"),
+    components("L6", "the same, 128 → 341", 2.5, "128 to 341, tf32, both ways"),
+    components("L7", "the same in bf16, 128 → 128", 1.6, "128 to 128, bf16, both ways"),
+    components("L8", "the same in bf16, 128 → 341", 2.5, "128 to 341, bf16, both ways"),
+    Line("L9", "all of these and float32: PyTorch in a graph, over ours", 1, " ×", beside_library, least=True),
+    Line("L10", "a training step of 28 modules, 64 × 256: PyTorch eager, over ours as a region", 2, " ×",
+         of_step("median_us", turned=True), least=True),
+    Line("L11", "its peak memory, of that of the eager step", 100, " %", of_step("peak_mb", 100)),
+    Line("L12", "its gradients off float64's, of their length", 50, " · 10⁻³",
+         one("step", STEP, "gradients_off", 1e3, STEP_OURS)),
     Line("W1", "cold process, no cache, in the background: first result", 700, " ms",
          one("warmup", "first result, empty cache, in the background", "first_ms")),
     Line("W2", "the same, blocking", 700, " ms", one("warmup", "first result, empty cache", "first_ms")),
@@ -237,6 +282,13 @@ LINES = [
         "cache", ("memory hit", "memory hit, the table of kernels alone"), "wall_us")) is None
         else [value * 1e3 for value in values]),
 ]  # fmt: skip
+
+
+def unmeasured(runs: list[list[dict]]) -> list[list[str]]:
+    """The cells of the targets that no run says anything of."""
+    found = [Run(rows) for rows in runs]
+    return [[line.name, line.text, line.limit_text(), "not measured yet"] for line in LINES
+            if not any(line.cells(run) for run in found)]
 
 
 def lines_of(rows: list[dict]) -> list[list[str]]:
