@@ -1,40 +1,28 @@
 /*
  * decode_extents.c: see decode_extents.h.
  *
- * The figures were not chosen on a card yet. They follow from a count for the H200 (132
- * multiprocessors of 4 * 32 lanes at 1.75 GHz, 4.2 TB/s): to keep up with memory a multiprocessor
- * takes 18.2 bytes a cycle, of which 32 KB are under way at a latency of 1 us.
+ * The figures were chosen on an NVIDIA H200 (driver 580.159.04), where tests/gpu/decode_timing.c
+ * timed them: tools/bench/results/kernel-shapes.md has the tables. A plain read of as many bytes is
+ * the floor there: 66.5 us for the 302 MB of K and V of 32 rows of 512 to 4096 positions, 8 KV
+ * heads of 128 in bf16 (4.5 TB/s).
  *
- * A position of a KV head at dim 128 in bf16 is 512 bytes of K and V: 28 cycles of memory, in which
- * 112 warp instructions issue. Counted in the machine code for sm_90, a warp takes 555 for a slice
- * of 16 positions, be it of 1 query head or of 8: 24 products, 20 loads of matrices, 16 copies with
- * some 60 for their addresses, 4 exponentials of 16 each and as many weights in two parts, 32
- * products with the weight of what came before. For a chunk of 128 it takes some 500 besides: to
- * look into it, the exchange between warps, partial sums. That is 35 and 16 a position, 45 % of
- * what issues; by threads that multiply and add it was 87 for 4 heads, and 145 for 8.
+ * Counted in the machine code for sm_90, a warp takes 555 instructions for a slice of 16 positions
+ * at dim 128, be it of 1 query head or of 8, and some 500 for a chunk besides: to look into it, the
+ * exchange between warps, partial sums. Of 128 positions that is 45 % of what issues while memory
+ * brings them; by threads that multiply and add it was 87 instructions a position for 4 heads.
  *
  * 4 blocks of 4 warps have a slice of K and one of V each under way, or one of them while they
  * work: 70 to 140 KB a multiprocessor at dim 64 and 128; and a slice of K at the ends of chunks. A
- * warp could have whole chunks to itself and meet nobody: but a machine has 2112 warps, and 32 rows
- * of 2304 positions 4700 chunks of 128 positions for 8 KV heads. Shares of 2 or 3 would be unequal
- * by a third, those of 528 blocks, of 8 or 9, are by a tenth. When every item was a chunk, and
- * loads stopped at its end, the H200 gave 126 us where the bytes take 72 us, and 46 us for 36 us
- * where blocks own rows.
+ * warp could have whole chunks to itself and meet nobody: but a machine has 2112 warps, and those
+ * rows have 2400 chunks of 256 positions. 3 blocks are as fast as 4, and leave a thread the
+ * registers that many heads and pages take; 2 of 8 warps, and 7 of 2 warps, take a tenth longer.
  *
- * What a split row waits for, one after the other, at dim 64: earlier launches, a length (0.7 us,
- * past the caches), the count of chunks (0.3), K and V (1, and 3.4 for all bytes), a slice (0.8),
- * the exchange (0.4), a fence and the counter (1.3), the partial sums (0.7) and their merge (0.4):
- * 9 in all. A row of one chunk has neither count nor what stands behind the exchange: 6.5 to 8,
- * where the longest row takes 3.5 to 4.5 for its 256 KB. So short caches of short heads are one
- * chunk.
+ * Chunks of 256 have half the partial sums and exchanges of 128, but coarser shares: 83.6 against
+ * 85.3 us for the rows above. In caches of 1024 positions and fewer shares would be too few.
  *
- * Predicted from that, bytes of valid K and V alone counting:
- *   batch 32, 32/8 heads of 128, bf16, lengths 512 to 4096 (302 MB at the mean of 2304: 72 us):
- *     80 to 88 us, 1.11 to 1.22 times the bytes: partial sums are 3 % of them and stay in the
- *     second-level cache, 3 us are launch and first latencies, 4 the last merges; of 64/8 heads 83
- *     to 93
- *   batch 8, 12/12 heads of 64, bf16, capacity 1024, lengths of 586 at the mean (14.4 MB: 3.4 us):
- *     7.5 to 9 us
+ * A row that is one chunk waits for no other block: chunks of 128, 256 or 512 in its place took 0.2
+ * to 1.6 us more at 8 rows of 148 to 1024 positions and 12 heads of 64. Of the 11 us most is
+ * neither K nor V, but what the block of the longest row does one after the other.
  */
 #include "codegen/decode_extents.h"
 
@@ -52,10 +40,10 @@
 #define LONG_SLICE_ELEMS 64U
 #define LONG_SLICE 32U
 #define SHORT_SLICE 16U
-/* What leaves a thread 128 registers. With pages and 8 heads a few of an item's words are spilled,
- * and read again when it is done; never in the loop over slices. */
+/* What leaves a thread 128 registers. */
 #define RESIDENT_BLOCKS 4U
-/* 168, where K and V come by elements, or a mask is looked at besides. */
+/* 168, where K and V come by elements, a mask is looked at besides, or heads of over 64 elements
+ * come in groups of more than 4 or by pages. */
 #define FEWER_RESIDENT_BLOCKS 3U
 /* And 255, with 90 KiB of shared memory. */
 #define LONG_HEAD_ELEMS 128U
@@ -73,10 +61,11 @@
 #define RING_PIECES 16U
 #define HEADS_OF_MORE_BLOCKS 4U
 #define LONG_HEAD_LANES 32U
-/* Bytes of a chunk that are worth its overhead; where 128 positions are less, 256 are taken. */
+/* Bytes of a chunk that are worth its overhead; where 128 positions are less, 256 are taken. In
+ * long caches of 16-bit elements they are anyway. */
 #define LEAST_TILE_BYTES 32768U
 #define LONG_TILE 256U
-/* Partial sums are 3 to 6 % of K and V at a chunk of 128; no call is worth more. */
+/* Partial sums are 2 to 3 % of K and V at a chunk of 256; no call is worth more. */
 #define MAX_PARTIAL_BYTES ((size_t)256 << 20)
 
 static uint32_t ceil_pow2(uint32_t n) {
@@ -115,6 +104,9 @@ uint32_t stg_decode_chunk(const struct stg_decode_geometry *geometry, int64_t ca
   if (is_short(geometry) && capacity <= WHOLE_POSITIONS) {
     return larger(chunk, ceil_pow2((uint32_t)capacity));
   }
+  if (stg_dtype_bytes(geometry->dtype) == 2 && capacity > WHOLE_POSITIONS) {
+    chunk = LONG_TILE;
+  }
   while ((capacity + chunk - 1) / chunk > STG_DECODE_MAX_CHUNKS && chunk < STG_DECODE_MAX_CHUNK) {
     chunk *= 2;
   }
@@ -123,6 +115,7 @@ uint32_t stg_decode_chunk(const struct stg_decode_geometry *geometry, int64_t ca
 
 struct stg_decode_choice stg_decode_choice_of(const struct stg_decode_geometry *g) {
   const bool by_elements = g->loose || g->dim % LANE_ELEMS != 0;
+  const bool is_wide = g->heads / g->kv_heads > HEADS_OF_MORE_BLOCKS;
   struct stg_decode_choice choice = {
       .warps = WARPS,
       .slice = g->dim > LONG_SLICE_ELEMS ? SHORT_SLICE : LONG_SLICE,
@@ -130,7 +123,7 @@ struct stg_decode_choice stg_decode_choice_of(const struct stg_decode_geometry *
   };
   if (g->dim > LONG_HEAD_ELEMS) {
     choice.resident_blocks = FEWEST_RESIDENT_BLOCKS;
-  } else if (by_elements || g->masked) {
+  } else if (by_elements || g->masked || (g->dim > LONG_SLICE_ELEMS && (g->paged || is_wide))) {
     choice.resident_blocks = FEWER_RESIDENT_BLOCKS;
   }
   if (is_short(g) && g->chunk >= MANY_POSITIONS) {

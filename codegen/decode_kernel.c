@@ -14,9 +14,10 @@
 void stg_decode_prelude(struct stg_strbuf *out) {
   /* in the order in which they read */
   static const char *const stems[] = {
-      "math",         "warp",         "chunk",         "copies",      "rows",
-      "mma",          "attend_args",  "attend_stream", "attend_tile", "attend_slices",
-      "attend_warps", "attend_merge", "attend_turns",  "attend_flow", "attend",
+      "math",         "warp",          "chunk",        "copies",
+      "rows",         "mma",           "attend_args",  "attend_stream",
+      "attend_tile",  "attend_slices", "attend_warps", "attend_merge",
+      "attend_turns", "attend_flow",   "attend_hints", "attend",
   };
   stg_prelude_append(stems, sizeof stems / sizeof stems[0], out);
 }

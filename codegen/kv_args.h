@@ -42,7 +42,7 @@ struct stg_kv_args {
   uint64_t k, v;
   uint64_t block_table; /* int32 [batch, table_row]; 0: dense */
   int64_t seq_stride, head_stride, pos_stride;
-  int32_t capacity; /* at most STG_MAX_POSITION + 1 */
+  int32_t capacity; /* of a cache at most STG_MAX_POSITION, of a window of tokens one more */
   int32_t table_row;
   uint32_t block_shift;
   int32_t n_blocks;

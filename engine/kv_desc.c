@@ -8,7 +8,8 @@
 
 #define MIN_BLOCK (1U << STG_DECODE_MIN_BLOCK_SHIFT)
 #define MAX_BLOCK 1024U
-#define MAX_CAPACITY (STG_MAX_POSITION + 1)
+/* A full sequence is at a position that there is: its next row has no room, and is no bad row. */
+#define MAX_CAPACITY STG_MAX_POSITION
 
 static stg_status check_extents(const stg_kv_desc *desc, stg_error *reterr) {
   if (desc->layers > INT32_MAX || desc->batch < 1 || desc->batch > INT32_MAX) {

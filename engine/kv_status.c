@@ -68,7 +68,7 @@ stg_status stg_kv_status(stg_kv *kv, stg_stream stream, stg_kv_report *ret_repor
                          sizeof *ret_report);
   }
   struct stg_engine *engine = kv->object.engine;
-  struct stg_kv_words words;
+  struct stg_kv_words words = STG_KV_WORDS_INIT;
   stg_status status = stg_engine_check_process(engine, reterr);
   if (status == STG_OK) {
     status = take_words(kv, stream, &words, reterr);

@@ -21,9 +21,13 @@ template <class G> __device__ __forceinline__ void stg_attend_run(const stg_deco
   extern __shared__ uint4 stg_ring[];
   __shared__ stg_attend_block<G> block;
   const bool is_owner = (a.flags & STG_ATTEND_OWNER) != 0;
+  stg_attend_note(stg_attend_times<G>(a), 0);
   stg_row_entry ahead = {-1, 0, false, 0};
   if (!is_owner) {
     ahead = stg_attend_ahead<G>(a);
+    if constexpr (stg_attend_hints<G>::are) {
+      stg_attend_hints<G>::ask_first(a, ahead, block.rows);
+    }
   } else if ((int)blockIdx.x < a.rows.rows * G::tiles) {
     // for the first-level cache, where the block finds its first row
     const stg_row_entry own = stg_row_entry_of(a.rows, blockIdx.x / G::tiles);
@@ -32,9 +36,12 @@ template <class G> __device__ __forceinline__ void stg_attend_run(const stg_deco
   stg_wait_for_earlier_launches();
   // what it has to wait for as well, it waits for itself
   stg_let_next_launch_begin();
+  stg_attend_note(stg_attend_times<G>(a), 1);
   if (!is_owner) {
-    stg_attend_count<G>(a, ahead, block.rows);
+    stg_attend_count<G, false>(a, ahead, block.rows);
   }
+  stg_attend_note(stg_attend_times<G>(a), 2);
   typename stg_attend_worker<G, G::products>::type worker(a, block, stg_ring);
   worker.run();
+  stg_attend_note(stg_attend_times<G>(a), 5);
 }

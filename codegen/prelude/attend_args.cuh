@@ -1,6 +1,10 @@
 // attend_args.cuh: what the decode kernel is given, and which positions a row reads.
 // codegen/decode_kernel.h says the same to the host; the two change together.
 
+#ifndef STG_ATTEND_PROBE
+#define STG_ATTEND_PROBE 0 // 1: a test asks for times of each block behind the partials
+#endif
+
 struct stg_decode_args {
   const void *q;                  // [rows, heads, dim], or [heads, rows, dim]
   void *out;                      // likewise
@@ -20,6 +24,16 @@ struct stg_decode_args {
 #define STG_ATTEND_ALIGNED 1u // out and its stride, by 16 bytes
 #define STG_ATTEND_OWNER 2u   // a block takes all chunks of a row, one after the other
 
+// Note a time of the block as its k-th, where times are measured.
+__device__ __forceinline__ void stg_attend_note(long long *times, int k) {
+  if (STG_ATTEND_PROBE && times != 0 && threadIdx.x == 0) {
+    long long now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)::"memory");
+    times[k] = now;
+    times[k + 8] = clock64();
+  }
+}
+
 static_assert(sizeof(stg_decode_args) == 192, "codegen/decode_kernel.h has the same");
 
 // Of a launch in which blocks do not own rows: rows, and chunks of a row.
@@ -36,6 +50,14 @@ template <class G> struct stg_attend {
   // of partial sums: the quads of all heads, and two floats of each head
   static constexpr int slot_quads = G::tile_heads * quads + (G::tile_heads + 1) / 2;
 };
+
+// 16 words of each block: times by the machine's clock, and by the multiprocessor's.
+template <class G> __device__ __forceinline__ long long *stg_attend_times(const stg_decode_args &a) {
+  const long long slots = (long long)a.rows.rows * G::tiles * a.chunks;
+  return STG_ATTEND_PROBE && a.partials != 0
+             ? (long long *)(a.partials + slots * stg_attend<G>::slot_quads) + blockIdx.x * 16
+             : 0;
+}
 
 // Where query head `head` of a row stands, in elements.
 template <class G>
@@ -55,6 +77,22 @@ __device__ __forceinline__ bool stg_attend_find(const stg_decode_args &a,
   seq = place.seq;
   position = reads ? place.position : STG_NO_POSITION;
   return place.fate != STG_ROW_PADDING;
+}
+
+// The same as a guess, while earlier launches may still change lengths. False: it has no position.
+__device__ __forceinline__ bool stg_attend_guess(const stg_decode_args &a,
+                                                 const stg_row_entry &entry, int &seq,
+                                                 int &position) {
+  long long at = STG_NO_POSITION;
+  if ((unsigned)entry.seq < a.rows.batch) {
+    at = entry.pos == 0      ? (long long)__ldcg(a.rows.len + entry.seq)
+         : entry.pos_is_64 ? __ldcg((const long long *)entry.pos)
+                           : (long long)__ldcg((const int *)entry.pos);
+  }
+  const bool is = at >= 0 && at < a.kv.capacity;
+  seq = entry.seq;
+  position = is ? (int)at : STG_NO_POSITION;
+  return is;
 }
 
 // The first position that a row at `position` reads.
@@ -91,8 +129,8 @@ __device__ __forceinline__ stg_row_entry stg_attend_ahead(const stg_decode_args 
   return row < a.rows.rows ? stg_row_entry_of(a.rows, row) : stg_row_entry{-1, 0, false, 0};
 }
 
-// Count the chunks of all rows; `ahead` is this thread's first one.
-template <class G>
+// Count the chunks of all rows; `ahead` is this thread's first one. `early`: by a guess.
+template <class G, bool early>
 __device__ __forceinline__ void stg_attend_count(const stg_decode_args &a,
                                                 const stg_row_entry &ahead,
                                                 stg_attend_rows &rows) {
@@ -104,7 +142,8 @@ __device__ __forceinline__ void stg_attend_count(const stg_decode_args &a,
   for (int row = from; row < to; row++) {
     int seq, position;
     const stg_row_entry entry = row == from ? ahead : stg_row_entry_of(a.rows, row);
-    const bool is = stg_attend_find<G>(a, entry, seq, position);
+    const bool is = early ? stg_attend_guess(a, entry, seq, position)
+                          : stg_attend_find<G>(a, entry, seq, position);
     rows.seq[row] = seq;
     rows.position[row] = position;
     rows.begin[row] = mine;

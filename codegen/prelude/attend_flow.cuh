@@ -95,7 +95,12 @@ template <class G> struct stg_attend_flow {
     }
     __syncthreads();
     if (is_left) {
-      stg_attend_finish<G>(a, block.left, block.aside.steps);
+      if (!is) { // so nothing is on its way
+        stg_attend_finish_through<G, stg_attend<G>::warps * stg_attend_slices<G>::warp_bytes>(
+            a, block.left, block.aside.steps, warps.ring);
+      } else {
+        stg_attend_finish<G>(a, block.left, block.aside.steps);
+      }
       is_left = 0u;
     }
     if (is) {
@@ -112,11 +117,7 @@ template <class G> struct stg_attend_flow {
     const bool is_last = at + 1 == item.to;
     const bool alone = stg_attend_is_alone(item);
     sums_of sums;
-    sums.clear();
-    if (alone && at > item.from) {
-      sums.load(block.aside.kept);
-    }
-    sums.add_tile(warps);
+    sums.take_tile(warps, alone && at > item.from ? &block.aside.kept : 0);
     if (!alone) {
       sums.store(stg_attend_slots<G>(a, item.row, item.tile) +
                  (long long)at * stg_attend<G>::slot_quads);
@@ -152,6 +153,7 @@ template <class G> struct stg_attend_flow {
   __device__ __forceinline__ void run() {
     typename warps_of::state so_far;
     so_far.clear();
+    bool noted = !STG_ATTEND_PROBE;
 #pragma unroll 1
     for (;;) {
       begin();
@@ -164,6 +166,10 @@ template <class G> struct stg_attend_flow {
       if (word != 0u) {
         stg_copy_wait_but<1>();
         __syncwarp();
+        if (!noted) {
+          stg_attend_note(stg_attend_times<G>(a), 3);
+          noted = true;
+        }
         warps.score(slices.keys_at, s);
         __syncwarp();
       }
@@ -182,8 +188,11 @@ template <class G> struct stg_attend_flow {
       }
       if (is_done) {
         if (is || !follows) {
+          if (STG_ATTEND_PROBE && is && !follows) {
+            stg_attend_note(stg_attend_times<G>(a), 4);
+          }
           exchange(so_far);
-          if (!is) {
+          if (!follows && !leaves) { // nor is anything to be settled
             break;
           }
           so_far.clear();

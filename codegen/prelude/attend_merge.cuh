@@ -101,6 +101,38 @@ template <class G> struct stg_attend_sums {
     }
   }
 
+  // Unit i: these alone.
+  __device__ __forceinline__ void set(int i, const stg_attend_part &only) {
+    values[i] = only.values;
+    largest[i] = only.largest;
+    sum[i] = only.sum;
+  }
+
+  // A tile that has run, behind what is `kept` of others, or none. Where its parts stood is free once
+  // all threads have met.
+  template <class Tile>
+  __device__ __forceinline__ void take_tile(const Tile &tile, const stg_attend_kept<G> *kept) {
+    stg_attend_part parts[shape::units] = {};
+#pragma unroll
+    for (int i = 0; i < shape::units; i++) {
+      if (has(i)) {
+        parts[i] = tile.part(unit(i) / shape::quads, unit(i) % shape::quads);
+      }
+    }
+    if (kept == 0) {
+#pragma unroll
+      for (int i = 0; i < shape::units; i++) {
+        set(i, parts[i]);
+      }
+    } else {
+      load(*kept);
+#pragma unroll
+      for (int i = 0; i < shape::units; i++) {
+        add(i, parts[i]);
+      }
+    }
+  }
+
   // A tile that has run. Where its parts stood is free once all threads have met.
   template <class Tile> __device__ __forceinline__ void add_tile(const Tile &tile) {
 #pragma unroll
@@ -188,6 +220,44 @@ template <class G> struct stg_attend_sums {
         if (c + k < count) {
           take(steps + (c + k) * G::tile_heads, more[k]);
         }
+      }
+    }
+    __syncthreads(); // the steps have been read
+  }
+
+  // The same through shared memory, `room` bytes of which nobody uses: as many slots at once as it
+  // holds. A thread reads what it has asked for itself.
+  template <int room>
+  __device__ __forceinline__ void add_slots_through(uint4 *memory, float4 *slots, int count,
+                                                    stg_attend_step *steps) {
+    constexpr int at_once = room / (shape::units * shape::threads * 16);
+    uint4 *const own = memory + threadIdx.x;
+#pragma unroll 1
+    for (int c = 0; c < count; c += at_once) {
+      const int here = count - c < at_once ? count - c : at_once;
+#pragma unroll 1
+      for (int k = 0; k < here; k++) {
+#pragma unroll
+        for (int i = 0; i < shape::units; i++) {
+          stg_copy_or_clear_async(
+              (unsigned)__cvta_generic_to_shared(own + (k * shape::units + i) * shape::threads),
+              slots + (long long)(c + k) * shape::slot_quads + (has(i) ? unit(i) : 0), has(i));
+        }
+      }
+      stg_copy_commit();
+      if (c == 0) {
+        weigh_slots(slots, count, steps);
+        __syncthreads();
+      }
+      stg_copy_wait_but<0>();
+#pragma unroll 1
+      for (int k = 0; k < here; k++) {
+        float4 more[shape::units];
+#pragma unroll
+        for (int i = 0; i < shape::units; i++) {
+          more[i] = *(const float4 *)(own + (k * shape::units + i) * shape::threads);
+        }
+        take(steps + (c + k) * G::tile_heads, more);
       }
     }
     __syncthreads(); // the steps have been read
@@ -286,11 +356,10 @@ struct stg_attend_left {
   bool is_last; // all others had been written
 };
 
-// Count the chunks of an item as written, by one thread that has met those who wrote them: its fence
-// is for them too. What is returned tells, in time, whether all others had been counted.
-// So what a block wrote comes before its meeting, that before the fence, and that before the addition;
-// who sees by its own addition that the others' have been has a fence behind that, and meets with all
-// who then read: whatever the order of the blocks, they read what was written.
+// Count the chunks of an item as written, by one thread that has met those who wrote them. What is
+// returned tells, in time, whether all others had been counted. The addition is a release of what the
+// block wrote ahead of its meeting, and an acquire of what others did ahead of theirs; who is last
+// meets with all who then read: whatever the order of the blocks, they read what was written.
 template <class G>
 __device__ __forceinline__ unsigned stg_attend_leave(const stg_decode_args &a,
                                                      const stg_attend_item &item,
@@ -299,19 +368,22 @@ __device__ __forceinline__ unsigned stg_attend_leave(const stg_decode_args &a,
   left.tile = item.tile;
   left.chunks = item.chunks;
   left.mine = item.to - item.from;
-  __threadfence();
-  return atomicAdd(a.counters + (long long)item.row * G::tiles + item.tile, (unsigned)left.mine);
+  unsigned *const counter = a.counters + (long long)item.row * G::tiles + item.tile;
+  unsigned counted;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
+               : "=r"(counted)
+               : "l"(counter), "r"((unsigned)left.mine)
+               : "memory");
+  return counted;
 }
 
-// The same thread's, before it meets the others again. The counter is 0 again when the last has
-// come; the fence is for all who then read what others have written.
+// The same thread's, before it meets the others again. The counter is 0 again when the last has come.
 template <class G>
 __device__ __forceinline__ void stg_attend_settle(const stg_decode_args &a, unsigned counted,
                                                   stg_attend_left &left) {
   left.is_last = counted + (unsigned)left.mine == (unsigned)left.chunks;
   if (left.is_last) {
     a.counters[(long long)left.row * G::tiles + left.tile] = 0u;
-    __threadfence();
   }
 }
 
@@ -324,6 +396,20 @@ __device__ __forceinline__ void stg_attend_finish(const stg_decode_args &a,
     stg_attend_sums<G> row;
     row.clear();
     row.add_slots(stg_attend_slots<G>(a, left.row, left.tile), left.chunks, steps);
+    row.give(a, left.row, left.tile);
+  }
+}
+
+// The same where nothing is on its way to `memory`, nor read there any more.
+template <class G, int room>
+__device__ __forceinline__ void stg_attend_finish_through(const stg_decode_args &a,
+                                                          const stg_attend_left &left,
+                                                          stg_attend_step *steps, uint4 *memory) {
+  if (left.is_last) {
+    stg_attend_sums<G> row;
+    row.clear();
+    row.template add_slots_through<room>(memory, stg_attend_slots<G>(a, left.row, left.tile),
+                                         left.chunks, steps);
     row.give(a, left.row, left.tile);
   }
 }

@@ -124,7 +124,10 @@ template <class G> struct stg_attend_slices {
         at += places * a.kv.pos_stride;
       }
       if (piece < all_pieces) {
-        if constexpr (G::aligned) {
+        if constexpr (G::aligned && G::group_tiles == 1) {
+          stg_copy_or_clear_once_async(keys_at + to + i * row_bytes, from,
+                                       is && piece < row_pieces);
+        } else if constexpr (G::aligned) {
           stg_copy_or_clear_async(keys_at + to + i * row_bytes, from, is && piece < row_pieces);
         } else {
           fill((element *)(memory + to + i * row_bytes), from, is ? G::dim - piece * 8 : 0);

@@ -34,9 +34,9 @@ template <class G> struct stg_attend_warps {
 
   static constexpr int steps = G::padded / 16; // of elements of a head
   static constexpr int parts = G::slice / 16;  // of positions of a slice
+  static constexpr int own_heads = G::tile_heads == 1 ? 1 : 2; // of a thread's two, that may be any
   static constexpr int query_elems = (steps + 1) / 2 * 32 + 8; // of a head in shared memory
   static constexpr int sum_elems = G::padded + 4;              // likewise, of a warp's sums
-  static_assert(G::tile == G::chunk, "a chunk is not cut");
   static constexpr int query_pieces = query_elems / 8 - 1; // of 16 bytes, of a head
   static constexpr int own_pieces = (8 * query_pieces + shape::threads - 1) / shape::threads;
   static_assert(G::tile == G::chunk, "a chunk is not cut");
@@ -143,6 +143,9 @@ template <class G> struct stg_attend_warps {
     for (int m = 0; m < parts; m++) {
 #pragma unroll
       for (int j = 0; j < 4; j++) {
+        if (j % 2 >= own_heads) {
+          continue;
+        }
         const bool is = (mine >> (m * 16 + j / 2 * 8) & 1u) != 0u;
         s[m][j] = is ? a.scale * s[m][j] : __uint_as_float(0xff800000u);
         largest[j % 2] = s[m][j] > largest[j % 2] ? s[m][j] : largest[j % 2];
@@ -151,14 +154,14 @@ template <class G> struct stg_attend_warps {
 #pragma unroll
     for (int apart = 4; apart < STG_LANES; apart *= 2) {
 #pragma unroll
-      for (int j = 0; j < 2; j++) {
+      for (int j = 0; j < own_heads; j++) {
         const float other = __shfl_xor_sync(STG_ALL, largest[j], apart);
         largest[j] = other > largest[j] ? other : largest[j];
       }
     }
     float base[2], old_weight[2];
 #pragma unroll
-    for (int j = 0; j < 2; j++) {
+    for (int j = 0; j < own_heads; j++) {
       base[j] = stg_weight_base(largest[j]);
       old_weight[j] = stg_weight_of(so_far.largest[j] - base[j]);
       so_far.largest[j] = largest[j];
@@ -168,6 +171,10 @@ template <class G> struct stg_attend_warps {
     for (int m = 0; m < parts; m++) {
 #pragma unroll
       for (int j = 0; j < 4; j++) {
+        if (j % 2 >= own_heads) {
+          s[m][j] = 0.0f;
+          continue;
+        }
         s[m][j] = stg_weight_of(s[m][j] - base[j % 2]);
         so_far.sum[j % 2] += s[m][j];
       }
@@ -176,7 +183,9 @@ template <class G> struct stg_attend_warps {
     for (int d = 0; d < steps; d++) {
 #pragma unroll
       for (int j = 0; j < 4; j++) {
-        so_far.values[d][j] *= old_weight[j % 2];
+        if (j % 2 < own_heads) { // the others stay 0
+          so_far.values[d][j] *= old_weight[j % 2];
+        }
       }
     }
   }
@@ -233,7 +242,7 @@ template <class G> struct stg_attend_warps {
     const int g = lane / 4, t = lane % 4;
     constexpr float unit = 1.0f / mma::whole;
 #pragma unroll
-    for (int j = 0; j < 2; j++) {
+    for (int j = 0; j < own_heads; j++) {
 #pragma unroll
       for (int apart = 4; apart < STG_LANES; apart *= 2) {
         so_far.sum[j] += __shfl_xor_sync(STG_ALL, so_far.sum[j], apart);

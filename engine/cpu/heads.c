@@ -27,7 +27,8 @@ void stg_cpu_kv_advance(const struct stg_step_rows *rows, const struct stg_kv_vi
   for (int64_t row = 0; row < rows->rows; row++) {
     const struct stg_row_place place = stg_row_find(rows, kv, row);
     if (place.fate == STG_FATE_LIVE) {
-      len[place.seq]++;
+      /* as a device's atomic adds: a host may append below the length as often as it likes */
+      len[place.seq] = (int32_t)((uint32_t)len[place.seq] + 1);
     }
   }
 }

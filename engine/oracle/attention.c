@@ -90,13 +90,17 @@ static void note(struct stg_oracle_heads_report *report, struct stg_oracle_head_
 }
 
 void stg_oracle_note_head(struct stg_oracle_heads_report *report, struct stg_oracle_head_name name,
-                          struct stg_oracle_width width, const double *after, const double *ref,
-                          const double *bound) {
-  const struct stg_oracle_verdict verdict = stg_oracle_judge(width, after, ref, bound);
+                          struct stg_oracle_width width, const double *after,
+                          const struct stg_oracle_reference *reference) {
+  double ref[STG_ROPE_MAX_DIM];
   for (int64_t j = 0; j < width.n; j++) {
-    const double error = fabs(after[j] - ref[j]);
+    const bool left = reference->leaves[j] && !isfinite(after[j]);
+    const double error = fabs(after[j] - reference->ref[j]);
+    ref[j] = left ? nan("") : reference->ref[j];
+    report->overflows += left;
     report->mae += isfinite(error) ? error : 0; /* a sum until the report is finished */
   }
+  const struct stg_oracle_verdict verdict = stg_oracle_judge(width, after, ref, reference->bound);
   report->elements += (uint64_t)width.n;
   note(report, name, &verdict);
 }

@@ -31,7 +31,8 @@ struct stg_oracle_heads_report {
   double worst_ratio;   /* largest error over that element's own bound; infinite where bytes had to
                            be equal or finiteness differs */
   uint64_t violations;  /* elements beyond their own bound, and refusals counted wrongly */
-  uint64_t overflows;   /* elements where the reference leaves the type's range and Inf was right */
+  uint64_t overflows;   /* elements where the reference, or what leads to it, leaves a type's range,
+                           and Inf or NaN was right */
   const char *first_in; /* tensor of the first violation: "q", "k", "v", "qkv", "out", "words",
                            "len"; NULL: none */
   int64_t first_row;    /* its row, or in a cache that nothing wrote its sequence or block; -1 */
@@ -53,6 +54,14 @@ struct stg_oracle_place stg_oracle_find_row(const struct stg_step_rows *rows,
 bool stg_oracle_find_position(const struct stg_kv_view *kv, int64_t seq, int64_t position,
                               int64_t *ret_unit, int64_t *ret_within);
 
+/* What a head must be, element by element. */
+struct stg_oracle_reference {
+  double ref[STG_ROPE_MAX_DIM], bound[STG_ROPE_MAX_DIM];
+  /* What is worked out on the way to it may be beyond the range of float32, or of the type to which
+   * it is rounded: then what is not finite is right as well. */
+  bool leaves[STG_ROPE_MAX_DIM];
+};
+
 /** Offset in elements of a row's head in a tensor of heads. */
 int64_t stg_oracle_head_offset(enum stg_heads_order order, int64_t stride, int64_t row,
                                int64_t head, int64_t dim);
@@ -67,10 +76,10 @@ void stg_oracle_heads_report_init(struct stg_oracle_heads_report *ret_report);
 /** Count the row's fate. */
 void stg_oracle_note_row(struct stg_oracle_heads_report *report,
                          const struct stg_oracle_place *place);
-/** `n` elements at `after` within `bound` of `ref`. */
+/** `width.n` elements at `after` against what they must be. */
 void stg_oracle_note_head(struct stg_oracle_heads_report *report, struct stg_oracle_head_name name,
-                          struct stg_oracle_width width, const double *after, const double *ref,
-                          const double *bound);
+                          struct stg_oracle_width width, const double *after,
+                          const struct stg_oracle_reference *reference);
 /** Elements whose bytes must be equal. */
 void stg_oracle_note_bytes(struct stg_oracle_heads_report *report, struct stg_oracle_head_name name,
                            struct stg_oracle_width width, const void *expected, const void *after);

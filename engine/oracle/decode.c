@@ -4,6 +4,7 @@
 #include "engine/oracle/decode.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/dtype.h"
@@ -41,52 +42,78 @@ static struct sums sums_of(const struct stg_decode_geometry *g) {
              : (struct sums){.dots = dim * 3 / 4, .within = chunk / 2 + 2, .least = 0x1p-37};
 }
 
-/* How far e^(score) may be off, relatively. */
-static double weight_error(const struct stg_decode_geometry *g, double scale, const double *q,
-                           const double *k, double below_largest) {
+/* sum_i |q_i * k_i| */
+static double magnitude(int64_t dim, const double *q, const double *k) {
   double terms = 0;
-  for (int64_t d = 0; d < (int64_t)g->dim; d++) {
+  for (int64_t d = 0; d < dim; d++) {
     terms += fabs(q[d] * k[d]);
   }
-  return expm1(0x1p-23 * ((sums_of(g).dots + 8) * fabs(scale) * terms + below_largest));
+  return terms;
+}
+
+/* Nothing of nothing, however large the share is. */
+static double share_of(double x, double share) {
+  return x == 0 ? 0 : x * share;
+}
+
+/* Whether a score may be infinite in float32 where its elements are not: twice as much is asked
+ * for, since differences of scores are taken. */
+static bool may_leave(double scale, double terms) {
+  return isfinite(terms) && 2 * fmax(1, fabs(scale)) * terms >= stg_dtype_max(STG_F32);
+}
+
+/* Sums of V, which are divided at the end alone. */
+static void note_sums_that_leave(int64_t dim, const struct stg_oracle_keys *keys,
+                                 struct stg_oracle_reference *ret) {
+  for (int64_t d = 0; d < dim; d++) {
+    double sum = 0;
+    for (int64_t j = 0; j < keys->n; j++) {
+      sum += fabs(keys->v[j * dim + d]);
+    }
+    ret->leaves[d] = isfinite(sum) && 1.02 * sum >= stg_dtype_max(STG_F32);
+  }
 }
 
 void stg_oracle_attend_head(const struct stg_decode_geometry *geometry, double scale,
                             const double *q, const struct stg_oracle_keys *keys, double *scores,
-                            double *ret_ref, double *ret_bound) {
+                            struct stg_oracle_reference *ret) {
   const int64_t dim = geometry->dim;
   const double unit = stg_dtype_unit(geometry->dtype);
   const double tiny = stg_dtype_tiny(geometry->dtype);
   const struct sums sums = sums_of(geometry);
   const double steps = sums.within + (double)keys->chunks + 32;
   const double largest = score_keys(dim, scale, q, keys, scores);
+  bool leaves = false;
   double sum = 0;
   double score_errors = 0; /* of the weights, as a share of their sum */
-  for (int64_t d = 0; d < dim; d++) {
-    ret_ref[d] = 0;
-    ret_bound[d] = 0;
-  }
+  memset(ret->ref, 0, sizeof ret->ref);
+  memset(ret->bound, 0, sizeof ret->bound);
+  note_sums_that_leave(dim, keys, ret);
   for (int64_t j = 0; j < keys->n; j++) {
+    const double *v = keys->v + j * dim;
     const double weight = exp(scores[j] - largest);
-    /* a score of -Inf is a weight of 0, and surely so */
-    const double error = weight == 0 ? 0
-                                     : weight_error(geometry, scale, q, keys->k + j * dim,
-                                                    fabs(scores[j] - largest));
+    const double terms = magnitude(dim, q, keys->k + j * dim);
+    /* how far e^(score) may be off, relatively */
+    const double error =
+        expm1(0x1p-23 * ((sums.dots + 8) * fabs(scale) * terms + fabs(scores[j] - largest)));
+    leaves |= may_leave(scale, terms);
     sum += weight;
-    score_errors += weight * error;
+    /* a score of -Inf is a weight of 0, and surely so */
+    score_errors += share_of(weight, error);
     for (int64_t d = 0; d < dim; d++) {
-      const double term = weight * keys->v[j * dim + d];
-      ret_ref[d] += term;
-      ret_bound[d] +=
-          fabs(term) * (error + 0x1p-23 * steps) + sums.least * fabs(keys->v[j * dim + d]);
+      const double term = weight * v[d];
+      ret->ref[d] += term;
+      ret->bound[d] += share_of(fabs(term), error + 0x1p-23 * steps) + sums.least * fabs(v[d]);
     }
   }
-  for (int64_t d = 0; d < dim && keys->n != 0; d++) {
-    ret_ref[d] /= sum;
-    ret_bound[d] = 1.01 * (ret_bound[d] / sum + score_errors / sum * fabs(ret_ref[d]));
-  }
   for (int64_t d = 0; d < dim; d++) {
-    ret_bound[d] += unit * fabs(ret_ref[d]) + tiny / 2;
+    if (keys->n != 0) {
+      ret->ref[d] /= sum;
+      ret->bound[d] =
+          1.01 * (ret->bound[d] / sum + share_of(fabs(ret->ref[d]), score_errors / sum));
+    }
+    ret->bound[d] += unit * fabs(ret->ref[d]) + tiny / 2;
+    ret->leaves[d] |= leaves;
   }
 }
 
@@ -95,7 +122,7 @@ struct checker {
   const struct stg_oracle_attend_batch *batch;
   double *k, *v, *scores; /* [capacity, dim] twice, [capacity] */
   double q[STG_ROPE_MAX_DIM], after[STG_ROPE_MAX_DIM];
-  double ref[STG_ROPE_MAX_DIM], bound[STG_ROPE_MAX_DIM];
+  struct stg_oracle_reference reference;
   struct stg_oracle_heads_report report;
 };
 
@@ -167,9 +194,8 @@ static void check_head(struct checker *checker, const struct stg_oracle_place *p
   }
   stg_oracle_widen(width, at(checker, batch->q, q), checker->q);
   stg_oracle_widen(width, after, checker->after);
-  stg_oracle_attend_head(g, batch->scale, checker->q, &keys, checker->scores, checker->ref,
-                         checker->bound);
-  stg_oracle_note_head(&checker->report, name, width, checker->after, checker->ref, checker->bound);
+  stg_oracle_attend_head(g, batch->scale, checker->q, &keys, checker->scores, &checker->reference);
+  stg_oracle_note_head(&checker->report, name, width, checker->after, &checker->reference);
 }
 
 stg_status stg_oracle_attend_check(const struct stg_oracle_attend_batch *batch,

@@ -21,6 +21,9 @@
  * slice of 16, chunk/64: in all less than chunk/2. Two parts are a weight but for 2^-16 of it in
  * bf16, 2^-22 in f16: 128 and 2 times 2^-23, so `within` is chunk/2 and these. A part is at least
  * 2^-126, or 2^-24 of 2^15 in f16, and a weight below e^-87 is 0: `least` is 2^-124, and 2^-37.
+ *
+ * Scores, and sums of V, which are divided at the end, are float32: where their magnitudes are
+ * beyond its range, a result that is not finite is right as well.
  */
 #ifndef STG_ENGINE_ORACLE_DECODE_H
 #define STG_ENGINE_ORACLE_DECODE_H
@@ -38,7 +41,7 @@ struct stg_oracle_keys {
 /** One query head, float64. `scores` is scratch for n doubles. */
 void stg_oracle_attend_head(const struct stg_decode_geometry *geometry, double scale,
                             const double *q, const struct stg_oracle_keys *keys, double *scores,
-                            double *ret_ref, double *ret_bound);
+                            struct stg_oracle_reference *ret);
 
 /* A call of the family as it was and as it is now. All borrowed. */
 struct stg_oracle_attend_batch {

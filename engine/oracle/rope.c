@@ -57,7 +57,7 @@ struct checker {
   /* one head: as it was, as doubles, as it is now, and what it must be */
   uint32_t stored[STG_ROPE_MAX_DIM];
   double values[STG_ROPE_MAX_DIM], after[STG_ROPE_MAX_DIM];
-  double ref[STG_ROPE_MAX_DIM], bound[STG_ROPE_MAX_DIM];
+  struct stg_oracle_reference reference;
 };
 
 static void checker_init(struct checker *ret, const struct stg_rope_geometry *geometry,
@@ -140,10 +140,8 @@ static void check_head(struct checker *checker, enum stg_rope_part part, const u
   stg_oracle_widen(turned, stored, checker->values);
   stg_oracle_widen(turned, after, checker->after);
   if (rot != 0) {
-    stg_oracle_turn_head(&checker->turn, part, checker->back, checker->values, checker->ref,
-                         checker->bound);
-    stg_oracle_note_head(&checker->report, name, turned, checker->after, checker->ref,
-                         checker->bound);
+    stg_oracle_turn_head(&checker->turn, part, checker->back, checker->values, &checker->reference);
+    stg_oracle_note_head(&checker->report, name, turned, checker->after, &checker->reference);
     if (checker->exact) {
       check_eager(checker, after, name);
     }

@@ -5,21 +5,25 @@
  * here. Element j of a rotated head may differ from ref_j by
  *
  *   u*|ref_j| + tiny/2 + (1 + 2u) * 2^-23 * (p*f + 2 + x) * |(A, B)| * l
- *   + 1.02 * ( r*(u*T + tiny) + t*T + t_tiny*|(A, B)| ),   T = |A*c| + |B*s|
+ *   + 1.02 * ( r*(u*T + tiny*g) + t*T + t_tiny*|(A, B)| + X ),   T = |A*c| + |B*s|
  *
  * u, tiny  half a unit of the type's rounding, its smallest subnormal: the rounding at the store
  * A, B     the two elements that the sum takes, with their scale of xPos; c, s cosine and sine
  * p*f      the angle in float32 is off by so much: half of it the frequency, half the product; by
  *          half as much again beyond 2^24, where the position is rounded; 0 with a table
  * l        |(c, s)|, or 1 where that is less: a table may have any numbers
- * 2, x     cosine, sine, products and sum; with xPos 2 + 2*|power*log(scale)|, else 0
- * r        0, or with round=each_op the number of roundings before the sum: 1, with xPos 2
- * t        0, or half a unit of what cosine and sine are rounded to, t_tiny its smallest subnormal;
- *          both twice with xPos, for its scale
+ * g, X     1 and 0, but with xPos: g the larger of l and the scales, since what a product loses
+ * below the normal numbers is scaled with it; X = t_tiny*|(a, b)|*l + 2^-149*(2*g + |(a, b)|*l), a
+ * and b without their scales: such losses of the scale itself, and of float32 2, x     cosine,
+ * sine, products and sum; with xPos 2 + 2*|power*log(scale)|, else 0 r        0, or with
+ * round=each_op the number of roundings before the sum: 1, with xPos 2 t        0, or half a unit
+ * of what cosine and sine are rounded to, t_tiny its smallest subnormal; both twice with xPos, for
+ * its scale
  *
  * With a table and round=each_op nothing is left open but with xPos: the bytes must be those of the
- * eager sequence. What is not rotated must have the bytes that it had. Scales of xPos, and products
- * with them, must be in float32's range.
+ * eager sequence. What is not rotated must have the bytes that it had. Where a scale of xPos, or a
+ * product, is beyond the range of the type that it is rounded to, a result that is not finite is
+ * right as well.
  */
 #ifndef STG_ENGINE_ORACLE_ROPE_H
 #define STG_ENGINE_ORACLE_ROPE_H

@@ -86,43 +86,101 @@ static double log_scale_of(const struct stg_oracle_turn *turn, enum stg_rope_par
   return part == STG_ROPE_K ? -turn->log_scale[frequency_of] : turn->log_scale[frequency_of];
 }
 
-static double bound_of(const struct stg_oracle_turn *turn, struct member member, double a, double b,
-                       double log_scale, double ref) {
+/* The two elements that a sum takes, as they were; their scales of xPos; and with them. */
+struct terms {
+  struct member member;
+  double x, y;
+  double x_scale, y_scale;
+  double a, b;
+  double log_scale; /* the larger of the two */
+};
+
+static struct terms terms_of(const struct stg_oracle_turn *turn, enum stg_rope_part part, bool back,
+                             const double *head, uint32_t e) {
+  const struct member member = member_of(turn->geometry, e);
+  const double own_log = log_scale_of(turn, part, e);
+  const double other_log = back ? log_scale_of(turn, part, member.other) : own_log;
+  struct terms t = {.member = member, .x = head[e], .y = head[member.other]};
+  t.x_scale = exp(own_log);
+  t.y_scale = exp(other_log);
+  t.a = t.x * t.x_scale;
+  t.b = t.y * t.y_scale;
+  t.log_scale = fmax(fabs(own_log), fabs(other_log));
+  return t;
+}
+
+static bool is_scaled(const struct stg_rope_geometry *geometry) {
+  return geometry->xpos != STG_ROPE_XPOS_NONE;
+}
+
+/* To which cosine, sine and scale are rounded. */
+static stg_dtype trig_dtype(const struct stg_rope_geometry *geometry) {
+  if (geometry->trig == STG_ROPE_TRIG_F32) {
+    return STG_F32;
+  }
+  return geometry->trig == STG_ROPE_TRIG_SWAPPED_BF16 ? STG_BF16 : geometry->dtype;
+}
+
+/* Of cosine and sine; a table may have any. */
+static double length_of(const struct stg_oracle_turn *turn, uint32_t pair) {
+  return hypot(turn->cosine[pair], turn->sine[pair]);
+}
+
+static double bound_of(const struct stg_oracle_turn *turn, const struct terms *t, double ref) {
   const struct stg_rope_geometry *geometry = turn->geometry;
-  const bool scaled = geometry->xpos != STG_ROPE_XPOS_NONE;
+  const uint32_t of = t->member.pair;
+  const bool scaled = is_scaled(geometry);
   const double unit = stg_dtype_unit(geometry->dtype);
   const double tiny = stg_dtype_tiny(geometry->dtype);
-  const double terms = fabs(a * turn->cosine[member.pair]) + fabs(b * turn->sine[member.pair]);
-  const double pair = hypot(a, b);
-  const double arithmetic = 2 + (scaled ? 2 + 2 * fabs(log_scale) : 0);
-  const double length = hypot(turn->cosine[member.pair], turn->sine[member.pair]); /* of a table */
-  const double angle =
-      0x1p-23 * (turn->angle_error[member.pair] + arithmetic) * pair * fmax(1, length);
+  const double terms = fabs(t->a * turn->cosine[of]) + fabs(t->b * turn->sine[of]);
+  const double pair = hypot(t->a, t->b);
+  const double arithmetic = 2 + (scaled ? 2 + 2 * t->log_scale : 0);
+  const double length = fmax(1, length_of(turn, of));
+  const double angle = 0x1p-23 * (turn->angle_error[of] + arithmetic) * pair * length;
   const double roundings = scaled ? 2 : 1;
-  double inside = 0;
+  /* what rounds off below a type's normal numbers before the scale, and what the scale itself does
+   */
+  const double grown = scaled ? fmax(length, fmax(t->x_scale, t->y_scale)) : 1;
+  const double unscaled = scaled ? hypot(t->x, t->y) * length : 0;
+  double inside = scaled ? 0x1p-149 * (2 * grown + unscaled) : 0;
   if (geometry->round == STG_ROPE_ROUND_EACH_OP) {
-    inside += roundings * (unit * terms + tiny);
+    inside += roundings * (unit * terms + tiny * grown);
   }
   if (geometry->trig != STG_ROPE_TRIG_F32) {
-    const bool swapped = geometry->trig == STG_ROPE_TRIG_SWAPPED_BF16;
-    const stg_dtype dtype = swapped ? STG_BF16 : geometry->dtype;
+    const stg_dtype dtype = trig_dtype(geometry);
     inside += roundings * (stg_dtype_unit(dtype) * terms + stg_dtype_tiny(dtype) * pair);
+    inside += stg_dtype_tiny(dtype) * unscaled;
   }
   return unit * fabs(ref) + tiny / 2 + (1 + 2 * unit) * angle + 1.02 * inside;
 }
 
+/* A scale, or a product, that its type cannot hold is infinite, and so is the sum, or NaN. */
+static bool may_leave(const struct stg_oracle_turn *turn, const struct terms *t, bool back) {
+  const struct stg_rope_geometry *geometry = turn->geometry;
+  const bool scaled = is_scaled(geometry);
+  const double cosine = fabs(turn->cosine[t->member.pair]);
+  const double sine = fabs(turn->sine[t->member.pair]);
+  const stg_dtype of_products =
+      geometry->round == STG_ROPE_ROUND_EACH_OP ? geometry->dtype : STG_F32;
+  if (!scaled && length_of(turn, t->member.pair) <= 1) {
+    return false;
+  }
+  const double first =
+      back ? fmax(fabs(t->a), fabs(t->b)) : fmax(fabs(t->x) * cosine, fabs(t->y) * sine);
+  const double second = fmax(fabs(t->a) * cosine, fabs(t->b) * sine);
+  return 1.02 * fmax(first, second) >= stg_dtype_max(of_products) ||
+         (scaled && 1.02 * fmax(t->x_scale, t->y_scale) >= stg_dtype_max(trig_dtype(geometry)));
+}
+
 void stg_oracle_turn_head(const struct stg_oracle_turn *turn, enum stg_rope_part part, bool back,
-                          const double *head, double *ret_ref, double *ret_bound) {
+                          const double *head, struct stg_oracle_reference *ret) {
   for (uint32_t e = 0; e < turn->geometry->rot; e++) {
-    const struct member member = member_of(turn->geometry, e);
-    const double own_log = log_scale_of(turn, part, e);
-    const double other_log = back ? log_scale_of(turn, part, member.other) : own_log;
-    const double a = head[e] * exp(own_log);
-    const double b = head[member.other] * exp(other_log);
-    const double straight = a * turn->cosine[member.pair];
-    const double across = b * turn->sine[member.pair];
-    ret_ref[e] = member.second != back ? straight + across : straight - across;
-    ret_bound[e] = bound_of(turn, member, a, b, fmax(fabs(own_log), fabs(other_log)), ret_ref[e]);
+    const struct terms t = terms_of(turn, part, back, head, e);
+    const double straight = t.a * turn->cosine[t.member.pair];
+    const double across = t.b * turn->sine[t.member.pair];
+    ret->ref[e] = t.member.second != back ? straight + across : straight - across;
+    ret->bound[e] = bound_of(turn, &t, ret->ref[e]);
+    ret->leaves[e] = may_leave(turn, &t, back);
   }
 }
 
@@ -142,10 +200,7 @@ void stg_oracle_turn_eager(const struct stg_oracle_turn *turn, bool back, const 
                            float *ret_head) {
   const struct stg_rope_geometry *geometry = turn->geometry;
   const stg_dtype dtype = geometry->dtype;
-  stg_dtype trig = STG_F32;
-  if (geometry->trig != STG_ROPE_TRIG_F32) {
-    trig = geometry->trig == STG_ROPE_TRIG_DTYPE ? dtype : STG_BF16;
-  }
+  const stg_dtype trig = trig_dtype(geometry);
   for (uint32_t e = 0; e < geometry->rot; e++) {
     const struct member member = member_of(geometry, e);
     const float cosine = rounded(trig, (float)turn->cosine[member.pair]);

@@ -21,7 +21,7 @@ void stg_oracle_turn_init(const struct stg_rope_geometry *geometry,
 
 /** The first `rot` elements of a head of Q or K; `back`: of a gradient. */
 void stg_oracle_turn_head(const struct stg_oracle_turn *turn, enum stg_rope_part part, bool back,
-                          const double *head, double *ret_ref, double *ret_bound);
+                          const double *head, struct stg_oracle_reference *ret);
 
 /** Whether the eager sequence leaves one result alone, which stg_oracle_turn_eager gives. */
 bool stg_oracle_turn_is_exact(const struct stg_rope_geometry *geometry,

@@ -38,7 +38,7 @@ class Plot(Case):
         outcome = self.run_command("bench", "padding", "--quick", "--plot", path)
         self.assertEqual(outcome.code, FAILED, outcome)
         self.assertIn("padding", outcome.out)
-        self.assertIn("no row that is drawn; steer, decode and warmup have some", outcome.err)
+        self.assertIn("no row that is drawn; steer, decode, rope, attend and warmup have some", outcome.err)
         self.assertFalse(path.exists())
 
     def test_a_place_where_no_file_can_be_is_said_before_anything_is_measured(self):

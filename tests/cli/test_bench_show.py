@@ -84,6 +84,20 @@ class Show(Case):
         self.show([row()], "--plot", path)
         self.assertEqual(path.read_bytes(), first)
 
+    def test_rows_of_attention_are_shown_and_drawn(self):
+        token = {"lengths": 1024, "recompiles": 0, "cudagraphs": 1, "mae": 1.25e-8, "peak_bytes": 51380224}
+        none = {"median_us": None, "min_us": None, "max_us": None, "floor_us": None, "ratio": None}
+        rows = [row(suite="rope", name="2048, 32/8 heads of 128", moved_mb=50.3),
+                row(suite="attend", name="32 x 512 to 4096, 32/8 heads of 128", series="torch SDPA with mask"),
+                row(suite="attend", name="every length to 1024, 8 x 12 heads of 64, float32", **none, **token),
+                row(suite="run", name="peers", **none)]  # fmt: skip
+        self.assertEqual(self.show(rows, "--json").json(), rows)
+        self.assertIn("recompiles 0, cudagraphs 1, mae 1.25e-08", self.show(rows).out)
+        path = self.folder / "x.svg"
+        self.show(rows, "--plot", path)
+        for title in ("Split and rotate", "Attention over a cache", "every length of its cache"):
+            self.assertIn(title, path.read_text())
+
     def test_rows_that_are_not_drawn_are_printed_and_said(self):
         path = self.write("run.json", [row(suite="rpc")])
         outcome = self.run_command("bench", "show", path, "--plot", "x.svg")

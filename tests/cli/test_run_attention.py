@@ -2,22 +2,18 @@
 """`steergraph run` of rope, decode and step: reports, files, what a cache refuses, and numbers worked out here again."""
 import json
 import math
-import random
 import struct
-import sys
 
 import tap
-from cli import FAILED, QUICK, ROOT, SPECS, Case, read_safetensors, safetensors_bytes
-
-sys.path.insert(0, str(ROOT / "tools"))
-import vector_writers as writers  # noqa: E402
+from attention_case import RUN, Run, example, steered, step
+from cli import FAILED, QUICK, SPECS, safetensors_bytes
 
 NAMES = ("rope_llama3", "kv_decode", "kv_decode_paged", "toto_timewise", "step_llama_block", "token_window")
 # The members that ARCHITECTURE.md promises, in this order.
 MEMBERS = [
     "spec", "family", "backend", "reason", "device", "signature", "kernel_key", "kernels", "graph_key", "source", "tier",
     "compile_ms", "rows", "rows_padding", "rows_refused", "rows_steered", "max_abs_err", "mae", "worst_ratio",
-    "violations", "parts", "ok", "time_us", "bytes", "checksum", "lengths_after", "output", "notes",
+    "violations", "overflows", "parts", "ok", "time_us", "bytes", "checksum", "lengths_after", "output", "notes",
 ]  # fmt: skip
 PARTS = {
     "rope_llama3": ["rope"],
@@ -27,45 +23,6 @@ PARTS = {
     "step_llama_block": ["rope", "decode", "steer", "advance"],
     "token_window": ["decode"],
 }
-RUN = ("run", "--backend", "cpu", "--json", "--no-timing")
-
-
-def example(name):
-    return json.loads((SPECS / f"{name}.json").read_text())
-
-
-def step(**changes):
-    """A small step: two sequences of 3 and 1 positions, heads 2 over one KV head of 8."""
-    spec = {
-        "steergraph": 1,
-        "family": "step",
-        "geometry": {"heads": 2, "kv_heads": 1, "dim": 8, "dtype": "f32"},
-        "rope": {},
-        "attend": {},
-        "cache": {"batch": 2, "capacity": 4, "lengths": [3, 1]},
-        "rows": {"positions": "len", "requests": [{"repeat": 2}]},
-        "input": {name: {"random": {"seed": seed}} for seed, name in enumerate(("qkv", "k", "v"), 1)},
-    }
-    spec.update(changes)
-    return spec
-
-
-class Run(Case):
-    def report(self, spec, *words, name="w.json"):
-        return self.succeed(*RUN, *words, self.write(name, spec)).json()
-
-    def output(self, spec, name="w.json"):
-        out = self.folder / "out.st"
-        report = self.report(spec, "--output", out, name=name)
-        self.assertEqual(report["output"], str(out))
-        return report, *read_safetensors(out)
-
-    def numbers(self, name, shape, seed):
-        """A file of one tensor whose values are exact in every type; the values."""
-        draw = random.Random(seed)
-        values = [draw.randint(-32, 32) / 16 for _ in range(math.prod(shape))]
-        self.write(f"{name}.st", safetensors_bytes({"t": ("F32", list(shape), struct.pack(f"<{len(values)}f", *values))}))
-        return values, {"file": f"{name}.st", "tensor": "t"}
 
 
 class Examples(Run):
@@ -163,19 +120,43 @@ class Examples(Run):
         self.assertEqual((report["rows"], report["ok"], report["lengths_after"]), (0, True, [3, 1]))
         self.assertEqual(tensors["out"].shape, [0, 2, 8])
 
+    def test_what_leaves_float32_on_the_way_is_counted_and_no_failure(self):
+        """As eager's would be: scales of xPos beyond its range, then scores, whose elements are not."""
+        xpos = step(rope={"xpos": {"order": "halves", "base": 0.02}})
+        self.write("far.st", safetensors_bytes({"t": ("F32", [2, 32], struct.pack("<64f", *[1e25] * 64))}))
+        far = step()
+        far["input"]["qkv"] = {"file": "far.st", "tensor": "t"}
+        for spec in (xpos, far):
+            report = self.report(spec)
+            self.assertEqual((report["ok"], report["violations"]), (True, 0))
+            self.assertGreater(report["overflows"], 0)
+            text = self.succeed("run", "--backend", "cpu", "--no-timing", self.folder / "w.json").out
+            self.assertRegex(
+                text,
+                rf"(?m)^ +{report['overflows']} elements are not finite, since what leads to them leaves the range of its type$",
+            )
+        self.assertEqual(self.report(step())["overflows"], 0)
+        self.assertNotIn("not finite", self.succeed("run", "--backend", "cpu", "--no-timing", self.folder / "w.json").out)
+
     def test_a_result_beyond_its_bound_fails_and_writes_nothing(self):
-        """Scales of xPos beyond what float32 holds are none that a workload may ask for."""
-        path = self.write("w.json", step(rope={"xpos": {"order": "halves", "base": 0.02}}))
+        """An op that drops a row multiplies it by 0, which leaves the NaN that it had."""
+        self.write("drop.json", {"op": "drop", "vectors": ["v"], "params": {}, "body": ["h = v"]})
+        self.write("nan.st", safetensors_bytes({"t": ("F32", [2, 32], struct.pack("<64f", *[math.nan] * 64))}))
+        spec = steered({"v": {"random": {"seed": 4}}})
+        spec["steer"]["ops"] = ["drop.json"]
+        spec["steer"]["slots"]["up"]["layers"]["0"] = [{"op": "drop", "v": "v"}]
+        spec["input"]["qkv"] = {"file": "nan.st", "tensor": "t"}
+        path = self.write("w.json", spec)
         outcome = self.run_command(*RUN, "--output", "out.st", path)
         report = outcome.json()
         self.assertEqual((outcome.code, report["ok"], report["output"]), (FAILED, False, None))
         self.assertGreater(report["violations"], 0)
         first = next(part["first"] for part in report["parts"] if part["violations"] > 0)
-        self.assertIn(first["in"], ("q", "k"))
+        self.assertEqual(first, {"in": "out", "row": 0, "head": 0, "element": 0})
         self.assertEqual(outcome.err, f"steergraph: {path}: the result is not what the oracle allows; see the report\n")
         self.assertFalse((self.folder / "out.st").exists())
         text = self.run_command("run", "--backend", "cpu", "--no-timing", path).out
-        self.assertRegex(text, r"\nFAILED: rope: first in [qk], row \d+, head \d+, element \d+\n$")
+        self.assertRegex(text, r"\nFAILED: steer: first in out, row 0, head 0, element 0\n$")
 
 
 class Refused(Run):
@@ -213,44 +194,6 @@ class Refused(Run):
         spec["input"] = {"qkv": {"random": {"seed": 1}}}
         line = self.refuse(FAILED, *RUN, self.write("w.json", spec))
         self.assertIn("w.json: cache: 0 rows and 60000 x 1048576 positions of 1 layers need 11250.0 GiB of memory", line)
-
-
-class SteeredByFiles(Run):
-    """A step whose vectors are of files: what these say of themselves, as in a workload of steering."""
-
-    def steered(self, slot, vectors=None, **geometry):
-        self.write("c.gguf", writers.control_vector({1: [k / 16 for k in range(16)]}, "mistral"))
-        slots = {"up": slot}
-        batch = {"requests": [{"slot": "up", "rows": 1, "repeat": 2}]}
-        geometry = {"hidden_size": 16, "dtype": "f32", "layers": 3, **geometry}
-        steer = {"geometry": geometry, "vectors": vectors or {}, "slots": slots, "batch": batch}
-        return self.write("w.json", step(steer=steer, buckets={"rows": [2], "batch": [2]}))
-
-    def by_name(self, **geometry):
-        slot = {"layers": {"0": [{"op": "add", "v": "v"}]}}
-        return self.steered(slot, {"v": {"file": "c.gguf", "tensor": "direction.1"}}, **geometry)
-
-    def test_a_vector_of_another_model_is_refused(self):
-        line = self.refuse(FAILED, *RUN, self.by_name(model="qwen2"))
-        self.assertIn("w.json: steer.vectors.v: 'c.gguf' is for model 'mistral' (its model_hint), "
-                      "geometry.model is 'qwen2'; use one made for it", line)  # fmt: skip
-
-    def test_what_files_say_is_noted_behind_what_the_step_says(self):
-        own = "buckets: this version pads steps of this family to the default series"
-        hint = "c.gguf is for model 'mistral' by its own word; geometry.model is not given"
-        spec = self.by_name()
-        self.assertEqual(self.succeed(*RUN, spec).json()["notes"], [own, f"steer.vectors.v: {hint}"])
-        text = self.succeed("run", "--backend", "cpu", "--no-timing", spec).out
-        self.assertRegex(text, rf"(?m)^  note +steer\.vectors\.v: {hint}$")
-        explain = ("explain", "--arch", "sm_90", "--json")
-        self.assertEqual(self.succeed(*explain, spec).json()["notes"], [own])
-        spec = self.steered({"control_vector": [{"file": "c.gguf"}]})
-        notes = self.succeed(*RUN, spec).json()["notes"]
-        self.assertEqual((notes[0], notes[1]), (own, f"steer.slots.up: {hint}"))
-        self.assertRegex(notes[-1], "^steer.batch.layer is 0, where no slot of a request has ops: nothing is steered; ")
-        self.assertEqual(self.succeed(*explain, spec).json()["notes"], notes)
-        text = self.succeed("explain", "--arch", "sm_90", spec).out
-        self.assertRegex(text, rf"(?m)^  note +steer\.slots\.up: {hint}$")
 
 
 class Output(Run):
@@ -338,44 +281,6 @@ class Output(Run):
         self.assertIn("w.json: input.k", line)
         spec = step(rope={"table": {"positions": 4, "file": "k.st", "tensor": "t"}})
         self.assertIn("rope.table", self.refuse(FAILED, *RUN, self.write("w.json", spec)))
-
-
-def steered(vectors, **changes):
-    """A step whose first row is steered."""
-    return step(
-        steer={
-            "geometry": {"hidden_size": 16, "dtype": "f32"},
-            "vectors": vectors,
-            "slots": {"up": {"layers": {"0": [{"op": "add", "v": "v", "scale": 2}]}}},
-            "batch": {"requests": [{"slot": "up", "rows": 1}, {"slot": None, "rows": 1}]},
-        },
-        **changes,
-    )
-
-
-class Steered(Run):
-    def test_what_attention_gives_is_steered(self):
-        vector = [1.0] + [0.0] * 15
-        _, plain, _ = self.output(step())
-        report, tensors, _ = self.output(steered({"v": {"values": vector}}))
-        expected = plain["out"].floats()
-        expected[0] = struct.unpack("<f", struct.pack("<f", expected[0] + 2))[0]
-        self.assertEqual(tensors["out"].floats(), expected)
-        self.assertEqual(report["rows_steered"], 1)
-        self.assertEqual([kernel["family"] for kernel in report["kernels"]], ["rope", "decode", "steer", "rope"])
-        self.assertRegex(self.succeed("run", "--backend", "cpu", "--no-timing", self.folder / "w.json").out, r", 1 steered\n")
-
-    def test_the_declared_ops_do_not_change_the_result(self):
-        spec = steered({"v": {"random": {"seed": 4}}})
-        every, used = self.report(spec), self.report(spec, "--declare", "used")
-        self.assertEqual(every["checksum"], used["checksum"])
-        self.assertNotEqual(every["signature"], used["signature"])
-
-    def test_an_unknown_op_is_named_with_its_place(self):
-        spec = steered({"v": {"random": {"seed": 4}}})
-        spec["steer"]["slots"]["up"]["layers"]["0"][0]["op"] = "ad"
-        line = self.refuse(FAILED, *RUN, self.write("w.json", spec))
-        self.assertIn("w.json: steer.slots.up.layers.0[0].op: unknown op 'ad'; did you mean 'add'?", line)
 
 
 def llama3_frequencies(rope, rot):

@@ -7,33 +7,48 @@
 
 #include "runtime/base/dtype.h"
 #include "runtime/base/strbuf.h"
+#include "tests/gpu/kernel_store.h"
 
 void decode_kernel_open(const struct gpu *gpu, const struct stg_decode_geometry *geometry,
                         struct decode_kernel *ret_kernel) {
   const struct stg_decode_extents extents = stg_decode_extents_of(geometry);
-  decode_kernel_open_with(gpu, geometry, &extents, ret_kernel);
+  decode_kernel_open_with(gpu, geometry, &extents, false, ret_kernel);
+}
+
+void *decode_kernel_make(const char *arch, const struct stg_decode_geometry *geometry,
+                         const struct stg_decode_extents *extents, bool with_times,
+                         struct stg_launch_rule *ret_rule) {
+  struct stg_strbuf source = {0};
+  struct stg_strbuf prelude = {0};
+  stg_error error = STG_ERROR_INIT;
+  check_ok(stg_decode_generate_with(geometry, extents, &source, ret_rule, &error), &error);
+  stg_strbuf_printf(&prelude, "%s", with_times ? "#define STG_ATTEND_PROBE 1\n" : "");
+  stg_decode_prelude(&prelude);
+  const struct stg_kernel_request request = {
+      .signature = STG_DECODE_KERNEL_NAME,
+      .name = STG_DECODE_KERNEL_NAME,
+      .prelude = stg_strbuf_text(&prelude),
+      .source = stg_strbuf_text(&source),
+      .arch = arch,
+      .threads = ret_rule->threads,
+      .rows_per_block = 1,
+  };
+  void *cubin = kernel_store_get(&request);
+  stg_strbuf_finish(&prelude);
+  stg_strbuf_finish(&source);
+  return cubin;
 }
 
 void decode_kernel_open_with(const struct gpu *gpu, const struct stg_decode_geometry *geometry,
-                             const struct stg_decode_extents *extents,
+                             const struct stg_decode_extents *extents, bool with_times,
                              struct decode_kernel *ret_kernel) {
-  const struct stg_log no_log = {0};
-  struct stg_strbuf source = {0};
-  struct stg_strbuf prelude = {0};
-  struct stg_kernel_image image = {0};
   stg_error error = STG_ERROR_INIT;
   *ret_kernel = (struct decode_kernel){.gpu = gpu, .geometry = *geometry};
-  check_ok(stg_decode_generate_with(geometry, extents, &source, &ret_kernel->rule, &error), &error);
-  stg_decode_prelude(&prelude);
-  struct stg_kernel_request request =
-      gpu_request(gpu, STG_DECODE_KERNEL_NAME, stg_strbuf_text(&source));
-  request.prelude = stg_strbuf_text(&prelude);
-  check_ok(stg_compile(&request, &no_log, &image, &error), &error);
-  stg_status status = stg_module_load(gpu->device, image.cubin, STG_DECODE_KERNEL_NAME,
-                                      &ret_kernel->module, &error);
-  stg_kernel_image_finish(&image);
-  stg_strbuf_finish(&prelude);
-  stg_strbuf_finish(&source);
+  void *cubin = decode_kernel_make(stg_device_get_info(gpu->device)->arch, geometry, extents,
+                                   with_times, &ret_kernel->rule);
+  const stg_status status =
+      stg_module_load(gpu->device, cubin, STG_DECODE_KERNEL_NAME, &ret_kernel->module, &error);
+  free(cubin);
   check_ok(status, &error);
 }
 

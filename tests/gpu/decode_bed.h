@@ -19,10 +19,15 @@ struct decode_kernel {
 };
 void decode_kernel_open(const struct gpu *gpu, const struct stg_decode_geometry *geometry,
                         struct decode_kernel *ret_kernel);
-/** The same with extents of another choice. */
+/** The same with extents of another choice; `with_times`: blocks write when they do what
+ * (decode_probe.h). */
 void decode_kernel_open_with(const struct gpu *gpu, const struct stg_decode_geometry *geometry,
-                             const struct stg_decode_extents *extents,
+                             const struct stg_decode_extents *extents, bool with_times,
                              struct decode_kernel *ret_kernel);
+/** A cubin, to be freed, without a device. */
+void *decode_kernel_make(const char *arch, const struct stg_decode_geometry *geometry,
+                         const struct stg_decode_extents *extents, bool with_times,
+                         struct stg_launch_rule *ret_rule);
 void decode_kernel_close(struct decode_kernel *kernel);
 
 /* How a call is launched; zeros: as the family launches it. */

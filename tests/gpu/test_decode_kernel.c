@@ -2,7 +2,8 @@
  * test_decode_kernel.c: the decode kernel on a device against the oracle, and against itself: its
  * bits do not depend on the launch, on other rows, nor on what a row does not read.
  *
- * STG_TEST_TIME=1: print what launches take as well (decode_timing.c).
+ * STG_TEST_TIME=1: print what launches take as well (decode_timing.c). STG_TEST_FILTER="prints*":
+ * these tests alone.
  */
 #include "tests/gpu/decode_bed.h"
 #include "tests/gpu/decode_timing.h"
@@ -445,6 +446,11 @@ static void a_launch_that_is_repeated_follows_the_lengths(void **state) {
 }
 
 int main(void) {
+  const char *filter = getenv("STG_TEST_FILTER");
+  if (getenv("STG_DECODE_PREPARE") != NULL) {
+    const struct CMUnitTest prepares[] = {cmocka_unit_test(prepares_what_is_timed_where_asked_to)};
+    return cmocka_run_group_tests(prepares, NULL, NULL);
+  }
   int skip = skip_without_gpu();
   if (skip != 0) {
     return skip;
@@ -462,5 +468,8 @@ int main(void) {
       cmocka_unit_test(a_launch_that_is_repeated_follows_the_lengths),
       cmocka_unit_test(prints_times_where_asked_to),
   };
+  if (filter != NULL) {
+    cmocka_set_test_filter(filter);
+  }
   return cmocka_run_group_tests(tests, gpu_setup, gpu_teardown);
 }

@@ -14,12 +14,16 @@ import re
 import subprocess
 import sys
 import tempfile
+import types
 
 import peer_support
 from peer_support import PEERS, bf16, bf16_bytes, file_bytes, refuses, report
 
+import attend  # noqa: E402
 import attn_agreement  # noqa: E402
 import attn_case  # noqa: E402
+import caches  # noqa: E402
+import rope_compiled  # noqa: E402
 from case import CaseError  # noqa: E402
 
 DATA = pathlib.Path(__file__).resolve().parents[1] / "data" / "attn_elements.h"
@@ -45,7 +49,7 @@ def test_elements() -> None:
 
 CASE = {
     "work": "rope", "dtype": "bf16", "heads": 4, "kv_heads": 2, "dim": 2, "batch": 2, "rows_each": 3,
-    "capacity": 0, "lengths": [3, 5], "sample": [0, 5],
+    "capacity": 0, "compiled": True, "lengths": [3, 5], "sample": [0, 5],
 }  # fmt: skip
 
 
@@ -74,6 +78,7 @@ def test_case(folder: pathlib.Path) -> None:
     bad = [
         ("a work that is none", {**CASE, "work": "steered"}, 4, "not a case of the bench"),
         ("a number that is missing", {k: v for k, v in CASE.items() if k != "dim"}, 4, "KeyError('dim')"),
+        ("a choice that is none", {**CASE, "compiled": 1}, 4, "ValueError('compiled')"),
         ("lengths of another batch", {**CASE, "lengths": [3]}, 4, "lengths or sample"),
         ("a row that there is not", {**CASE, "sample": [0, 6]}, 4, "lengths or sample"),
         ("results of another shape", CASE, 3, "'q' is ('BF16', [2, 3, 2]), not ('BF16', [2, 4, 2])"),
@@ -183,6 +188,19 @@ def test_agreement() -> None:
     report(not nothing.agrees() and "row 1, head 0" in str(nothing), "and nothing else does", nothing)
 
 
+# --- series ---
+
+
+def test_series() -> None:
+    rope, loop = (types.SimpleNamespace(case=types.SimpleNamespace(work=work, compiled=False)) for work in ("rope", "loop"))
+    made = [series for series, make in rope_compiled.SERIES if make(rope) is not None]
+    report(made == [] and len(rope_compiled.SERIES) == 4, "compiles nothing of a case that does not ask for it", made)
+    (chosen,) = attend.of("loop", [("way", lambda side: side)])
+    report(chosen[0] == "way" and chosen[1](loop) is loop and chosen[1](rope) is None, "a series is of one work", chosen)
+    names = [series for series, _ in attend.of("loop", caches.SERIES)]
+    report(len(set(names)) == 7 and names[0] == "torch growing cache", "a cache through every length has seven", names)
+
+
 # --- peers as processes ---
 
 
@@ -191,12 +209,12 @@ def test_process(folder: pathlib.Path) -> None:
     folder_of_none.mkdir()
     (folder_of_none / "torch.py").write_text("raise ImportError('no torch here', name='torch')\n")
     environment = {**os.environ, "PYTHONPATH": str(folder_of_none), "PYTHONDONTWRITEBYTECODE": "1"}
-    for script, work in (("rope", "rope"), ("rope_compiled", "rope"), ("attend", "attend"), ("caches", "loop")):
+    for script, work in (("rope", "rope"), ("attend", "attend"), ("attend", "loop")):
         words = [sys.executable, PEERS / f"{script}.py", "--json", folder / "out.json", "--case", work, "x"]
         done = subprocess.run([*words, folder / work], capture_output=True, text=True, env=environment)
         ok = done.returncode == 1 and done.stderr.startswith("cannot import torch: ")
         ok = ok and done.stderr.count("\n") == 1 and not (folder / "out.json").exists()
-        report(ok, f"{script}.py says in one line that torch is missing", done.stderr)
+        report(ok, f"{script}.py says of a case of {work} in one line that torch is missing", done.stderr)
         done = subprocess.run([*words, folder / "none"], capture_output=True, text=True, env=environment)
         ok = done.returncode == 1 and "No such file" in done.stderr and done.stderr.count("\n") == 1
         report(ok, f"{script}.py says of a case that is missing that it is", done.stderr)
@@ -205,6 +223,7 @@ def test_process(folder: pathlib.Path) -> None:
 def main() -> int:
     test_elements()
     test_agreement()
+    test_series()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         test_case(folder)

@@ -4,6 +4,8 @@
 The stand-ins are modules in a folder of this test, put where peer.py imports the real ones from.
 """
 import ast
+import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -111,18 +113,21 @@ class torch:
     class cuda:
         is_available = staticmethod(lambda: True)
 class Times:
-    def __init__(self): self.min = self.median = self.max = 3.0
+    def __init__(self, time=3.0): self.min = self.median = self.max = time
 class Side:
-    def __init__(self, case): self.case = case
+    def __init__(self, case):
+        self.case = case
+        if case.name == "of no side": raise MemoryError("too large")
     def buffer(self): return [0]
     def buffers(self, at_least): return [[0]]
     def check(self, series, after):
         if VERDICT: raise Disagreement(f"{series}: case '{self.case.name}': disagrees with steergraph")
+        if series == "a wrong way": raise ValueError("no\\nway")
 def first_call_ms(call): call(); return 1.0
 def machine(): return {"card": "Card 1", "driver": 13000, "cuda": "13.0"}
 def measure(call, count, repeats):
     print("timed", repeats)
-    return Times(), Times()
+    return Times(0.0 if call(0) == "in no time" else 3.0), Times()
 '''
 FAKE_CASE = '''
 class CaseError(Exception): pass
@@ -133,17 +138,59 @@ FAKE_PEER = '''
 import peer
 peer.main([("way", lambda side: peer.Attempt(lambda buffers: lambda index: None))])
 '''
+# One that works between two that do not, and behind those one that ends its own process.
+FAKE_PEERS = '''
+import os, peer
+def way(result):
+    return lambda side: peer.Attempt(lambda buffers: lambda index: result)
+def last(side):
+    if side.case.name == "the last": os._exit(9)
+def broken(side):
+    raise RuntimeError("broken")
+peer.main([("broken", broken), ("way", way(None)), ("a wrong way", way(None)), ("too quick", way("in no time")),
+           ("another way", way(None)), ("end", last)])
+'''
 
 
-def run_peer(folder: pathlib.Path, disagrees: bool, *words: str):
+def run_peer(folder: pathlib.Path, disagrees: bool, *words: str, text: str = FAKE_PEER, names=("1 op",), **env):
     for name in ("peer.py", "rows.py", "tensor_file.py"):
         (folder / name).write_text((PEERS / name).read_text())
     (folder / "torch_side.py").write_text(f"VERDICT = {disagrees}\n{FAKE_TORCH_SIDE}")
     (folder / "case.py").write_text(FAKE_CASE)
-    (folder / "way.py").write_text(FAKE_PEER)
-    command = [sys.executable, "-B", folder / "way.py", "--case", "steer", "1 op", "nowhere",
-               "--json", folder / "rows.json", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    (folder / "way.py").write_text(text)
+    command = [sys.executable, "-B", folder / "way.py", "--json", folder / "rows.json", *words]
+    for name in names:
+        command += ["--case", "steer", name, "nowhere"]
+    environment = {**os.environ, **env}
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+
+
+def rows_in(folder: pathlib.Path) -> list:
+    return [(row["name"], row["series"]) for row in json.loads((folder / "rows.json").read_text())]
+
+
+def test_failures(folder: pathlib.Path) -> None:
+    """What fails takes nothing else with it."""
+    both = [("1 op", "way"), ("1 op", "another way")]
+    done = run_peer(folder, False, text=FAKE_PEERS)
+    said = "RuntimeError: broken: case '1 op': broken (and 2 more)"
+    report(done.returncode == 1 and done.stderr == said + "\n", "says which series failed, and how many", done)
+    report(rows_in(folder) == both, "keeps the rows of all others", rows_in(folder))
+    done = run_peer(folder, False, text=FAKE_PEERS, PEER_TRACEBACK="1")
+    words = ("in broken\n", "ValueError: no\n", "ValueError: row 1: median_us: 0.0 is no time")
+    report(all(word in done.stderr for word in words) and done.stderr.endswith(said + "\n"),
+           "and where, when it is asked", done.stderr)
+    done = run_peer(folder, False, text=FAKE_PEERS, names=("of no side", "1 op"))
+    said = "MemoryError: case 'of no side': too large (and 3 more)\n"
+    report(done.returncode == 1 and done.stderr == said, "says which case has no place on the device", done)
+    report(rows_in(folder) == both, "and keeps the rows of the others", rows_in(folder))
+    (folder / "rows.json").unlink()
+    done = run_peer(folder, False, text=FAKE_PEERS, names=("1 op", "the last", "2 ops"))
+    report(done.returncode == 9, "one that is ended", done)
+    report(rows_in(folder) == [*both, ("the last", "way"), ("the last", "another way")],
+           "has left the rows that were there", rows_in(folder))
+    left = sorted(path.name for path in folder.iterdir() if path.name.startswith("rows.json"))
+    report(left == ["rows.json"], "and no part of a file", left)
 
 
 def test_process(folder: pathlib.Path) -> None:
@@ -173,6 +220,7 @@ def main() -> int:
     test_disagreement()
     with tempfile.TemporaryDirectory() as folder:
         test_process(pathlib.Path(folder))
+        test_failures(pathlib.Path(folder))
     test_configuration()
     return 0 if peer_support.good else 1
 

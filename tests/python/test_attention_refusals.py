@@ -18,7 +18,8 @@ class Refusals(Case):
         wrong = "the cache takes f32 [1, 2, 2, 4, 16] on cpu"
         for change, said in (
             ({"dim": 7}, "dim: 7 is not even and in 2..256"),
-            ({"capacity": 0}, "capacity: 0 is not in 1..2147483647"),
+            ({"capacity": 0}, "capacity: 0 is not in 1..2147483646"),
+            ({"capacity": 2**31 - 1}, "capacity: 2147483647 is not in 1..2147483646"),
             ({"block": 12, "blocks": 3}, "block: 12 is no power of two from 8 to 1024"),
             (
                 {"blocks": 3},

@@ -85,6 +85,14 @@ void *attn_random(struct attn_bed *bed, stg_dtype dtype, int64_t elems) {
   return tensor;
 }
 
+void attn_spread(stg_dtype dtype, int64_t elems, void *tensor) {
+  for (int64_t j = 0; j < elems; j++) {
+    const int power = dtype == STG_F16 ? (int)(j / 2 % 5) * 6 - 14 : (int)(j / 2 % 13) * 22 - 138;
+    const float value = stg_load_f32(dtype, tensor, (size_t)j);
+    stg_store_f32(dtype, tensor, (size_t)j, ldexpf(value, power));
+  }
+}
+
 void *attn_copy(struct attn_bed *bed, stg_dtype dtype, const void *tensor, int64_t elems) {
   const size_t bytes = (size_t)elems * stg_dtype_bytes(dtype);
   return memcpy(attn_filled(bed, bytes, 0), tensor, bytes);

@@ -27,6 +27,9 @@ void attn_check_guards(const struct attn_bed *bed);
 void *attn_filled(struct attn_bed *bed, size_t bytes, int fill);
 /** `elems` numbers in [-2, 2) of `dtype`, between two guards. */
 void *attn_random(struct attn_bed *bed, stg_dtype dtype, int64_t elems);
+/** Multiply `elems` elements by powers of two, two neighbours by one, that cover the type's range.
+ */
+void attn_spread(stg_dtype dtype, int64_t elems, void *tensor);
 /** A copy of the elements that `tensor` has now. */
 void *attn_copy(struct attn_bed *bed, stg_dtype dtype, const void *tensor, int64_t elems);
 /** The next number, uniform below `limit`. */

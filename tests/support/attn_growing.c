@@ -186,13 +186,14 @@ static void step_fixed(struct growing *g, float out[BATCH * ROW]) {
 static void turn_head(const struct growing *g, const struct stg_oracle_turn *turn, int64_t row,
                       enum stg_rope_part part, uint32_t head, double *ret) {
   const struct stg_rope_head at = stg_rope_find_head(&turned, part, head);
-  double bound[DIM];
+  struct stg_oracle_reference turned_to;
   double values[DIM];
   for (int64_t d = 0; d < DIM; d++) {
     values[d] = ret[d] = (double)g->packed[row * (int64_t)PACKED + at.first + d * at.step];
   }
   if (part != STG_ROPE_V) {
-    stg_oracle_turn_head(turn, part, false, values, ret, bound);
+    stg_oracle_turn_head(turn, part, false, values, &turned_to);
+    memcpy(ret, turned_to.ref, turned.rot * sizeof *ret);
   }
 }
 
@@ -212,12 +213,11 @@ static double step_growing(struct growing *g, const float *out, int64_t row, int
     const struct stg_oracle_keys keys = {
         .k = g->k[seq][of], .v = g->v[seq][of], .n = position + 1, .chunks = 1};
     double q[DIM];
-    double ref[DIM];
-    double bound[DIM];
+    struct stg_oracle_reference grown;
     turn_head(g, &turn, row, STG_ROPE_Q, head, q);
-    stg_oracle_attend_head(&attended, 0.125, q, &keys, g->scores, ref, bound);
+    stg_oracle_attend_head(&attended, 0.125, q, &keys, g->scores, &grown);
     for (size_t d = 0; d < DIM; d++) {
-      sum += fabs((double)out[(size_t)row * ROW + (size_t)head * DIM + d] - ref[d]);
+      sum += fabs((double)out[(size_t)row * ROW + (size_t)head * DIM + d] - grown.ref[d]);
     }
   }
   return isfinite(sum) ? sum / ROW : HUGE_VAL;

@@ -102,13 +102,14 @@ static void turned_head(const struct run *run, const struct stg_oracle_turn *tur
                         enum stg_rope_part part, uint32_t head, double *ret) {
   const struct stg_rope_head at = stg_rope_find_head(&run->rope, part, head);
   const float *packed = (const float *)run->call.qkv + row * stg_rope_row_elems(&run->rope);
-  double bound[DIM];
+  struct stg_oracle_reference turned_to;
   double values[DIM];
   for (int64_t d = 0; d < DIM; d++) {
     values[d] = ret[d] = (double)packed[at.first + d * at.step];
   }
   if (part != STG_ROPE_V) {
-    stg_oracle_turn_head(turn, part, false, values, ret, bound);
+    stg_oracle_turn_head(turn, part, false, values, &turned_to);
+    memcpy(ret, turned_to.ref, run->rope.rot * sizeof *ret);
   }
 }
 
@@ -127,12 +128,11 @@ static double step_growing(struct run *run, int64_t row, int64_t position) {
     const struct stg_oracle_keys keys = {
         .k = run->k[seq][head / 2], .v = run->v[seq][head / 2], .n = position + 1, .chunks = 1};
     double q[DIM];
-    double ref[DIM];
-    double bound[DIM];
+    struct stg_oracle_reference grown;
     turned_head(run, &turn, row, STG_ROPE_Q, head, q);
-    stg_oracle_attend_head(&run->decode, 0.125, q, &keys, run->scores, ref, bound);
+    stg_oracle_attend_head(&run->decode, 0.125, q, &keys, run->scores, &grown);
     for (size_t d = 0; d < DIM; d++) {
-      sum += fabs((double)run->out[(size_t)row * ROW + (size_t)head * DIM + d] - ref[d]);
+      sum += fabs((double)run->out[(size_t)row * ROW + (size_t)head * DIM + d] - grown.ref[d]);
     }
   }
   return sum;

@@ -68,6 +68,35 @@ static void a_full_cache_says_which_row(void **state) {
   obj_close(&all);
 }
 
+/* A sequence as long as one can be: its next row is at a position that there is, and has no room.
+ */
+static void the_longest_sequence_is_full_and_its_next_row_not_bad(void **state) {
+  static const int32_t first[] = {0};
+  const uint32_t seq = 0;
+  const int32_t len = INT32_MAX - 1;
+  stg_kv_desc desc = obj_kv_desc();
+  (void)state;
+  desc.capacity = len;
+  desc.block = 1024;
+  desc.n_blocks = 1;
+  for (int backend = STG_BACKEND_CUDA; backend <= STG_BACKEND_CPU; backend++) {
+    stg_kv_report report = {.struct_size = sizeof report};
+    stg_error error = STG_ERROR_INIT;
+    struct objects all;
+    obj_open_of(&all, obj_engine((stg_backend)backend, STG_LAUNCH_DEFAULT), &desc);
+    obj_open_block(&all);
+    must(stg_kv_set_len(all.kv, &seq, &len, 1, NULL, &error), &error);
+    obj_step(&all, first, 1);
+    must_say(STG_E_KV_FULL,
+             "row 0 of sequence 0 had no room in a KV cache of 2147483646 positions, or no "
+             "block; 2 rows were refused",
+             stg_kv_status(all.kv, NULL, &report, &error), &error);
+    assert_int_equal(0, report.bad_rows);
+    assert_int_equal(len, lengths(&all)[0]);
+    obj_close(&all);
+  }
+}
+
 /* Rows on the device, which the host does not look at. */
 static void a_bad_sequence_on_the_device_is_told(void **state) {
   static const int32_t seq[] = {1, 7, -1};
@@ -429,6 +458,7 @@ static void what_is_held_is_counted(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_full_cache_says_which_row),
+      cmocka_unit_test(the_longest_sequence_is_full_and_its_next_row_not_bad),
       cmocka_unit_test(a_bad_sequence_on_the_device_is_told),
       cmocka_unit_test(without_graphs_the_bits_are_the_same),
       cmocka_unit_test(a_plan_names_all_its_kernels),

@@ -30,13 +30,14 @@ static void caches(void **state) {
      "layers: 2, batch: 0; both are up to 2^31 - 1, and there is a sequence at least");
   KV(desc.kv_heads = 2000, "kv_heads: 2000 is not in 1..1024");
   KV(desc.dim = 7, "dim: 7 is not even and in 2..256");
-  KV(desc.capacity = 0, "capacity: 0 is not in 1..2147483647");
+  KV(desc.capacity = 0, "capacity: 0 is not in 1..2147483646");
   KV(desc.dtype = STG_DTYPE_NONE, "dtype: 0 is none of bf16 (1), f16 (2), f32 (3)");
   KV(desc.n_blocks = 4, "n_blocks: 4 and a block table at (nil) need a block of so many positions");
   KV((desc.block = 24, desc.n_blocks = 4), "block: 24 is no power of two from 8 to 1024");
   KV(desc.block = 16, "n_blocks: 0 is not in 1..2^31 - 1");
-  KV((desc.capacity = 2147483647, desc.batch = 2147483647, desc.layers = 2147483647),
-     "a cache of 2147483647 layers, 2147483647 sequences and 2147483647 positions is larger than "
+  KV(desc.capacity = 2147483647, "capacity: 2147483647 is not in 1..2147483646");
+  KV((desc.capacity = 2147483646, desc.batch = 2147483647, desc.layers = 2147483647),
+     "a cache of 2147483647 layers, 2147483647 sequences and 2147483646 positions is larger than "
      "any memory");
   stg_error error = STG_ERROR_INIT;
   desc = obj_kv_desc();

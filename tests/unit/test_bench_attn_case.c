@@ -109,9 +109,10 @@ static void a_case_is_printed_with_all_its_numbers(void **state) {
                                   .shortest = 2,
                                   .longest = 6,
                                   .capacity = 8};
-  static const char *const wanted[] = {"\"work\": \"block\"", "\"dtype\": \"f32\"", "\"heads\": 4",
-                                       "\"kv_heads\": 2",     "\"dim\": 8",         "\"batch\": 3",
-                                       "\"rows_each\": 1",    "\"capacity\": 8"};
+  static const char *const wanted[] = {
+      "\"work\": \"block\"", "\"dtype\": \"f32\"", "\"heads\": 4",
+      "\"kv_heads\": 2",     "\"dim\": 8",         "\"batch\": 3",
+      "\"rows_each\": 1",    "\"capacity\": 8",    "\"compiled\": false"};
   struct stg_strbuf text = {0};
   stg_attn_case_print(&c, &text);
   for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {

@@ -203,6 +203,21 @@ static void prefill_rows_go_to_their_positions_and_advance_counts_them(void **st
   (void)state;
 }
 
+/* Memory of the host's for lengths may hold anything. As a device's sum does it begins anew. */
+static void a_length_beyond_int32_is_no_position(void **state) {
+  static const int32_t seq[] = {0, 0}, pos[] = {4, 5};
+  const struct stg_step_rows rows = {.rows = 2, .batch = 3, .seq = seq, .pos = pos};
+  struct bench bench;
+  open_bench(&bench, 0, STG_F32);
+  bench.kv.len[0] = INT32_MAX;
+  stg_cpu_kv_advance(&rows, &bench.kv.view, bench.kv.len);
+  expect_lens(&bench, INT32_MIN + 1, 0, 0);
+  const struct stg_step_rows next = {.rows = 1, .batch = 3, .seq = seq, .len = bench.kv.len};
+  assert_int_equal(1, step(&bench, &next).rows_bad);
+  attn_close(&bench.bed);
+  (void)state;
+}
+
 /* Sequence 3 of 3, a negative position, and positions that no int32 holds. */
 static void bad_rows_append_nothing_and_are_told_apart_from_full_ones(void **state) {
   static const int32_t seq[] = {0, 3, 1, 2, 0, INT32_MAX};
@@ -286,6 +301,7 @@ int main(void) {
       cmocka_unit_test(words_of_several_calls_add_up),
       cmocka_unit_test(padding_writes_nothing_and_not_the_last_slot),
       cmocka_unit_test(prefill_rows_go_to_their_positions_and_advance_counts_them),
+      cmocka_unit_test(a_length_beyond_int32_is_no_position),
       cmocka_unit_test(bad_rows_append_nothing_and_are_told_apart_from_full_ones),
       cmocka_unit_test(a_position_without_a_block_has_no_room),
       cmocka_unit_test(a_batch_of_64_and_then_of_3_gives_the_3_their_bits),

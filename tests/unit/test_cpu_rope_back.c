@@ -126,6 +126,36 @@ static void every_option_of_the_way_back_is_within_the_bound(void **state) {
   (void)state;
 }
 
+/* As on the way there: scales down to 0 and up to infinity, and gradients of all sizes. */
+static void scales_at_the_ends_of_a_type_are_within_the_bound(void **state) {
+  static const int32_t pos[] = {0, 1, 255, 4095, 30000};
+  static const float bases[] = {1500, 400, 190, 100, 1, 1e-35F};
+  const struct stg_step_rows rows = {.rows = 5, .batch = 1, .pos = pos};
+  for (int k = 0; k < 3 * 2 * 3 * 6; k++) {
+    struct stg_rope_geometry g = attn_rope_geometry();
+    struct attn_bed bed;
+    struct attn_rope rope;
+    attn_open(&bed, (uint64_t)k);
+    g.dtype = dtypes[k % 3];
+    g.round = (enum stg_rope_round)(k / 3 % 2);
+    g.trig = (enum stg_rope_trig)(k / 6 % 3);
+    g.xpos = STG_ROPE_XPOS_HALVES;
+    g.pairs = STG_ROPE_PAIRS_INTERLEAVED;
+    attn_rope_open(&bed, &g, &plain, &rows, NULL, &rope);
+    const int64_t q_elems = (int64_t)5 * g.heads * g.dim, k_elems = (int64_t)5 * g.kv_heads * g.dim;
+    rope.angles.xpos_base = bases[k / 18];
+    rope.q = attn_random(&bed, g.dtype, q_elems);
+    rope.k = attn_random(&bed, g.dtype, k_elems);
+    rope.v = attn_random(&bed, g.dtype, k_elems);
+    attn_spread(g.dtype, q_elems, rope.q);
+    attn_spread(g.dtype, k_elems, rope.k);
+    const struct stg_oracle_heads_report report = run_back(&rope, rope.qkv);
+    assert_true(report.overflows > 0 || k / 18 < 4);
+    attn_close(&bed);
+  }
+  (void)state;
+}
+
 /* With a table every rounding of the eager sequence's gradient is known. */
 static void the_gradient_of_each_op_is_bit_exact_to_the_eager_one(void **state) {
   enum { N = 3, DIM = 64 };
@@ -206,6 +236,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(backward_of_forward_is_the_identity_on_1_19_and_99_rows),
       cmocka_unit_test(every_option_of_the_way_back_is_within_the_bound),
+      cmocka_unit_test(scales_at_the_ends_of_a_type_are_within_the_bound),
       cmocka_unit_test(the_gradient_of_each_op_is_bit_exact_to_the_eager_one),
       cmocka_unit_test(the_way_back_is_the_transpose_of_the_way_there),
       cmocka_unit_test(bad_rows_have_a_gradient_of_zeros),

@@ -191,6 +191,35 @@ static void every_rounding_of_xpos_is_within_the_bound(void **state) {
   (void)state;
 }
 
+/* Down to what is subnormal and to 0, up to infinity: scales, and what is multiplied by them. In
+ * f16 they end sooner. What is not finite is right there, and with scales around 1 there is none.
+ */
+static void scales_at_the_ends_of_a_type_are_within_the_bound(void **state) {
+  static const int32_t pos[] = {0, 1, 255, 4095, 30000};
+  static const float bases[] = {1e6F, 1500, 400, 190, 100, 1, 1e-35F};
+  static const stg_dtype dtypes[] = {STG_F32, STG_F16, STG_BF16};
+  const struct stg_step_rows rows = {.rows = 5, .batch = 1, .pos = pos};
+  for (size_t base = 0; base < sizeof bases / sizeof bases[0]; base++) {
+    uint64_t overflows = 0;
+    for (int k = 0; k < 3 * 2 * 3; k++) {
+      struct stg_rope_geometry g = toto(64, STG_ROPE_XPOS_HALVES);
+      struct attn_bed bed;
+      struct attn_rope rope;
+      attn_open(&bed, (uint64_t)k);
+      g.dtype = dtypes[k % 3];
+      g.round = (enum stg_rope_round)(k / 3 % 2);
+      g.trig = (enum stg_rope_trig)(k / 6 % 3);
+      attn_rope_open(&bed, &g, &plain, &rows, NULL, &rope);
+      attn_spread(g.dtype, 5 * stg_rope_row_elems(&g), rope.qkv);
+      rope.angles.xpos_base = bases[base];
+      overflows += attn_rope_run(&rope).overflows;
+      attn_close(&bed);
+    }
+    assert_true(base == 0 ? overflows == 0 : overflows > 0 || base < 3);
+  }
+  (void)state;
+}
+
 /* (1, 0) at position 1 of a table (cos, sin) = (0.25, -3): (0.25, -3). */
 static void a_table_takes_the_place_of_the_angles_and_ends(void **state) {
   static const int64_t pos[] = {1, 2, -1, (int64_t)1 << 31};
@@ -259,6 +288,7 @@ int main(void) {
       cmocka_unit_test(a_row_by_its_length_equals_a_row_by_its_position),
       cmocka_unit_test(each_op_rounds_what_the_scale_was_put_on),
       cmocka_unit_test(every_rounding_of_xpos_is_within_the_bound),
+      cmocka_unit_test(scales_at_the_ends_of_a_type_are_within_the_bound),
       cmocka_unit_test(a_table_takes_the_place_of_the_angles_and_ends),
       cmocka_unit_test(without_memory_for_the_centres_nothing_is_written),
   };

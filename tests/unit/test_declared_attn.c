@@ -135,7 +135,7 @@ static void what_cannot_be_is_refused_with_its_value(void **state) {
   odd.rot = 5;
   negative.window = -1;
   assert_int_equal(STG_E_INVALID, stg_declare_rope(&rope, &empty, &bed.arena, &declared, &error));
-  assert_string_equal("capacity: 0 is not in 1..2147483647", error.message);
+  assert_string_equal("capacity: 0 is not in 1..2147483646", error.message);
   assert_int_equal(STG_E_INVALID, stg_declare_rope(&odd, &cache, &bed.arena, &declared, &error));
   assert_non_null(strstr(error.message, "rot"));
   assert_int_equal(STG_E_INVALID,

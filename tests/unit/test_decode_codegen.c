@@ -231,16 +231,19 @@ static void a_chunk_follows_from_dim_type_and_capacity(void **state) {
     uint32_t chunk;
   } cases[] = {
       {128, STG_BF16, 1, 128},
-      {128, STG_BF16, 4096, 128},
-      {128, STG_BF16, 8192, 128},
-      {128, STG_BF16, 8193, 256},
+      {128, STG_BF16, 1024, 128},
+      {128, STG_BF16, 1025, 256},
+      {128, STG_BF16, 16384, 256},
+      {128, STG_BF16, 16385, 512},
       {128, STG_BF16, 131072, 2048},
       {32, STG_F32, 1024, 128},
+      {128, STG_F32, 8192, 128},
+      {128, STG_F32, 8193, 256},
       {8, STG_F32, 16385, 512},
       {128, STG_BF16, INT32_MAX, 1U << 25},
       /* short caches of short heads are one chunk */
       {64, STG_F16, 1024, 1024},
-      {64, STG_F16, 1025, 128},
+      {64, STG_F16, 1025, 256},
       {64, STG_F16, 513, 1024},
       {64, STG_F16, 512, 512},
       {64, STG_BF16, 1, 128},
@@ -293,6 +296,28 @@ static void a_workspace_has_room_for_all_chunks_of_some_rows(void **state) {
   space = stg_decode_space_of(&wide, 512, 4096, 0);
   assert_int_equal(space.split_rows, 0);
   assert_int_equal(space.partial_bytes, 0);
+}
+
+/* Where a thread needs more registers than 4 blocks leave it. */
+static void blocks_are_fewer_of_many_heads_and_of_pages(void **state) {
+  (void)state;
+  static const struct {
+    uint32_t heads, dim;
+    bool paged, masked;
+    uint32_t resident;
+  } cases[] = {
+      {32, 128, false, false, 4}, {40, 128, false, false, 3}, {64, 128, false, false, 3},
+      {32, 128, true, false, 3},  {32, 128, false, true, 3},  {64, 64, false, false, 4},
+      {32, 64, true, false, 4},   {32, 64, true, true, 3},    {32, 256, false, false, 2},
+  };
+  for (size_t i = 0; i < COUNT(cases); i++) {
+    struct stg_decode_geometry geometry = usual;
+    geometry.heads = cases[i].heads;
+    geometry.dim = cases[i].dim;
+    geometry.paged = cases[i].paged;
+    geometry.masked = cases[i].masked;
+    assert_int_equal(stg_decode_extents_of(&geometry).resident_blocks, cases[i].resident);
+  }
 }
 
 /* The most chunks that a window can touch, one by one. */
@@ -378,7 +403,8 @@ static void the_prelude_defines_before_it_uses(void **state) {
       "void stg_copy_commit()",      "struct stg_rows_args {",     "struct stg_mma;",
       "struct stg_decode_args {",    "struct stg_attend_stream {", "struct stg_attend_tile {",
       "struct stg_attend_slices {",  "struct stg_attend_warps {",  "struct stg_attend_sums {",
-      "struct stg_attend_turns {",   "struct stg_attend_flow {",   "void stg_attend_run(",
+      "struct stg_attend_turns {",   "struct stg_attend_flow {",   "struct stg_attend_hints {",
+      "void stg_attend_run(",
   };
   struct stg_strbuf prelude = {0};
 
@@ -444,6 +470,7 @@ int main(void) {
       cmocka_unit_test(another_choice_is_another_text),
       cmocka_unit_test(a_chunk_follows_from_dim_type_and_capacity),
       cmocka_unit_test(a_workspace_has_room_for_all_chunks_of_some_rows),
+      cmocka_unit_test(blocks_are_fewer_of_many_heads_and_of_pages),
       cmocka_unit_test(a_window_reaches_into_as_many_chunks_as_are_said),
       cmocka_unit_test(a_launch_splits_rows_while_there_is_room),
       cmocka_unit_test(refuses_what_no_kernel_can_be_of),

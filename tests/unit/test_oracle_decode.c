@@ -237,6 +237,59 @@ static void one_element_beyond_its_bound_is_found(void **state) {
   (void)state;
 }
 
+static void multiply(stg_dtype dtype, int64_t elems, float by, void *tensor) {
+  for (size_t j = 0; j < (size_t)elems; j++) {
+    stg_store_f32(dtype, tensor, j, stg_load_f32(dtype, tensor, j) * by);
+  }
+}
+
+/* Elements that float32 holds, whose scores it does not, and then whose sums it does not: the mean
+ * that float64 finds is none of theirs. A row whose own are in its range is held to it. */
+static void what_float32_does_not_hold_on_the_way_may_be_infinite(void **state) {
+  static const stg_dtype wide[] = {STG_F32, STG_BF16};
+  for (size_t k = 0; k < 4; k++) {
+    const stg_dtype dtype = wide[k % 2];
+    const bool scores = k < 2;
+    const float by = scores ? 0x1p70F : 0x1p126F;
+    struct bench bench;
+    open_bench(&bench, dtype);
+    if (scores) {
+      void *q = attn_copy(&bench.bed, dtype, bench.right.q, ELEMS);
+      multiply(dtype, (int64_t)HEADS * DIM, by, q); /* row 0 alone */
+      bench.right.q = q;
+    }
+    multiply(dtype, (int64_t)KV_HEADS * CAPACITY * DIM, by,
+             scores ? bench.kv.view.k : bench.kv.view.v); /* of sequence 0 */
+    assert_int_equal(STG_OK, stg_cpu_attend(&bench.right, NULL));
+    struct stg_oracle_heads_report report = check(&bench);
+    attn_expect_ok(&report);
+    assert_true(report.overflows > 0);
+    stg_store_f32(dtype, bench.right.out, HEADS * DIM + 3, NAN);
+    report = check(&bench);
+    assert_true(report.violations == 1 && report.first_row == 1 && report.first_element == 3);
+    attn_close(&bench.bed);
+  }
+  (void)state;
+}
+
+/* Scores so large that float32 says nothing of their weights: what they weigh is nothing. */
+static void zeros_stay_zeros_whatever_their_weights(void **state) {
+  FOR_EACH_DTYPE(k) {
+    struct bench bench;
+    open_bench(&bench, dtypes[k]);
+    bench.right.scale = 1e12F;
+    multiply(dtypes[k], bench.kv.elems, 0, bench.kv.view.v);
+    assert_int_equal(STG_OK, stg_cpu_attend(&bench.right, NULL));
+    struct stg_oracle_heads_report report = check(&bench);
+    attn_expect_ok(&report);
+    stg_store_f32(dtypes[k], bench.right.out, 3, 0x1p-10F);
+    report = check(&bench);
+    assert_true(report.violations == 1 && report.first_row == 0 && report.first_element == 3);
+    attn_close(&bench.bed);
+  }
+  (void)state;
+}
+
 static void memory_for_the_keys_may_be_missing(void **state) {
   struct bench bench;
   open_bench(&bench, STG_F32);
@@ -269,6 +322,8 @@ int main(void) {
       cmocka_unit_test(another_window_or_mask_fails),
       cmocka_unit_test(a_refused_row_that_is_not_zeros_and_padding_that_is_fail),
       cmocka_unit_test(one_element_beyond_its_bound_is_found),
+      cmocka_unit_test(what_float32_does_not_hold_on_the_way_may_be_infinite),
+      cmocka_unit_test(zeros_stay_zeros_whatever_their_weights),
       cmocka_unit_test(memory_for_the_keys_may_be_missing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

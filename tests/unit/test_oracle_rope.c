@@ -367,6 +367,65 @@ static void two_rows_at_one_place_have_no_reference(void **state) {
   (void)state;
 }
 
+/* A scale of e^-1000 and of e^1000: finite where infinity belongs, and NaN where it does not. */
+static void only_what_leaves_its_type_may_be_infinite(void **state) {
+  FOR_EACH_DTYPE(k) {
+    struct stg_rope_geometry g = geometry_of(dtypes[k]);
+    struct bench bench;
+    g.xpos = STG_ROPE_XPOS_HALVES;
+    open_bench(&bench, g, true);
+    bench.rope.angles.xpos_base = 0.1F; /* powers of 1000 at 200, of 20 at 3 */
+    run(&bench);
+    struct stg_oracle_rope_batch batch = check_of(&bench, &g);
+    batch.angles.xpos_base = (double)0.1F;
+    struct stg_oracle_heads_report report;
+    assert_int_equal(STG_OK, stg_oracle_rope_check(&batch, &report, NULL));
+    attn_expect_ok(&report);
+    assert_true(report.overflows > 0);
+    void *key = attn_kv_at(&bench.kv, bench.kv.view.k, 1, 200, 0); /* of row 0, scaled by e^1254 */
+    const float was = stg_load_f32(dtypes[k], key, 0);
+    assert_false(isfinite(was));
+    stg_store_f32(dtypes[k], key, 0, 1);
+    assert_int_equal(STG_OK, stg_oracle_rope_check(&batch, &report, NULL));
+    expect_wrong(&report, "k");
+    assert_int_equal(1, report.violations);
+    stg_store_f32(dtypes[k], key, 0, was);
+    stg_store_f32(dtypes[k], bench.rope.q, 0, NAN); /* of row 0, scaled by e^-1254 */
+    assert_int_equal(STG_OK, stg_oracle_rope_check(&batch, &report, NULL));
+    expect_wrong(&report, "q");
+    assert_int_equal(1, report.violations);
+    attn_close(&bench.bed);
+  }
+  (void)state;
+}
+
+/* In a table of 3 and 2 products of large elements are infinite, and their difference is NaN. */
+static void products_with_a_table_may_leave_float32(void **state) {
+  struct stg_rope_geometry g = geometry_of(STG_F32);
+  float table[CAPACITY * 64];
+  struct bench bench;
+  open_bench(&bench, g, true);
+  for (size_t j = 0; j < sizeof table / sizeof *table; j++) {
+    table[j] = j % 64 < 32 ? 3 : 2;
+  }
+  bench.rope.angles.table = table;
+  bench.rope.angles.table_positions = CAPACITY;
+  for (size_t j = 0; j < 64; j++) { /* 6e38 and 6e38: nothing is left of them in float64 */
+    ((float *)bench.rope.qkv)[j] = j < 32 ? 2e38F : 3e38F;
+  }
+  run(&bench);
+  assert_true(isnan(((float *)bench.rope.q)[0]));
+  struct stg_oracle_heads_report report = check(&bench, &g);
+  attn_expect_ok(&report);
+  assert_true(report.overflows >= 32);
+  ((float *)bench.rope.q)[64] = NAN; /* of the next head */
+  report = check(&bench, &g);
+  expect_wrong(&report, "q");
+  assert_true(report.violations == 1 && report.first_head == 1);
+  attn_close(&bench.bed);
+  (void)state;
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_the_cpu_leaves_passes_and_is_counted),
@@ -381,6 +440,8 @@ int main(void) {
       cmocka_unit_test(refusals_counted_or_named_wrongly_fail),
       cmocka_unit_test(a_length_that_counts_a_refused_row_fails),
       cmocka_unit_test(two_rows_at_one_place_have_no_reference),
+      cmocka_unit_test(only_what_leaves_its_type_may_be_infinite),
+      cmocka_unit_test(products_with_a_table_may_leave_float32),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -134,9 +134,35 @@ static void ends_a_peer_that_takes_too_long(void **state) {
   check_refused(state, "import time\ntime.sleep(600)\n", 0.3, STG_E_IO, "was not done after 0 s");
 }
 
-static void refuses_rows_of_a_peer_that_failed_after_writing(void **state) {
-  check_refused(state, WRITES("[" ROW("1 op", "") "]", "sys.exit('too late')"), 60, STG_E_IO,
-                "too late");
+static void keeps_rows_of_a_peer_that_failed_after_writing(void **state) {
+  static const struct {
+    const char *script;
+    double limit_s;
+    const char *said;
+  } cases[] = {
+      {WRITES("[" ROW("1 op", "") "]", "sys.exit('no more')"), 60, "no more (exit status 1)"},
+      {WRITES("[" ROW("1 op", "") "]", "os.kill(os.getpid(), 9)"), 60, "was ended by signal 9"},
+      {WRITES("[" ROW("1 op", "") "]", "time.sleep(600)"), 3, "was not done after 3 s"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct stg_bench_report report = {0};
+    stg_error err = STG_ERROR_INIT;
+    add_ours(&report);
+    assert_int_equal(STG_E_IO, run_text(state, cases[i].script, cases[i].limit_s, &report, &err));
+    assert_non_null(strstr(err.message, cases[i].said));
+    const struct stg_bench_row *row =
+        stg_bench_report_find(&report, "steer", "1 op", "torch eager loop");
+    assert_non_null(row);
+    assert_near(2, extra(row, "steergraph_x"), 0);
+    stg_bench_report_finish(&report);
+  }
+}
+
+static void refuses_wrong_rows_of_a_peer_that_failed(void **state) {
+  check_refused(state, WRITES("[" ROW("1 op", "") ", 5]", "sys.exit('too late')"), 60, STG_E_IO,
+                "too late (exit status 1)");
+  check_refused(state, WRITES("[" ROW("1 op", ""), "sys.exit('too late')"), 60, STG_E_IO,
+                "too late (exit status 1)");
 }
 
 static void refuses_what_are_no_rows(void **state) {
@@ -178,8 +204,10 @@ int main(void) {
                                       temp_folder_teardown),
       cmocka_unit_test_setup_teardown(ends_a_peer_that_takes_too_long, temp_folder_setup,
                                       temp_folder_teardown),
-      cmocka_unit_test_setup_teardown(refuses_rows_of_a_peer_that_failed_after_writing,
+      cmocka_unit_test_setup_teardown(keeps_rows_of_a_peer_that_failed_after_writing,
                                       temp_folder_setup, temp_folder_teardown),
+      cmocka_unit_test_setup_teardown(refuses_wrong_rows_of_a_peer_that_failed, temp_folder_setup,
+                                      temp_folder_teardown),
       cmocka_unit_test_setup_teardown(refuses_what_are_no_rows, temp_folder_setup,
                                       temp_folder_teardown),
       cmocka_unit_test_setup_teardown(finds_the_scripts_or_says_where_it_looked, temp_folder_setup,

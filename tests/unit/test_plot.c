@@ -207,6 +207,36 @@ static void a_group_is_as_wide_as_its_bars_and_warm_rows_are_left_out(void **sta
   stg_bench_report_finish(&report);
 }
 
+/* Its floor is a read; blocks and paged caches are in the tables alone, a loop has wall times. */
+static void attention_has_panels_of_its_own(void **state) {
+  static const char *const names[] = {"32 x 512 to 4096, 32/8 heads of 128",
+                                      "32 x 512 to 4096, 32/8 heads of 128, paged",
+                                      "block, 32 x 512 to 4096"};
+  struct stg_bench_report report = {0};
+  add_to(&report, "rope", "2048, 32/8 heads of 128", "steergraph");
+  add_to(&report, "rope", "2048, 32/8 heads of 128", "copy");
+  add_to(&report, "rope", "2048, 32/8 heads of 128", "torch rope");
+  for (size_t i = 0; i < 3; i++) {
+    add_to(&report, "attend", names[i], "steergraph");
+    add_to(&report, "attend", names[i], "read");
+  }
+  report.rows[3].floor_us = 4;
+  add_to(&report, "attend", "every length to 1024, 8 x 12 heads of 64, float32", "steergraph");
+  char *svg = plot(state, &report);
+  assert_int_equal(4, count(svg, "<rect class=\"bar\""));
+  assert_int_equal(2, count(svg, "device time per launch"));
+  assert_int_equal(1, count(svg, "wall time per token"));
+  assert_int_equal(2, count(svg, "<line class=\"floor\"")); /* one group and the key */
+  assert_non_null(strstr(svg, "2048, 32/8 heads of 128, torch rope: 5"));
+  assert_non_null(strstr(svg, "32 x 512 to 4096, 32/8 heads of 128, steergraph: 5"));
+  assert_non_null(strstr(svg, "heads of 64, float32, steergraph: 5"));
+  assert_null(strstr(svg, "paged"));
+  assert_null(strstr(svg, "block"));
+  assert_null(strstr(svg, ">read</text>"));
+  stg_free(svg);
+  stg_bench_report_finish(&report);
+}
+
 static void more_bars_than_a_readme_shows_make_it_wider(void **state) {
   struct stg_bench_report report = {0};
   char name[32];
@@ -222,7 +252,8 @@ static void more_bars_than_a_readme_shows_make_it_wider(void **state) {
   assert_int_equal(10 * STG_PLOT_MAX_SERIES, count(svg, "<rect class=\"bar\""));
   const double width = attribute(strstr(svg, "<svg"), "width");
   assert_true(width >= 10 * STG_PLOT_MAX_SERIES * 11);
-  assert_true(attribute(bar_of(svg, "9 distinct, series 31"), "x") + 11 < width);
+  snprintf(name, sizeof name, "9 distinct, series %d:", STG_PLOT_MAX_SERIES - 1);
+  assert_true(attribute(bar_of(svg, name), "x") + 11 < width);
   stg_free(svg);
   stg_bench_report_finish(&report);
 }
@@ -344,6 +375,8 @@ int main(void) {
                                       temp_folder_setup, temp_folder_teardown),
       cmocka_unit_test_setup_teardown(a_group_is_as_wide_as_its_bars_and_warm_rows_are_left_out,
                                       temp_folder_setup, temp_folder_teardown),
+      cmocka_unit_test_setup_teardown(attention_has_panels_of_its_own, temp_folder_setup,
+                                      temp_folder_teardown),
       cmocka_unit_test_setup_teardown(more_bars_than_a_readme_shows_make_it_wider,
                                       temp_folder_setup, temp_folder_teardown),
       cmocka_unit_test(names_are_broken_into_lines_and_never_cut),

@@ -122,6 +122,7 @@ static void add_part(struct stg_attention_check *check, const struct stg_attenti
   check->max_abs_err = fmax(check->max_abs_err, part->max_abs_err);
   check->worst_ratio = fmax(check->worst_ratio, part->worst_ratio);
   check->violations += part->violations;
+  check->overflows += part->overflows;
 }
 
 static void add_heads(struct stg_attention_check *check, const char *name,
@@ -133,6 +134,7 @@ static void add_heads(struct stg_attention_check *check, const char *name,
       .mae = report->mae,
       .worst_ratio = report->worst_ratio,
       .violations = report->violations,
+      .overflows = report->overflows,
       .first_in = report->first_in,
       .first_row = report->first_row,
       .first_head = report->first_head,
@@ -324,6 +326,7 @@ static stg_status check_steer(const struct stg_attention_done *done,
       .max_abs_err = report.max_abs_err,
       .worst_ratio = report.worst_ratio,
       .violations = report.violations,
+      .overflows = report.overflows,
       .first_in = report.violations > 0 ? "out" : NULL,
       .first_row = report.first_row,
       .first_head = report.first_element >= 0 ? report.first_element / (int64_t)w->dim : -1,

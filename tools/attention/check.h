@@ -13,7 +13,7 @@ struct stg_attention_part {
   const char *name;  /* "rope", "decode", "steer", "advance" */
   uint64_t elements; /* that were held against a reference; 0: not counted */
   double max_abs_err, mae, worst_ratio;
-  uint64_t violations;
+  uint64_t violations, overflows; /* elements each; what left a type's range, and rightly */
   const char *first_in; /* of the first violation: its tensor, row, head and element; NULL: none */
   int64_t first_row, first_head, first_element;
 };
@@ -26,7 +26,7 @@ struct stg_attention_check {
   size_t n_parts;
   uint64_t rows, rows_padding, rows_refused, rows_steered;
   double max_abs_err, mae, worst_ratio; /* of all parts; the mean where elements are counted */
-  uint64_t violations;
+  uint64_t violations, overflows;
   bool ok; /* there is none */
 };
 

@@ -86,6 +86,7 @@ static void add_check(struct stg_json_out *json, const struct stg_attention_resu
   stg_json_out_number(json, "mae", check->mae);
   stg_json_out_number(json, "worst_ratio", check->worst_ratio);
   stg_json_out_count(json, "violations", check->violations);
+  stg_json_out_count(json, "overflows", check->overflows);
   add_parts(json, check);
   stg_json_out_bool(json, "ok", check->ok);
 }
@@ -207,6 +208,13 @@ static void add_check_rows(struct stg_table *table, const struct stg_attention_r
   stg_table_printf(table,
                    "%" PRIu64 " violations, worst error %.3g of its bound, largest %.3g, mean %.3g",
                    check->violations, check->worst_ratio, check->max_abs_err, check->mae);
+  if (check->overflows > 0) {
+    stg_table_cell(table, "");
+    stg_table_printf(table,
+                     "%" PRIu64 " elements are not finite, since what leads to them leaves the "
+                     "range of its type",
+                     check->overflows);
+  }
 }
 
 static void add_lengths_row(struct stg_table *table, const struct stg_attention_result *result) {

@@ -88,6 +88,7 @@ void stg_attn_case_print(const struct stg_attn_case *c, struct stg_strbuf *text)
   stg_json_out_int(&out, "batch", c->batch);
   stg_json_out_int(&out, "rows_each", c->rows_each);
   stg_json_out_int(&out, "capacity", c->capacity);
+  stg_json_out_bool(&out, "compiled", c->compiled);
   stg_json_out_open(&out, "lengths", '[');
   for (uint32_t seq = 0; seq < c->batch; seq++) {
     stg_json_out_int(&out, NULL, stg_attn_length(c, seq));

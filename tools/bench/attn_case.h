@@ -43,6 +43,7 @@ struct stg_attn_case {
   uint32_t block;            /* positions of a block of a paged one; 0: dense */
   bool each_op;              /* rounded after every operation, as eager code does */
   bool advance;              /* a block's last layer ends with the advance of lengths */
+  bool compiled;             /* its peers compile too, for seconds each: few cases */
 };
 
 static inline int64_t stg_attn_rows(const struct stg_attn_case *c) {

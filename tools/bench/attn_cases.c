@@ -19,7 +19,7 @@
 const struct stg_attn_case stg_rope_cases[STG_ROPE_CASES] = {
     [STG_ROPE_PROMPTS_APPEND] = {ROPE(FOUR ", append"), HEADS(32, 8, 64), PROMPTS(4, 2048),
                                  .capacity = 2048},
-    [STG_ROPE_PROMPTS] = {ROPE(FOUR), HEADS(32, 8, 64), PROMPTS(4, 2048)},
+    [STG_ROPE_PROMPTS] = {ROPE(FOUR), HEADS(32, 8, 64), PROMPTS(4, 2048), .compiled = true},
     [STG_ROPE_PROMPTS_EACH_OP] = {ROPE(FOUR ", each op"), HEADS(32, 8, 64), PROMPTS(4, 2048),
                                   .each_op = true},
     [STG_ROPE_PROMPTS_BACKWARD] = {.suite = "rope",
@@ -29,9 +29,9 @@ const struct stg_attn_case stg_rope_cases[STG_ROPE_CASES] = {
                                    PROMPTS(4, 2048)},
     [STG_ROPE_PROMPT] = {ROPE("2048, 32/8 heads of 128"), HEADS(32, 8, 128), PROMPTS(1, 2048)},
     [STG_ROPE_DECODING] = {ROPE("32 decoding, 32/8 heads of 128, append"), HEADS(32, 8, 128),
-                           STEP(32, 2, 64, 64)},
+                           STEP(32, 2, 64, 64), .compiled = true},
     [STG_ROPE_PUBLISHED] = {ROPE("8 x 2048, 32 heads of 128, float32"), .heads = 32, .kv_heads = 32,
-                            .dim = 128, .dtype = STG_F32, PROMPTS(8, 2048)},
+                            .dim = 128, .dtype = STG_F32, PROMPTS(8, 2048), .compiled = true},
 };
 
 #define WORK(kind, text) .suite = "attend", .name = (text), .work = (kind)

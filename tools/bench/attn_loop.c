@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 #include "engine/hostmem.h"
 #include "engine/oracle/decode.h"
@@ -176,13 +177,15 @@ static void turn(const struct growing *g, const struct stg_oracle_turn *turn, in
   const struct stg_attn_case *c = g->work;
   const struct stg_rope_head place = stg_rope_find_head(&g->turned, part, head);
   const int64_t row = length * c->batch + g->seq;
-  double values[STG_ROPE_MAX_DIM], bound[STG_ROPE_MAX_DIM];
+  struct stg_oracle_reference turned;
+  double values[STG_ROPE_MAX_DIM];
   for (int64_t d = 0; d < c->dim; d++) {
     const int64_t at = row * stg_attn_packed(c) + place.first + d * place.step;
     values[d] = ret[d] = (double)stg_attn_value(STG_ATTN_TOKENS, at);
   }
   if (part != STG_ROPE_V) {
-    stg_oracle_turn_head(turn, part, false, values, ret, bound);
+    stg_oracle_turn_head(turn, part, false, values, &turned);
+    memcpy(ret, turned.ref, g->turned.rot * sizeof *ret);
   }
 }
 
@@ -192,15 +195,16 @@ static double distance(const struct growing *g, const struct stg_oracle_turn *at
   const struct stg_attn_case *c = g->work;
   const uint32_t group = c->heads / c->kv_heads;
   const struct stg_oracle_keys keys = {.k = g->k, .v = g->v, .n = length + 1, .chunks = 1};
-  double q[STG_ROPE_MAX_DIM], ref[STG_ROPE_MAX_DIM], bound[STG_ROPE_MAX_DIM], sum = 0;
+  struct stg_oracle_reference grown;
+  double q[STG_ROPE_MAX_DIM], sum = 0;
   for (uint32_t i = 0; i < group; i++) {
     const uint32_t head = g->head * group + i;
     const size_t first =
         (size_t)(((length / STG_ATTN_LOOP_STRIDE * c->batch + g->seq) * c->heads + head) * c->dim);
     turn(g, at, length, STG_ROPE_Q, head, q);
-    stg_oracle_attend_head(&g->attended, 1 / sqrt((double)c->dim), q, &keys, g->scores, ref, bound);
+    stg_oracle_attend_head(&g->attended, 1 / sqrt((double)c->dim), q, &keys, g->scores, &grown);
     for (uint32_t d = 0; d < c->dim; d++) {
-      sum += fabs((double)stg_load_f32(c->dtype, out, first + d) - ref[d]);
+      sum += fabs((double)stg_load_f32(c->dtype, out, first + d) - grown.ref[d]);
     }
   }
   return sum;

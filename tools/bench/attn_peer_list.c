@@ -1,28 +1,27 @@
 /*
- * attn_peer_list.c: see attn_peer_list.h. Compiling is slow: it is done for three shapes of a rope.
+ * attn_peer_list.c: see attn_peer_list.h. A script a suite: to start one takes as long as to
+ * compile a series or two.
  */
 #include "tools/bench/attn_peer_list.h"
 
 #include <string.h>
 
 const struct stg_attn_peer stg_attn_peer_list[STG_ATTN_PEERS] = {
-    {STG_PEER_ROPE, "rope.py", 120},
-    {STG_PEER_ROPE_COMPILED, "rope_compiled.py", 240},
-    {STG_PEER_ATTEND, "attend.py", 180},
-    {STG_PEER_CACHES, "caches.py", 240},
+    {STG_PEER_ROPE, "rope.py", 240},
+    {STG_PEER_ATTEND, "attend.py", 300},
 };
 
 /* By place in attn_cases.c; test_attn_peers.c holds the names. */
 const struct stg_attn_peer_case stg_attn_peer_cases[STG_ATTN_PEER_CASES] = {
     {&stg_rope_cases[STG_ROPE_PROMPTS_APPEND], STG_PEER_ROPE},
-    {&stg_rope_cases[STG_ROPE_PROMPTS], STG_PEER_ROPE | STG_PEER_ROPE_COMPILED},
+    {&stg_rope_cases[STG_ROPE_PROMPTS], STG_PEER_ROPE},
     {&stg_rope_cases[STG_ROPE_PROMPTS_EACH_OP], STG_PEER_ROPE},
     {&stg_rope_cases[STG_ROPE_PROMPT], STG_PEER_ROPE},
-    {&stg_rope_cases[STG_ROPE_DECODING], STG_PEER_ROPE | STG_PEER_ROPE_COMPILED},
-    {&stg_rope_cases[STG_ROPE_PUBLISHED], STG_PEER_ROPE | STG_PEER_ROPE_COMPILED},
+    {&stg_rope_cases[STG_ROPE_DECODING], STG_PEER_ROPE},
+    {&stg_rope_cases[STG_ROPE_PUBLISHED], STG_PEER_ROPE},
     {&stg_attend_cases[STG_ATTEND_LONG], STG_PEER_ATTEND},
     {&stg_attend_cases[STG_ATTEND_SHORT], STG_PEER_ATTEND},
-    {&stg_attn_loop_case, STG_PEER_CACHES},
+    {&stg_attn_loop_case, STG_PEER_ATTEND},
 };
 
 bool stg_attn_peer_wants(const char *const *suites, size_t n_suites, const char *suite) {

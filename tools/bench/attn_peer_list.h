@@ -7,19 +7,14 @@
 #include "tools/bench/attn_case.h"
 #include "tools/bench/report.h"
 
-enum stg_attn_peer_flag {
-  STG_PEER_ROPE = 1 << 0,
-  STG_PEER_ROPE_COMPILED = 1 << 1,
-  STG_PEER_ATTEND = 1 << 2,
-  STG_PEER_CACHES = 1 << 3
-};
+enum stg_attn_peer_flag { STG_PEER_ROPE = 1 << 0, STG_PEER_ATTEND = 1 << 1 };
 
 struct stg_attn_peer {
   enum stg_attn_peer_flag flag;
   const char *script;
   double limit_s; /* several times what it should take */
 };
-#define STG_ATTN_PEERS 4
+#define STG_ATTN_PEERS 2
 extern const struct stg_attn_peer stg_attn_peer_list[STG_ATTN_PEERS];
 
 struct stg_attn_peer_case {

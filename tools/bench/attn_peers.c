@@ -13,7 +13,6 @@
 #include "tools/bench/attn_loop.h"
 #include "tools/bench/attn_peer_case.h"
 #include "tools/bench/attn_peer_list.h"
-#include "tools/bench/peer_run.h"
 #include "tools/report.h"
 #include "tools/workload_job.h"
 
@@ -126,7 +125,7 @@ static stg_status run_peer(const struct stg_attn_peers *run, const struct stg_at
                                        .out = out,
                                        .limit_s = peer->limit_s,
                                        .quick = run->options->quick};
-    status = stg_peer_run(&call, report, reterr);
+    status = stg_peer_try(&call, report, run->failures, reterr);
   }
   stg_free(script);
   stg_free(out);

@@ -5,6 +5,7 @@
 #ifndef STG_TOOLS_BENCH_ATTN_PEERS_H
 #define STG_TOOLS_BENCH_ATTN_PEERS_H
 
+#include "tools/bench/peer_try.h"
 #include "tools/bench/suite.h"
 
 /* A run over temporary case folders; all borrowed. */
@@ -14,12 +15,13 @@ struct stg_attn_peers {
   size_t n_suites;
   const char *scripts; /* folder */
   const char *folder;  /* temporary */
+  struct stg_peer_failures *failures;
 };
 
 /**
  * Write the cases of the suites, with our results once the oracle has agreed with them, run their
- * peers and add the rows.
- * @return STG_E_NOT_FOUND when the report has no row of ours of a case; else as stg_peer_run and
+ * peers and add the rows. A peer that fails is counted, and others go on.
+ * @return STG_E_NOT_FOUND when the report has no row of ours of a case; else as stg_peer_try and
  * stg_attn_check.
  */
 STG_NODISCARD stg_status stg_attn_peers_run(const struct stg_attn_peers *run,

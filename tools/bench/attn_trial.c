@@ -13,7 +13,8 @@
 
 /* Launches of a line, at least: its start is then little of it. */
 #define MIN_LINE 32
-#define PROMPT_LINE 4 /* of attentions that take milliseconds */
+#define LONG_LINE 4                  /* of launches beside which it is little anyway */
+#define LONG_BYTES ((size_t)1 << 30) /* that such a launch moves, if it is no prompt's */
 #define MAX_SETS 256
 
 /* A trial while it runs. */
@@ -25,9 +26,14 @@ struct trial {
   struct stg_bench_buffers line;
 };
 
-/* An attention whose rows read again what others have read. */
+/* An attention whose rows read again what others have read, for milliseconds. */
 static bool is_prompt(const struct stg_attn_case *work) {
   return stg_attn_has_attend(work) && work->rows_each > 1;
+}
+
+/* What a launch and its floor read, and of a rope as much that they write. */
+static size_t moved_bytes(const struct stg_attn_case *work) {
+  return stg_attn_bytes(work) * (stg_attn_has_attend(work) ? 1 : 2);
 }
 
 uint32_t stg_attn_sets(stg_engine *engine, const struct stg_attn_case *work) {
@@ -35,9 +41,7 @@ uint32_t stg_attn_sets(stg_engine *engine, const struct stg_attn_case *work) {
   if (device == NULL || is_prompt(work)) {
     return 1;
   }
-  /* what a launch reads, and of a rope as much that it writes */
-  const size_t bytes = stg_attn_bytes(work) * (stg_attn_has_attend(work) ? 1 : 2);
-  const size_t sets = 2 * (size_t)stg_device_get_info(device)->l2_bytes / bytes + 1;
+  const size_t sets = 2 * (size_t)stg_device_get_info(device)->l2_bytes / moved_bytes(work) + 1;
   return sets < MAX_SETS ? (uint32_t)sets : MAX_SETS;
 }
 
@@ -48,7 +52,8 @@ static char *at(void *memory, size_t offset_bytes) {
 static stg_status make_line(struct trial *trial, stg_error *reterr) {
   const struct stg_attn_bed *bed = &trial->bed;
   const bool attends = stg_attn_has_attend(trial->work);
-  const size_t least = is_prompt(trial->work) ? PROMPT_LINE : MIN_LINE;
+  const bool is_long = is_prompt(trial->work) || moved_bytes(trial->work) >= LONG_BYTES;
+  const size_t least = is_long ? LONG_LINE : MIN_LINE;
   const size_t count = bed->sets > least ? bed->sets : least;
   const size_t unit = stg_dtype_bytes(trial->work->dtype);
   const size_t pitch = attends ? (size_t)bed->cache.layer_stride * unit
@@ -156,7 +161,7 @@ static stg_status measure(struct trial *trial, const struct stg_bench_read_floor
     status = find_floor(trial, read, report, &row, reterr);
   }
   stg_bench_row_extra(&row, "rows", (double)stg_attn_rows(trial->work));
-  stg_bench_row_extra(&row, "mbytes", (double)stg_attn_bytes(trial->work) * 1e-6);
+  stg_bench_row_extra(&row, "moved_mb", (double)moved_bytes(trial->work) * 1e-6);
   stg_bench_row_extra(&row, "mae", verdict.mae);
   stg_bench_row_extra(&row, "worst_ratio", verdict.worst_ratio);
   if (status == STG_OK) {

@@ -57,7 +57,8 @@ struct bench_run {
   const char *plot; /* file, NULL: none */
   bool json;
   bool peers;
-  bool is_long;     /* takes minutes */
+  bool is_long; /* takes minutes */
+  struct stg_peer_failures failures;
   char release[64]; /* of the driver; rows that are given out borrow it */
 };
 
@@ -150,7 +151,7 @@ static stg_status run_suites(const char *word, const struct bench_run *run,
 }
 
 /* The suites, and then the peers of all of them. */
-static stg_status run_chosen(const char *word, const struct bench_run *run,
+static stg_status run_chosen(const char *word, struct bench_run *run,
                              struct stg_bench_report *report, stg_error *reterr) {
   const char *names[N_SUITES];
   size_t n_names = 0;
@@ -169,7 +170,7 @@ static stg_status run_chosen(const char *word, const struct bench_run *run,
   }
   const uint64_t from_peers = stg_clock_ns();
   if (status == STG_OK && run->peers) {
-    status = stg_bench_peers_run(&run->options, names, n_names, report, reterr);
+    status = stg_bench_peers_run(&run->options, names, n_names, report, &run->failures, reterr);
     status = status == STG_OK ? add_duration(run, "peers", from_peers, report, reterr) : status;
   }
   return status == STG_OK ? add_duration(run, "all of it", from, report, reterr) : status;
@@ -211,6 +212,12 @@ static int fail(struct stg_bench_report *report, struct bench_run *run, const st
   return stg_report_fail(error);
 }
 
+/* All rows that there are: those of peers that failed are missing. */
+static int finish(struct stg_bench_report *report, struct bench_run *run) {
+  const int code = show_rows(report, run, run->plot);
+  return run->failures.count == 0 ? code : stg_report_fail(&run->failures.first);
+}
+
 static int run_bench(const char *word, struct bench_run *run) {
   struct stg_bench_report report = {0};
   stg_error err = STG_ERROR_INIT;
@@ -223,7 +230,7 @@ static int run_bench(const char *word, struct bench_run *run) {
   if (status == STG_OK) {
     status = run_chosen(word, run, &report, &err);
   }
-  int code = status == STG_OK ? show_rows(&report, run, run->plot) : fail(&report, run, &err);
+  int code = status == STG_OK ? finish(&report, run) : fail(&report, run, &err);
   stg_bench_report_finish(&report);
   return code;
 }
@@ -237,11 +244,13 @@ int stg_cmd_bench(int argc, char **argv) {
       {"--json", NULL, "print one JSON array of rows", NULL, &run.json},
       {"--quick", NULL, "few iterations: shows that it works, measures nothing", NULL,
        &run.options.quick},
-      {"--peers", NULL, "also run the PyTorch peers; a failure of one is a failure", NULL,
-       &run.peers},
+      {"--peers", NULL,
+       "also run the PyTorch peers; when one fails the others go on, and then the command fails",
+       NULL, &run.peers},
       {"--peers-from", "FOLDER", "where the peer scripts are (default: where they were installed)",
        &run.options.peers, NULL},
-      {"--plot", "FILE.svg", "draw the rows of steer, decode and warmup", &run.plot, NULL},
+      {"--plot", "FILE.svg", "draw the rows of steer, decode, rope, attend and warmup", &run.plot,
+       NULL},
       {"--cache", "FOLDERS", "cache folders, RO:RO:RW", &run.options.cache, NULL},
       {"--allow-outside", NULL, "paths of a spec may leave its folder", NULL,
        &run.options.allow_outside},

@@ -34,7 +34,8 @@ int stg_cmd_bench_show(int argc, char **argv) {
   const char *plot = NULL;
   const struct stg_option table[] = {
       {"--json", NULL, "print one JSON array of rows", NULL, &json},
-      {"--plot", "FILE.svg", "draw the rows of steer, decode and warmup", &plot, NULL},
+      {"--plot", "FILE.svg", "draw the rows of steer, decode, rope, attend and warmup", &plot,
+       NULL},
   };
   const struct stg_grammar grammar = {
       .name = "bench show",

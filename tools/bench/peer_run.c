@@ -172,11 +172,12 @@ stg_status stg_peer_run(const struct stg_peer_call *call, struct stg_bench_repor
     (void)unlink(call->out); /* the rows of a peer before must not be taken for this one's */
     status = run_logged(call, log.data, reterr);
   }
-  if (status == STG_OK) {
-    status = stg_peer_rows_read(call->out, call->cases, call->n_cases, report, reterr);
-    if (status != STG_OK) {
-      stg_error_prefix(reterr, "peer '%s': ", stg_path_name(call->script));
-    }
+  const bool ended_well = status == STG_OK;
+  stg_status read =
+      stg_peer_rows_read(call->out, call->cases, call->n_cases, report, ended_well ? reterr : NULL);
+  if (ended_well && read != STG_OK) {
+    stg_error_prefix(reterr, "peer '%s': ", stg_path_name(call->script));
+    status = read;
   }
   stg_strbuf_finish(&log);
   return status;

@@ -26,7 +26,8 @@ struct stg_peer_call {
 /**
  * Run `python3 SCRIPT` and add its rows to the report. A row takes floor_us from the row of
  * STG_BENCH_OURS of the same suite and name, and gets the extra "steergraph_x": its device time
- * over ours. On failure the report is as it was.
+ * over ours. A peer that fails may have written rows before it did: they are added too. Rows of
+ * which one is wrong are not.
  * @return STG_E_IO when the script cannot be started, fails, is killed, or exceeds its limit, with
  * the peer's name and the last line that it said; STG_E_FORMAT when its rows are none.
  */

@@ -14,7 +14,7 @@
 #include "tools/bench/figures.h"
 #include "tools/bench/peer_case.h"
 #include "tools/bench/peer_folder.h"
-#include "tools/bench/peer_run.h"
+#include "tools/bench/peer_try.h"
 #include "tools/bench/suite.h"
 #include "tools/bench/temp_folder.h"
 #include "tools/report.h"
@@ -112,6 +112,7 @@ struct peers_run {
   const char *scripts; /* folder */
   const char *folder;  /* temporary */
   char *case_folders[N_CASES];
+  struct stg_peer_failures *failures;
 };
 
 static bool is_wanted(const struct peers_run *run, const char *suite) {
@@ -182,7 +183,7 @@ static stg_status run_peer(const struct peers_run *run, const struct peer *peer,
                                        .out = out,
                                        .limit_s = peer->limit_s,
                                        .quick = run->options->quick};
-    status = stg_peer_run(&call, report, reterr);
+    status = stg_peer_try(&call, report, run->failures, reterr);
   }
   stg_free(script);
   stg_free(out);
@@ -266,7 +267,8 @@ static stg_status run_attention(const struct peers_run *run, struct stg_bench_re
                                            .suites = run->suites,
                                            .n_suites = run->n_suites,
                                            .scripts = run->scripts,
-                                           .folder = run->folder};
+                                           .folder = run->folder,
+                                           .failures = run->failures};
   return stg_attn_peers_wanted(run->suites, run->n_suites)
              ? stg_attn_peers_run(&attention, report, reterr)
              : STG_OK;
@@ -316,14 +318,17 @@ stg_status stg_bench_peers_check(const struct stg_bench_options *options, const 
 
 stg_status stg_bench_peers_run(const struct stg_bench_options *options, const char *const *suites,
                                size_t n_suites, struct stg_bench_report *report,
-                               stg_error *reterr) {
+                               struct stg_peer_failures *failures, stg_error *reterr) {
   char *scripts = NULL;
   stg_status status = stg_peer_folder_find(options->peers, &scripts, reterr);
   if (status != STG_OK) {
     return status;
   }
-  struct peers_run run = {
-      .options = options, .suites = suites, .n_suites = n_suites, .scripts = scripts};
+  struct peers_run run = {.options = options,
+                          .suites = suites,
+                          .n_suites = n_suites,
+                          .scripts = scripts,
+                          .failures = failures};
   status = run_in_folder(&run, report, reterr);
   stg_free(scripts);
   return status;

@@ -32,6 +32,18 @@ static const struct stg_plot_choice choices[] = {
     {.title = "Decode: one row per request, hidden 4096",
      .axis = "device time per apply",
      .suite = "decode"},
+    {.title = "Split and rotate; append where it says so",
+     .axis = "device time per launch",
+     .suite = "rope"},
+    {.title = "Attention over a cache; the floor is a read of the valid K and V",
+     .axis = "device time per launch",
+     .suite = "attend",
+     .suffixes = {"heads of 64", "heads of 128"}},
+    {.title = "A layer's attention through every length of its cache",
+     .axis = "wall time per token",
+     .suite = "attend",
+     .suffixes = {"heads of 64, float32"},
+     .wall = true},
     {.title =
          "Warm-up: a first result from an empty cache, from disk and from memory, and later calls",
      .axis = "wall time",
@@ -142,9 +154,10 @@ stg_status stg_bench_plot_write(const struct stg_bench_report *report,
     draw(drawing, machine, &text);
     status = stg_strbuf_status(&text, reterr);
   } else {
-    status = stg_error_set(reterr, STG_E_INVALID,
-                           "--plot '%s': no row that is drawn; steer, decode and warmup have some",
-                           path);
+    status = stg_error_set(
+        reterr, STG_E_INVALID,
+        "--plot '%s': no row that is drawn; steer, decode, rope, attend and warmup have some",
+        path);
   }
   if (status == STG_OK) {
     status = stg_file_write_atomic(path, text.data, text.len, 0644, reterr);

@@ -29,8 +29,8 @@
 #define LEAST_GROUP 52.0 /* for its name */
 #define NAME_SIZE 12.0
 
-/* Drawn as a line across the group, not as a bar. */
-#define FLOOR_SERIES "copy"
+/* Drawn as lines across the groups, not as bars. */
+static const char *const floor_series[] = {"copy", "read"};
 #define WARM_SUFFIX ", warm"
 
 static bool ends_with(const char *name, const char *suffix) {
@@ -39,9 +39,17 @@ static bool ends_with(const char *name, const char *suffix) {
          strcmp(name + size - strlen(suffix), suffix) == 0;
 }
 
+static bool is_floor(const struct stg_bench_row *row) {
+  bool found = false;
+  for (size_t i = 0; i < sizeof floor_series / sizeof floor_series[0]; i++) {
+    found = found || strcmp(row->series, floor_series[i]) == 0;
+  }
+  return found;
+}
+
 static bool is_chosen(const struct stg_bench_row *row, const struct stg_plot_choice *choice) {
   const char *const *suffixes = choice->suffixes;
-  return strcmp(row->suite, choice->suite) == 0 && strcmp(row->series, FLOOR_SERIES) != 0 &&
+  return strcmp(row->suite, choice->suite) == 0 && !is_floor(row) &&
          !ends_with(row->name, WARM_SUFFIX) &&
          ((suffixes[0] == NULL && suffixes[1] == NULL) || ends_with(row->name, suffixes[0]) ||
           ends_with(row->name, suffixes[1]));

@@ -12,7 +12,7 @@
 
 #include "runtime/base/strbuf.h"
 
-#define STG_PLOT_MAX_SERIES 32
+#define STG_PLOT_MAX_SERIES 48
 
 /* {0} has none. Names are borrowed. */
 struct stg_plot_series {

@@ -5,7 +5,7 @@ early floor, the ratio to each and that of a table with every op, how many times
 takes, and how many times that of the same batch ours is, unsteered or in a table that declares nothing
 more, where that was measured; the same peers over one call of ours; what a batch takes whose vectors
 come by RPC; what is said of warming up, and of calls beside compiles; what the cache costs beside its
-targets; of the suites rope and attend the same as of steer, a layer as one graph beside plain launches,
+targets; of the suites rope and attend as of steer, a layer as one graph beside plain launches,
 and a KV cache through every length beside those of PyTorch; how long the run took; and tokens per
 second of a whole model, whose rows peers/llama.py writes into a file for --add. All else stays in the
 file.
@@ -32,7 +32,8 @@ GROUPS = {
     "rope": "split and rotate",
     "attend": "attention, and layers of both",
 }
-BY_CALL = ("steer", "decode")  # groups whose peers are timed one call at a time
+BY_CALL = ("steer", "decode", "rope", "attend")  # groups whose peers are timed one call at a time
+BUT_LINES = ("rope", "attend")  # of which those in a graph are timed in lines, as ours
 OVER = {"unsteered_x": "over unsteered", "without_x": "over without"}
 LLAMA_REFERENCE = "torch reference loop"
 RPC_OURS = "steergraph in one call"
@@ -61,12 +62,14 @@ PEERS = {
     "torch SDPA with mask in a graph": "in a graph",
     "torch.compile SDPA with mask": "compiled",
 }
+FAILED = " failed"  # the end of a row's name, which begins with "peer "
 # Of a loop over every length: ours, and what it is measured by.
 LOOP = "every length"
 GROWING = "torch growing cache"
 PLAIN = "steergraph, plain launches"
 LOOP_NOTE = ("Speed-up and memory are over the eager cache that grows; recompiles are those after the first of "
              "each function, over all lengths; MAE is the mean distance from float64.")
+CUT_NOTE = " What was stopped by a length, for its compiles took too long, was timed up to there, where a token costs less."
 
 
 def workload_name(name: str) -> str:
@@ -172,7 +175,8 @@ def call_lines(rows: list[dict], group: str) -> list[str]:
     at = {(row["suite"], row["name"], row["series"]): row for row in rows}
     ours = [row for row in rows if group_of(row) == group and is_number(row.get("eager_us")) and row["wall_us"]]
     keys = [(row["suite"], row["name"]) for row in ours]
-    peers = [peer for peer in PEERS if any((*key, peer) in at for key in keys)]
+    peers = [peer for peer in PEERS if any((*key, peer) in at for key in keys)
+             and not (group in BUT_LINES and peer.endswith("in a graph"))]
     table = []
     for row, key in zip(ours, keys):
         found = [at.get((*key, peer), {}) for peer in peers]
@@ -259,12 +263,16 @@ def block_lines(rows: list[dict]) -> list[str]:
     return lines_of(head, table, (0,)) if table else []
 
 
+def is_cut(row: dict, most: float) -> bool:
+    """Whether a cache was stopped ahead of its last length."""
+    return is_number(row.get("lengths")) and row["lengths"] < most
+
+
 def recompiles_text(row: dict, most: float) -> str:
-    count, lengths = row.get("recompiles"), row.get("lengths")
+    count = row.get("recompiles")
     if not is_number(count):
         return ""
-    cut = is_number(lengths) and lengths < most
-    return f"{count:.0f} by length {lengths:.0f}" if cut else f"{count:.0f}"
+    return f"{count:.0f} by length {row['lengths']:.0f}" if is_cut(row, most) else f"{count:.0f}"
 
 
 def overhead_text(bytes_of_it, bytes_of_growing) -> str:
@@ -289,19 +297,24 @@ def metrics_lines(rows: list[dict]) -> list[str]:
             f"{row['wall_us']:.1f}" if row["wall_us"] else "",
             times_text(speed) if speed else "",
             f"{mae:.1e}" if is_number(mae) else "",
-            overhead_text(row.get("peak_bytes"), growing.get("peak_bytes")),
+            "" if is_cut(row, most) else overhead_text(row.get("peak_bytes"), growing.get("peak_bytes")),
         ])
     head = [f"a cache, {loops[0]['name']}" if loops else "", "CUDA graphs enabled", "recompiles per model",
             "a token, µs", "speed-up", "MAE", "peak memory overhead"]  # fmt: skip
-    return [*lines_of(head, table, (0, 1)), "", LOOP_NOTE] if table else []
+    note = LOOP_NOTE + (CUT_NOTE if any(is_cut(row, most) for row in loops) else "")
+    return [*lines_of(head, table, (0, 1)), "", note] if table else []
 
 
 def run_lines(rows: list[dict]) -> list[str]:
-    """How long the run itself took."""
+    """How long the run itself took, and which of its peers failed while others went on."""
     times = {row["name"]: row["wall_us"] for row in rows if row["suite"] == RUN and row["wall_us"]}
+    names = [row["name"] for row in rows if row["suite"] == RUN]
+    failed = [f"`{name[len('peer '):-len(FAILED)]}`" for name in names if name.endswith(FAILED)]
     whole = times.pop("all of it", None)
     parts = ", ".join(f"`{name}` {us * 1e-6:.0f} s" for name, us in times.items())
-    return [f"The whole run took {whole * 1e-6:.0f} s" + (f": {parts}." if parts else ".")] if whole else []
+    lines = [f"The whole run took {whole * 1e-6:.0f} s" + (f": {parts}." if parts else ".")] if whole else []
+    return lines + ([f"Not every series of {', '.join(failed)} came to its end; what is blank may be theirs."]
+                    if failed else [])
 
 
 def facts_of(run: dict) -> str:

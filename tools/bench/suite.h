@@ -9,6 +9,7 @@
 #ifndef STG_TOOLS_BENCH_SUITE_H
 #define STG_TOOLS_BENCH_SUITE_H
 
+#include "tools/bench/peer_try.h"
 #include "tools/bench/report.h"
 
 /* Of the command; words are those after the suite's name, none when `all` runs. */
@@ -46,11 +47,13 @@ stg_bench_suite_fn stg_bench_suite_cache;    /* hits, folders of many entries; n
 
 /**
  * Run the PyTorch peers of the named suites (tools/bench/peers/) and add their rows. A peer that
- * cannot be imported, or whose result differs, is a failure.
+ * cannot be imported, fails, or whose result differs is counted in `failures` (peer_try.h), and the
+ * others go on; the status is that of all else.
  */
 STG_NODISCARD stg_status stg_bench_peers_run(const struct stg_bench_options *options,
                                              const char *const *suites, size_t n_suites,
-                                             struct stg_bench_report *report, stg_error *reterr);
+                                             struct stg_bench_report *report,
+                                             struct stg_peer_failures *failures, stg_error *reterr);
 /** Whether the named suites have peers and their scripts are there; nothing is run. */
 STG_NODISCARD stg_status stg_bench_peers_check(const struct stg_bench_options *options,
                                                const char *const *suites, size_t n_suites,

@@ -24,7 +24,7 @@ import subprocess
 import sys
 
 import targets
-from result_file import Fault, check_fact, read_run
+from result_file import RUN, Fault, check_fact, read_run
 from run_tables import facts_of, lines_of, render_run
 
 BEGIN = "<!-- measured: begin, written by tools/bench/table.py -->"
@@ -97,6 +97,19 @@ def head_commit(root: pathlib.Path) -> str:
     return done.stdout.strip()
 
 
+def joined(rows: list[dict], more: list[dict]) -> list[dict]:
+    """The rows of two runs; what both say of how long a part took is added up."""
+    places = {row["name"]: index for index, row in enumerate(rows) if row.get("suite") == RUN}
+    found = list(rows)
+    for row in more:
+        index = places.get(row["name"]) if row.get("suite") == RUN else None
+        if index is None:
+            found.append(row)
+        elif row["wall_us"] is not None:
+            found[index] = {**found[index], "wall_us": (found[index]["wall_us"] or 0) + row["wall_us"]}
+    return found
+
+
 def record(root: pathlib.Path, name: str, text: bytes, commit: str | None, date: str | None,
            more: list[pathlib.Path]) -> str:
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", name):
@@ -105,7 +118,7 @@ def record(root: pathlib.Path, name: str, text: bytes, commit: str | None, date:
     check_fact("--date", date)
     run = read_run(text, "standard input")
     for path in more:
-        run["rows"] += read_run(path.read_bytes(), str(path))["rows"]
+        run["rows"] = joined(run["rows"], read_run(path.read_bytes(), str(path))["rows"])
     run |= {"rows": read_run(json.dumps(run["rows"]).encode(), "all rows")["rows"]}  # of one card
     value = {
         "commit": commit or run["commit"] or head_commit(root),

@@ -1,4 +1,4 @@
-"""The targets of steering, warm-up and the cache beside what a recorded run says of them.
+"""The targets of steering, attention, warm-up and the cache beside what a recorded run says of them.
 
 What may be asked is here, in one list; table.py puts the lines of every run that has the rows into
 tools/bench/results/targets.md, where what is missed is explained by hand. Times are those of
@@ -7,6 +7,11 @@ tools/bench/results/targets.md, where what is missed is explained by hand. Times
 from result_file import is_number
 
 OURS = "steergraph"
+LONG = "32 x 512 to 4096, 32/8 heads of 128"
+SHORT = "8 x 148 to 1024, 12 heads of 64"
+EVERY_LENGTH = "every length to 1024, 8 x 12 heads of 64, float32"
+PUBLISHED_ROPE = "8 x 2048, 32 heads of 128, float32"
+GROWING = "torch growing cache"
 ONE_CALL = "steergraph in one call"
 MIXTURES = tuple(f"{count} distinct" for count in (1, 2, 4, 8, 16, 32))
 UNIFORM = ("uniform add", "uniform cap", "uniform ablation", "32 caps")
@@ -102,17 +107,17 @@ def cliff(run: Run):
     return None if times is None else [max(times) / min(times)]
 
 
-def peer(name: str, text: str, limit: float, series: str) -> Line:
-    """A peer's time over ours of the standard batch; both ways of looking at a call behind it."""
+def peer(name: str, text: str, limit: float, series: str, workload=("steer", "1 op")) -> Line:
+    """A peer's time over ours, of the standard batch or another; both ways of looking at a call behind it."""
 
     def measure(run: Run):
-        times = run.get("steer", "1 op", "median_us", series), run.get("steer", "1 op", "median_us")
+        times = run.get(*workload, "median_us", series), run.get(*workload, "median_us")
         return [times[0] / times[1]] if all(times) else None
 
     def note(run: Run):
         parts = []
         for words, theirs, ours in (("over one call of ours", "median_us", "eager_us"), ("by wall", "wall_us", "wall_us")):
-            times = run.get("steer", "1 op", theirs, series), run.get("steer", "1 op", ours)
+            times = run.get(*workload, theirs, series), run.get(*workload, ours)
             parts += [f"{words} {times[0] / times[1]:.1f} ×"] if all(times) else []
         return ", ".join(parts)
 
@@ -132,6 +137,36 @@ def longest(run: Run):
     names = ("calls, a second thread creating 50 new tables", "calls, their own thread declaring 50 new tables")
     values = run.all_of("warmup", names, "p100_over_p50_us")
     return None if values is None else [value * 1e-3 for value in values]
+
+
+def counts(run: Run, series: str = OURS):
+    """(compiles, recompiles, lengths met) of a cache that is stepped through every length."""
+    row = run.rows.get(("attend", EVERY_LENGTH, series), {})
+    found = [row.get(member) for member in ("compiles", "recompiles", "lengths")]
+    return found if all(is_number(value) for value in found) and found[0] > 0 else None
+
+
+def compiles_of_a_kernel(run: Run):
+    found = counts(run)
+    return found and [(found[0] + found[1]) / found[0]]
+
+
+def compiles_note(run: Run) -> str:
+    compiles, recompiles, lengths = counts(run)
+    note = f"{compiles:.0f} kernels, {recompiles:.0f} recompiles in {lengths:.0f} lengths"
+    theirs = counts(run, "torch.compile growing cache")
+    return note + (f"; torch.compile's growing cache {theirs[1]:.0f} in {theirs[2]:.0f}" if theirs else "")
+
+
+def speed_up(run: Run):
+    """Of a token, by the host's clock, over the eager cache that grows."""
+    times = [run.get("attend", EVERY_LENGTH, "wall_us", series) for series in (GROWING, OURS)]
+    return [times[0] / times[1]] if all(times) else None
+
+
+def memory_overhead(run: Run):
+    peaks = [run.get("attend", EVERY_LENGTH, "peak_bytes", series) for series in (OURS, GROWING)]
+    return [100 * (peaks[0] / peaks[1] - 1)] if all(peaks) else None
 
 
 LINES = [
@@ -170,6 +205,22 @@ LINES = [
          where=("steer", "512 x 4096, cap")),
     Line("S25", "512 × 4096, ablation (40 published)", 40, " µs",
          one("steer", "512 x 4096, ablation", "median_us"), where=("steer", "512 x 4096, ablation")),
+    ratio("A1", "split, rotate, append, 4 × 2048, 32/8 heads of 64, over its byte floor", 1.2,
+          "4 x 2048, 32/8 heads of 64, append", "rope"),
+    Line("A2", "the same of 32 decoding rows, 32/8 heads of 128", 3, " µs",
+         one("rope", "32 decoding, 32/8 heads of 128, append", "median_us"),
+         where=("rope", "32 decoding, 32/8 heads of 128, append")),
+    peer("A3", "the published rotation, 8 × 2048, 32 heads of 128, float32: PyTorch's eager one, over ours", 2.79,
+         "torch rope", ("rope", PUBLISHED_ROPE)),
+    ratio("A4", "decode attention, 32 × 512 to 4096, 32/8 heads of 128, over a read of the valid K and V", 1.25,
+          LONG, "attend"),
+    Line("A5", "the same, 8 × 148 to 1024, 12 heads of 64", 9, " µs", one("attend", SHORT, "median_us"),
+         where=("attend", SHORT)),
+    Line("A6", "compiles of a kernel over every length to 1024", 1, "", compiles_of_a_kernel, note=compiles_note),
+    Line("A7", "a token by wall: the eager growing cache, over ours", 1.5, " ×", speed_up, least=True),
+    Line("A8", "mean distance from a growing cache in float64, float32", 1000, " · 10⁻⁹",
+         one("attend", EVERY_LENGTH, "mae", 1e9)),
+    Line("A9", "peak memory over that of the eager growing cache", 30, " %", memory_overhead),
     Line("W1", "cold process, no cache, in the background: first result", 700, " ms",
          one("warmup", "first result, empty cache, in the background", "first_ms")),
     Line("W2", "the same, blocking", 700, " ms", one("warmup", "first result, empty cache", "first_ms")),

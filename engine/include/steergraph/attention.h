@@ -47,7 +47,7 @@ typedef struct stg_kv_desc {
   uint32_t layers;    /* default 1 */
   uint32_t batch;     /* sequences, >= 1 */
   uint32_t kv_heads, dim;
-  int64_t capacity; /* positions of a sequence, 1 to 2^31 - 1 */
+  int64_t capacity; /* positions of a sequence, 1 to 2^31 - 2 */
   stg_dtype dtype;  /* of K and V */
   /* 0: dense. Otherwise paged: positions of a block, a power of two from 8 to 1024, and how many
    * blocks a layer has. */

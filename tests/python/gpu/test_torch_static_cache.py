@@ -21,6 +21,10 @@ if ON_CPU:
 LAYERS, HIDDEN, HEADS, KV_HEADS, VOCABULARY = 4, 512, 8, 4, 1000
 BATCH, PROMPT, TOKENS = 2, 7, 200
 CAPACITY = PROMPT + TOKENS
+# Ours in 16 bits against eager in them, both by their distance from float64: most of either is what
+# the linear layers round, which are the same. Ours leaves out roundings of the rotation, the scores and
+# the weights. Models of four seeds, in bf16 and f16, gave 0.968 to 1.001; the rest is for chance.
+AS_NEAR = 1.05
 
 
 def made(dtype, seed=0, **config):
@@ -173,7 +177,7 @@ class Decoding(unittest.TestCase):
         exact, _ = generated(copy.deepcopy(model).double(), self.prompt, tokens)
         found, _, _ = self.decode(Ours(self.engine, model), tokens)
         self.assertGreater(mae(eager, exact), 0)
-        self.assertLessEqual(mae(found, exact), 1.5 * mae(eager, exact))
+        self.assertLessEqual(mae(found, exact), AS_NEAR * mae(eager, exact))
 
     def test_scaled_frequencies_of_llama_3(self):
         scaling = {
@@ -335,7 +339,7 @@ class Decoding(unittest.TestCase):
             self.agrees(found, eager)
         else:
             exact, _ = generated(copy.deepcopy(model).double(), self.prompt, tokens)
-            self.assertLessEqual(mae(found, exact), 1.5 * mae(eager, exact))
+            self.assertLessEqual(mae(found, exact), AS_NEAR * mae(eager, exact))
         cache.step()
         graph.replay()
         kind, said = refusal(cache.check)

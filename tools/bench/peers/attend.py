@@ -1,6 +1,7 @@
 """Attention of new rows over a cache of fixed size: SDPA with a mask, eager, compiled, in a graph.
 
-The mask is there before. A graph holds the work over every buffer.
+The mask is there before. A graph holds the work over every buffer. Of a cache through every length it has
+the series of caches.py.
 """
 import peer
 from attn_case import AttnCase
@@ -46,9 +47,16 @@ def compiled(side):
     return peer.Attempt(call_of(side, compile_with(function), arguments, take), compiled=True)
 
 
+def of(work: str, series: list) -> list:
+    """The series, without a form for other works."""
+    return [(name, lambda side, make=make: make(side) if side.case.work == work else None) for name, make in series]
+
+
 if __name__ == "__main__":
-    peer.main([
+    import caches
+
+    peer.main(of("attend", [
         ("torch SDPA with mask", eager),
         ("torch SDPA with mask in a graph", in_graph),
         ("torch.compile SDPA with mask", compiled),
-    ], AttnCase, "attn_side")
+    ]) + of("loop", caches.SERIES), AttnCase, AttnCase.side)  # fmt: skip

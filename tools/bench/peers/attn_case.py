@@ -16,6 +16,7 @@ PERIOD = 16777213  # after so many elements they begin again
 QKV, Q, K, V, TOKENS = 1, 2, 3, 4, 5  # tensors
 WORKS = ("rope", "attend", "loop")
 DTYPES = {"bf16": "BF16", "f16": "F16", "f32": "F32"}
+SIDES = {"rope": "attn_side", "attend": "attn_side", "loop": "loop_side"}  # modules that have them on the device
 COUNTS = ("heads", "kv_heads", "dim", "batch", "rows_each", "capacity")
 MASK = 0xFFFFFFFF
 
@@ -57,6 +58,9 @@ class AttnCase:
             raise ValueError(self.work)
         for count in COUNTS:
             setattr(self, count, int(numbers[count]))
+        self.compiled = numbers["compiled"]
+        if not isinstance(self.compiled, bool):
+            raise ValueError("compiled")
         self.lengths = [int(length) for length in numbers["lengths"]]
         self.sample = [int(row) for row in numbers["sample"]]
         self.rows = self.batch * self.rows_each
@@ -90,6 +94,9 @@ class AttnCase:
     def positions(self) -> list:
         """Of every row."""
         return [length - self.rows_each + i for length in self.lengths for i in range(self.rows_each)]
+
+    def side(self) -> str:
+        return SIDES[self.work]
 
     def appends(self) -> bool:
         return self.capacity > 0

@@ -10,6 +10,7 @@ import torch
 DEVICE = "cuda"
 BASE = 10000.0
 MAX_SETS = 256
+LONG_LINE, LONG_BYTES = 4, 1 << 30  # buffers of a line whose calls touch so much, at least
 
 
 def draw(tensor: int, count: int, dtype):
@@ -100,6 +101,7 @@ class Side:
         """Distinct ones that together exceed the L2 twice, again and again."""
         if self.case.work == "loop":
             return [self.buffer()]
+        at_least = min(at_least, LONG_LINE) if self.bytes() >= LONG_BYTES else at_least
         sets = 2 * torch.cuda.get_device_properties(0).L2_cache_size // self.bytes() + 1
         distinct = [self.buffer() for _ in range(min(sets, MAX_SETS))]
         return [distinct[i % len(distinct)] for i in range(max(len(distinct), at_least))]

@@ -4,12 +4,16 @@
 
 A peer is a list of (series, make). make(side) gives an Attempt, or None where the series has no form
 for the case. Its result is checked on a copy of the case's rows before anything is timed.
+
+A series that fails is passed over: the file has the rows of all others, each as soon as it is there,
+and the last line of stderr says what failed.
 """
 import argparse
 import importlib
 import os
 import sys
 import tempfile
+import traceback
 
 import rows
 from case import Case, CaseError
@@ -53,25 +57,54 @@ def run_one(torch_side, side, series: str, make, repeats: int) -> list:
     return [rows.make(side.case, series, torch_side.machine(), device, wall, attempt.extras)]
 
 
-def run(args: argparse.Namespace, peers: list, kind, sides: str) -> None:
+class Failures:
+    """A context that lets work fail, and notes how."""
+
+    def __init__(self):
+        self.notes, self.place = [], ""
+
+    def of(self, place: str):
+        self.place = place
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, _) -> bool:
+        if error is None or not isinstance(error, Exception):  # nothing, or we are to end
+            return False
+        if os.environ.get("PEER_TRACEBACK"):
+            traceback.print_exc()
+        said = one_line(error)
+        self.notes.append(f"{kind.__name__}: {said if said.startswith(self.place) else self.place + said}")
+        return True
+
+    def __str__(self) -> str:
+        more = len(self.notes) - 1
+        return self.notes[0] + (f" (and {more} more)" if more > 0 else "")
+
+
+def run(args: argparse.Namespace, peers: list, kind, sides) -> Failures:
     cases = [kind(folder, suite, name) for suite, name, folder in args.case]
     import torch_side  # after the cases: they are refused without waiting for torch
-
-    open_side = importlib.import_module(sides).Side
 
     if not torch_side.torch.cuda.is_available():
         raise CaseError("torch finds no CUDA device")
     repeats = 5 if args.quick else torch_side.REPEATS
-    found = []
+    found, failures, side = [], Failures(), None
     for case in cases:
-        side = open_side(case)
-        for series, make in peers:
-            found += run_one(torch_side, side, series, make, repeats)
-    rows.write(args.json, found)
+        with failures.of(f"case '{case.name}': "):
+            side = importlib.import_module(sides(case)).Side(case)
+        for series, make in peers if side is not None and side.case is case else []:
+            with failures.of(f"{series}: case '{case.name}': "):
+                more = run_one(torch_side, side, series, make, repeats)
+                rows.write(args.json, found + more)
+                found += more
+    return failures
 
 
-def main(peers: list, kind=Case, sides: str = "torch_side") -> None:
-    """`kind` reads a case; the module `sides` has the class Side, which puts it on the device."""
+def main(peers: list, kind=Case, sides=lambda case: "torch_side") -> None:
+    """`kind` reads a case; the module `sides(case)` has the class Side, which puts it on the device."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--case", nargs=3, action="append", required=True,
                         metavar=("SUITE", "NAME", "FOLDER"), help="a case folder and its names")
@@ -83,7 +116,9 @@ def main(peers: list, kind=Case, sides: str = "torch_side") -> None:
         with tempfile.TemporaryDirectory(prefix="peer-") as folder:
             os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, "inductor")
             os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
-            run(args, peers, kind, sides)
+            failures = run(args, peers, kind, sides)
+        if failures.notes:
+            raise SystemExit(str(failures))
     except ImportError as error:
         raise SystemExit(f"cannot import {error.name or 'a module'}: {one_line(error)}") from None
     except (CaseError, TensorFileError) as error:

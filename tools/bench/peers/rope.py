@@ -2,12 +2,12 @@
 
 Where the case has a cache, K and V are put into it. A graph holds the work over every buffer. Cosines
 and sines are there before, as a model makes them once for all layers; V is not copied where it need
-not be, which ours does.
+not be, which ours does. Behind these the same compiled, which rope_compiled.py has.
 """
 import peer
 from attn_case import AttnCase
 
-LINES = 30  # times that a graph over every buffer is timed: each holds many calls
+LINES = 12  # times that a graph over every buffer is timed: each holds many calls
 
 
 def work_of(side):
@@ -93,4 +93,7 @@ def in_graph(side):
 
 
 if __name__ == "__main__":
-    peer.main([("torch rope", eager), ("torch rope in a graph", in_graph)], AttnCase, "attn_side")
+    import rope_compiled
+
+    peer.main([("torch rope", eager), ("torch rope in a graph", in_graph), *rope_compiled.SERIES], AttnCase,
+              AttnCase.side)  # fmt: skip

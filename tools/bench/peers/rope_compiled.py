@@ -1,11 +1,10 @@
-"""Split and rotate with torch.compile: see rope.py.
+"""Split and rotate with torch.compile, of the cases that ask for it: series of rope.py.
 
 Three modes where the case is the published one (float32), else the default and, of decoding rows,
 reduce-overhead; other shapes would tell the same for minutes of compiling. In a graph: the default mode,
 captured over every buffer.
 """
 import peer
-from attn_case import AttnCase
 
 
 def is_published(case) -> bool:
@@ -59,10 +58,13 @@ def autotuned(side):
     return compiled(side, mode="max-autotune") if is_published(side.case) else None
 
 
-if __name__ == "__main__":
-    peer.main([
-        ("torch.compile rope", compiled),
-        ("torch.compile rope in a graph", in_graph),
-        ("torch.compile rope (reduce-overhead)", reduced),
-        ("torch.compile rope (max-autotune)", autotuned),
-    ], AttnCase, "attn_side")
+def where_asked(make):
+    return lambda side: make(side) if side.case.compiled else None
+
+
+SERIES = [(series, where_asked(make)) for series, make in (
+    ("torch.compile rope", compiled),
+    ("torch.compile rope in a graph", in_graph),
+    ("torch.compile rope (reduce-overhead)", reduced),
+    ("torch.compile rope (max-autotune)", autotuned),
+)]  # fmt: skip

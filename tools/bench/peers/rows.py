@@ -4,6 +4,7 @@ Needs no torch. A key that was not measured is null.
 """
 import json
 import math
+import os
 import pathlib
 
 TEXTS = ("suite", "name", "series", "card", "cuda")
@@ -52,7 +53,10 @@ def fault(row) -> str:
 
 
 def write(path, rows: list) -> None:
+    """The file as it was, or the new one: who reads it may have ended us."""
     for index, row in enumerate(rows):
         if fault(row):
             raise ValueError(f"row {index}: {fault(row)}")
-    pathlib.Path(path).write_text(json.dumps(rows, indent=1) + "\n")
+    part = pathlib.Path(f"{path}.part")
+    part.write_text(json.dumps(rows, indent=1) + "\n")
+    os.replace(part, path)

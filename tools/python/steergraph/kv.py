@@ -46,7 +46,7 @@ class Kv(Held):
 
     batch         sequences
     kv_heads, dim of K and V
-    capacity      positions of a sequence
+    capacity      positions of a sequence, up to 2^31 - 2
     layers        of the model
     dtype         "bf16", "f16" or "f32", or torch's and numpy's names for them
     block, blocks paged: positions of a block, a power of two from 8 to 1024, and blocks of a layer.
