@@ -15,9 +15,16 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* Files of the prelude in the order in which they read. */
-static const char *const apply_stems[] = {
-    "warp",   "chunk",           "copies",          "mma",
-    "tile16", "components_mask", "components_args", "components_apply"};
+static const char *const apply_stems[] = {"warp",
+                                          "chunk",
+                                          "copies",
+                                          "mma",
+                                          "tile16",
+                                          "words16",
+                                          "components_mask",
+                                          "components_args",
+                                          "components_layout",
+                                          "components_apply"};
 static const char *const weights_stems[] = {"warp",
                                             "chunk",
                                             "copies",

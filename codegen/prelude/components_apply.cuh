@@ -3,41 +3,13 @@
 // A block has the rows of a tile in shared memory, and walks over the components in chunks, which a
 // ring of stages brings ahead of their use: of a chunk the first matrix, the second one and the
 // mask. The chunk's t goes through shared memory as s, so that no product waits for memory of the
-// device. With delta the chunks of its product come first, through the same ring.
+// device. Rows that begin at no multiple of 16 bytes come by words, and are settled behind the
+// barrier that ends their copies. With delta the chunks of its product come first, through the same ring.
 //
 // Each sum is one accumulator's, over k in its order, from chunk to chunk: which warp has it, the
 // tile, the chunk and the stages change no bit.
 //
 // The generated text supplies a struct G with the literal extents.
-
-// How shared memory is laid out, in bytes. codegen/components_extents.c counts the same.
-template <class G> struct stg_components_layout {
-  static constexpr bool in_place = G::mask == STG_MASK_ELEMENTS; // s takes the place of the mask
-  static constexpr int in_columns = stg_round_up(G::in, 16);
-  static constexpr int out_columns = G::warps_n * G::warp_columns;
-  static constexpr int in_pieces = in_columns / 8, out_pieces = out_columns / 8;
-  static constexpr int chunk_pieces = G::chunk / 8;
-  static constexpr int mask_pieces = in_place ? chunk_pieces : G::chunk / 16;
-
-  static constexpr int in_pitch = stg_pitch_of(in_pieces);
-  static constexpr int s_pitch = stg_pitch_of(chunk_pieces);
-  static constexpr int mask_pitch = stg_pitch_of(mask_pieces);
-  static constexpr int first_pitch = stg_pitch_of(G::turned ? in_pieces : chunk_pieces);
-  static constexpr int second_pitch = stg_pitch_of(G::turned ? chunk_pieces : out_pieces);
-  static constexpr int delta_pitch = stg_pitch_of(G::turned ? out_pieces : chunk_pieces);
-
-  static constexpr int first_bytes = (G::turned ? G::chunk : in_columns) * first_pitch * 16;
-  static constexpr int second_bytes = (G::turned ? out_columns : G::chunk) * second_pitch * 16;
-  static constexpr int delta_bytes =
-      G::delta ? (G::turned ? G::chunk : out_columns) * delta_pitch * 16 : 0;
-  static constexpr int mask_bytes = G::mask == STG_MASK_NONE ? 0 : G::tile * mask_pitch * 16;
-  static constexpr int chunk_bytes = first_bytes + second_bytes + mask_bytes;
-  static constexpr int stage_bytes = chunk_bytes > delta_bytes ? chunk_bytes : delta_bytes;
-  static constexpr int in_bytes = G::tile * in_pitch * 16;
-  static constexpr int s_bytes = in_place ? 0 : G::tile * s_pitch * 16;
-  static constexpr int bytes = in_bytes + s_bytes + G::stages * stage_bytes;
-  static_assert(bytes == G::shared_bytes, "codegen/components_extents.c has the same");
-};
 
 template <class G> struct stg_components_block {
   typedef typename G::data data;
@@ -48,6 +20,19 @@ template <class G> struct stg_components_block {
   static constexpr int delta_chunks = G::delta ? (G::in + G::chunk - 1) / G::chunk : 0;
   static constexpr int chunks = (G::components + G::chunk - 1) / G::chunk;
   static constexpr int all_chunks = delta_chunks + chunks;
+  // of a chunk's s
+  static constexpr int s_tiles = G::s_rows / 16, s_columns = G::s_columns / 16;
+  static constexpr int s_warps_n = G::chunk / G::s_columns;
+  // whether those who make the s of some rows are those who need it
+  static constexpr bool own_rows = G::s_rows == G::warp_rows && s_warps_n == G::warps_n;
+  // whether a thread has room for its rows of the first factor, beside its sums
+  static constexpr int in_steps = layout::in_columns / 16;
+  static constexpr bool holds = in_steps * s_tiles * 4 + tiles * columns * 8 <= 128;
+  static constexpr int held_steps = holds ? in_steps : 1;
+  // what of a packed matrix begins in the middle of a word, where it came by words
+  static constexpr bool odd_first = (G::turned ? G::in : G::components) % 2 != 0;
+  static constexpr bool odd_second = (G::turned ? G::components : G::out) % 2 != 0;
+  static constexpr bool odd_delta = G::delta && (G::turned ? G::out : G::in) % 2 != 0;
 
   const stg_components_apply_args &a;
   stg_components_rows<G> &rows;
@@ -58,6 +43,7 @@ template <class G> struct stg_components_block {
   // of the second product
   const int row, column;
   float acc[tiles][2 * columns][4];
+  unsigned held[held_steps][s_tiles][4];
 
   __device__ __forceinline__ stg_components_block(const stg_components_apply_args &args,
                                                   stg_components_rows<G> &of_rows, float *of_dd,
@@ -83,34 +69,32 @@ template <class G> struct stg_components_block {
   __device__ __forceinline__ bool is_aligned(unsigned flag) const {
     return (a.flags & flag) != 0;
   }
+  // Otherwise: whether rows come by words, or else by elements.
+  static __device__ __forceinline__ bool has_words(const void *tensor) {
+    return ((unsigned long long)tensor & 3u) == 0;
+  }
 
   // ---- what comes from the device's memory ----
 
   __device__ __forceinline__ void bring_in() const {
-    const bool aligned = is_aligned(STG_ALIGNED_IN);
-    stg_share_out<G::threads, G::tile, layout::in_pieces>([&](int r, int piece) {
-      const bool live = rows.is_live(r);
-      const element *const from =
-          (const element *)a.in + (live ? (long long)(first_row + r) * a.in_stride + piece * 8 : 0);
-      stg_bring_piece(memory + (unsigned)(r * layout::in_pitch + piece) * 16u, from,
-                      live ? G::in - piece * 8 : 0, aligned);
-    });
+    stg_bring_rows<G::threads, G::tile, layout::in_pieces, element>(
+        memory, is_aligned(STG_ALIGNED_IN), has_words(a.in), [&](int r, int &left) {
+          const bool live = rows.is_live(r);
+          left = live ? G::in : 0;
+          return (const element *)a.in + (live ? (long long)(first_row + r) * a.in_stride : 0);
+        });
   }
 
   // Of a packed matrix of Height x Width: Rows from `top` on, and pieces from `left` on.
   template <int Height, int Width, int Rows, int Pieces>
   __device__ __forceinline__ void bring_matrix(unsigned to, const void *matrix, int top, int left,
                                                unsigned flag) const {
-    constexpr int pitch = stg_pitch_of(Pieces);
-    const bool aligned = Width % 8 == 0 && is_aligned(flag);
-    stg_share_out<G::threads, Rows, Pieces>([&](int r, int piece) {
-      const int from_row = top + r, from_column = left + piece * 8;
-      const bool is = from_row < Height && from_column < Width;
-      const element *const from =
-          (const element *)matrix + (is ? (long long)from_row * Width + from_column : 0);
-      stg_bring_piece(to + (unsigned)(r * pitch + piece) * 16u, from, is ? Width - from_column : 0,
-                      aligned);
-    });
+    stg_bring_rows<G::threads, Rows, Pieces, element>(
+        to, Width % 8 == 0 && is_aligned(flag), has_words(matrix), [&](int r, int &of_row) {
+          const bool is = top + r < Height;
+          of_row = is ? Width - left : 0;
+          return (const element *)matrix + (is ? (long long)(top + r) * Width + left : 0);
+        });
   }
 
   __device__ __forceinline__ void bring_mask(unsigned to, int begin) const {
@@ -121,15 +105,12 @@ template <class G> struct stg_components_block {
     }
   }
   template <class E> __device__ __forceinline__ void bring_mask_of(unsigned to, int begin) const {
-    constexpr int elements = 16 / (int)sizeof(E);
-    const bool aligned = is_aligned(STG_ALIGNED_MASK);
-    stg_share_out<G::threads, G::tile, layout::mask_pieces>([&](int r, int piece) {
-      const int at = begin + piece * elements;
-      const bool is = rows.is_live(r) && at < G::components;
-      const E *const from = (const E *)a.mask + (is ? rows.mask[r] + at : 0);
-      stg_bring_piece(to + (unsigned)(r * layout::mask_pitch + piece) * 16u, from,
-                      is ? G::components - at : 0, aligned);
-    });
+    stg_bring_rows<G::threads, G::tile, layout::mask_pieces, E>(
+        to, is_aligned(STG_ALIGNED_MASK), has_words(a.mask), [&](int r, int &left) {
+          const long long at = rows.mask[r];
+          left = at >= 0 ? G::components - begin : 0;
+          return (const E *)a.mask + (at >= 0 ? at + begin : 0);
+        });
   }
 
   // Begin to bring chunk n, if there is one, into its stage: a group.
@@ -177,6 +158,52 @@ template <class G> struct stg_components_block {
     }
   }
 
+  // ---- rows that came by words, into their places; true: the block has to meet ----
+  // Tiles and chunks begin at even rows and columns, so that a row's own parity says whether it is
+  // late.
+
+  __device__ __forceinline__ bool settle_in() const {
+    const int odd = (int)a.in_stride & 1;
+    if (odd == 0 || !has_words(a.in)) {
+      return false;
+    }
+    stg_settle_words<G::threads, G::tile, layout::in_pieces>(memory,
+                                                             [](int r) { return r % 2 != 0; });
+    return true;
+  }
+  template <bool Odd, int Rows, int Pieces>
+  __device__ __forceinline__ bool settle_matrix(unsigned at, const void *matrix) const {
+    if constexpr (Odd) {
+      if (has_words(matrix)) {
+        stg_settle_words<G::threads, Rows, Pieces>(at, [](int r) { return r % 2 != 0; });
+        return true;
+      }
+    }
+    return false;
+  }
+  __device__ __forceinline__ bool settle_delta(int n) const {
+    return settle_matrix<odd_delta, G::turned ? G::chunk : layout::out_columns,
+                         G::turned ? layout::out_pieces : layout::chunk_pieces>(stage(n), a.delta);
+  }
+  __device__ __forceinline__ bool settle_first(int n) const {
+    bool is = settle_matrix<odd_first, G::turned ? G::chunk : layout::in_columns,
+                            G::turned ? layout::in_pieces : layout::chunk_pieces>(stage(n), a.first);
+    if constexpr (G::mask == STG_MASK_ELEMENTS) {
+      if ((a.mask_stride & 1) != 0 && has_words(a.mask)) {
+        stg_settle_words<G::threads, G::tile, layout::mask_pieces>(
+            stage(n) + layout::first_bytes + layout::second_bytes,
+            [&](int r) { return rows.is_live(r) && rows.mask[r] % 2 != 0; });
+        is = true;
+      }
+    }
+    return is;
+  }
+  __device__ __forceinline__ bool settle_second(int n) const {
+    return settle_matrix<odd_second, G::turned ? layout::out_columns : G::chunk,
+                         G::turned ? layout::chunk_pieces : layout::out_pieces>(
+        stage(n) + layout::first_bytes, a.second);
+  }
+
   // ---- products ----
 
   template <int Pitch, bool ByK> __device__ __forceinline__ unsigned of_lane() const {
@@ -200,10 +227,20 @@ template <class G> struct stg_components_block {
     }
   }
 
+  __device__ __forceinline__ unsigned in_of_lane(int top) const {
+    return memory + (unsigned)(top * layout::in_pitch) * 16u + stg_lane_by_k<layout::in_pitch>(lane);
+  }
+  __device__ __forceinline__ void hold_in() {
+    if constexpr (holds) {
+      const int top = (int)warp / s_warps_n * G::s_rows;
+      if (top < G::tile) {
+        stg_hold16<s_tiles, in_steps, layout::in_pitch>(held, in_of_lane(top));
+      }
+    }
+  }
+
   // The chunk's t and s, by warps that are spread as the chunk is.
   __device__ __forceinline__ void make_s(int n) const {
-    constexpr int s_tiles = G::s_rows / 16, s_columns = G::s_columns / 16;
-    constexpr int s_warps_n = G::chunk / G::s_columns;
     constexpr int pitch = layout::first_pitch;
     if ((int)warp >= s_warps_n * (G::tile / G::s_rows)) {
       return;
@@ -211,11 +248,14 @@ template <class G> struct stg_components_block {
     const int top = (int)warp / s_warps_n * G::s_rows, left = (int)warp % s_warps_n * G::s_columns;
     const unsigned first = stage(n);
     float t[s_tiles][2 * s_columns][4] = {};
-    stg_multiply16<data, s_tiles, s_columns, layout::in_columns / 16, layout::in_pitch, pitch,
-                   !G::turned>(
-        t, memory + (unsigned)(top * layout::in_pitch) * 16u + stg_lane_by_k<layout::in_pitch>(lane),
-        first + of_lane<pitch, !G::turned>() +
-            (G::turned ? (unsigned)(left * pitch) * 16u : (unsigned)left * 2u));
+    const unsigned b = first + of_lane<pitch, !G::turned>() +
+                       (G::turned ? (unsigned)(left * pitch) * 16u : (unsigned)left * 2u);
+    if constexpr (holds) {
+      stg_multiply_held16<data, s_tiles, s_columns, in_steps, pitch, !G::turned>(t, held, b);
+    } else {
+      stg_multiply16<data, s_tiles, s_columns, in_steps, layout::in_pitch, pitch, !G::turned>(
+          t, in_of_lane(top), b);
+    }
     const unsigned masks = first + layout::first_bytes + layout::second_bytes;
     constexpr unsigned element_bytes = layout::in_place ? 2u : 1u;
     const int r = top + (int)lane / 4, c = left + (int)lane % 4 * 2;
@@ -328,40 +368,44 @@ template <class G> struct stg_components_block {
     }
   }
 
+  // By way of shared memory, which no warp reads any more, so that rows go out in whole pieces.
   __device__ __forceinline__ void store() const {
-    const bool aligned = is_aligned(STG_ALIGNED_OUT);
+    constexpr int pieces = layout::strip_pieces, pitch = stg_pitch_of(pieces);
+    const unsigned strip = memory + warp * layout::strip_bytes;
+    const unsigned mine = strip + (lane / 4 * pitch) * 16u + lane % 4 * 4u;
 #pragma unroll
-    for (int n = 0; n < 2 * columns; n++) {
-      const int c = column_of(n);
-      float bias[2] = {0.0f, 0.0f};
-      if constexpr (G::bias) {
+    for (int m = 0; m < tiles; m++) {
+      const bool live[2] = {rows.is_live(row_of(m, 0)), rows.is_live(row_of(m, 1))};
 #pragma unroll
-        for (int j = 0; j < 2; j++) {
-          bias[j] = c + j < G::out ? data::widen(((const element *)a.bias)[c + j]) : 0.0f;
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < 2 * tiles; i++) {
-        const int m = i / 2, half = i % 2, r = row_of(m, half);
-        const bool live = rows.is_live(r);
-        float y[2] = {acc[m][n][2 * half], acc[m][n][2 * half + 1]};
+      for (int n = 0; n < 2 * columns; n++) {
+        float bias[2] = {0.0f, 0.0f};
         if constexpr (G::bias) {
-          y[0] += bias[0], y[1] += bias[1];
+#pragma unroll
+          for (int j = 0; j < 2; j++) {
+            const int c = column_of(n) + j;
+            bias[j] = c < G::out ? data::widen(((const element *)a.bias)[c]) : 0.0f;
+          }
         }
-        const unsigned both = live ? data::narrow2(y[0], y[1]) : 0;
-        element *const to = (element *)a.out + (long long)(first_row + r) * a.out_stride + c;
-        if (first_row + r >= a.rows || c >= G::out) {
-          continue;
-        }
-        if (aligned && c + 1 < G::out) {
-          *(unsigned *)to = both;
-          continue;
-        }
-        to[0] = (element)(both & 0xffffu);
-        if (c + 1 < G::out) {
-          to[1] = (element)(both >> 16);
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+          float y[2] = {acc[m][n][2 * half], acc[m][n][2 * half + 1]};
+          if constexpr (G::bias) {
+            y[0] += bias[0], y[1] += bias[1];
+          }
+          stg_store_word(mine + half * (8u * pitch * 16u) + n * 16u,
+                         live[half] ? data::narrow2(y[0], y[1]) : 0);
         }
       }
+      __syncwarp();
+      const int top = first_row + row + m * 16;
+      element *const to = (element *)a.out + (long long)top * a.out_stride + column;
+      const int left = G::out - column, n = left < G::warp_columns ? left : G::warp_columns;
+      if (is_aligned(STG_ALIGNED_OUT)) {
+        stg_put_pieces<pieces>(strip, to, a.out_stride, a.rows - top, n);
+      } else {
+        stg_put_words<pieces>(strip, to, a.out_stride, a.rows - top, n);
+      }
+      __syncwarp();
     }
   }
 
@@ -373,15 +417,24 @@ template <class G> struct stg_components_block {
     }
     rows.find(a, first_row, a.rows);
     __syncthreads();
-    bring_in(); // in the group of the first chunk
+    bring_in();
+    stg_copy_commit();
 #pragma unroll 1
     for (int n = 0; n < G::stages - 1; n++) {
       bring(n);
+    }
+    stg_copy_wait_but<G::stages - 1>();
+    __syncthreads();
+    if (!is_aligned(STG_ALIGNED_IN) && settle_in()) {
+      __syncthreads();
     }
     if constexpr (G::delta) {
 #pragma unroll 1
       for (int n = 0; n < delta_chunks; n++) {
         meet(n);
+        if (settle_delta(n)) {
+          __syncthreads();
+        }
         add_delta(n);
       }
       if (G::turned && a.dd != nullptr) {
@@ -393,13 +446,22 @@ template <class G> struct stg_components_block {
       }
       scale_by_d();
     }
+    hold_in();
 #pragma unroll 1
     for (int n = delta_chunks; n < all_chunks; n++) {
       meet(n);
+      if (settle_first(n)) {
+        __syncthreads();
+      }
       make_s(n);
-      __syncthreads();
+      if (settle_second(n) || !own_rows) {
+        __syncthreads();
+      } else {
+        stg_meet_some(1u + warp / G::warps_n, G::warps_n * STG_LANES);
+      }
       add_second(n);
     }
+    __syncthreads();
     store();
   }
 };

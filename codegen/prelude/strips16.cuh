@@ -24,12 +24,6 @@ __device__ __forceinline__ void stg_load_two_matrices(unsigned at, unsigned &r0,
                  : "memory");
   }
 }
-__device__ __forceinline__ void stg_load_piece(unsigned at, uint4 &w) {
-  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(w.x), "=r"(w.y), "=r"(w.z), "=r"(w.w)
-               : "r"(at)
-               : "memory");
-}
 
 // Where a lane's row of ldmatrix begins, of a strip of 32 by 8: that stands by rows of k, and by
 // columns, rows of n.

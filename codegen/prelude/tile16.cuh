@@ -23,6 +23,12 @@ __device__ __forceinline__ void stg_store_piece(unsigned at, const uint4 &w) {
                "r"(w.w)
                : "memory");
 }
+__device__ __forceinline__ void stg_load_piece(unsigned at, uint4 &w) {
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(w.x), "=r"(w.y), "=r"(w.z), "=r"(w.w)
+               : "r"(at)
+               : "memory");
+}
 __device__ __forceinline__ void stg_store_word(unsigned at, unsigned w) {
   asm volatile("st.shared.u32 [%0], %1;" ::"r"(at), "r"(w) : "memory");
 }
@@ -35,6 +41,11 @@ __device__ __forceinline__ unsigned stg_load_half(unsigned at) {
   unsigned short w;
   asm volatile("ld.shared.u16 %0, [%1];" : "=h"(w) : "r"(at) : "memory");
   return w;
+}
+
+// A barrier of `threads` of the block, whole warps that have a number from 1 to 15 in common.
+__device__ __forceinline__ void stg_meet_some(unsigned number, unsigned threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
 // A piece of elements of type E, of which the first `left` are there; zeros behind them. Aligned:
@@ -84,6 +95,18 @@ template <int Pitch> __device__ __forceinline__ unsigned stg_lane_by_n(unsigned 
   return (((lane & 7u) + (lane >> 4) * 8u) * Pitch + (lane >> 3 & 1u)) * 16u;
 }
 
+// A first factor of Tiles * 16 rows by Steps * 16 of k, in registers.
+template <int Tiles, int Steps, int PitchA>
+__device__ __forceinline__ void stg_hold16(unsigned (&held)[Steps][Tiles][4], unsigned a) {
+#pragma unroll
+  for (int k = 0; k < Steps; k++) {
+#pragma unroll
+    for (int m = 0; m < Tiles; m++) {
+      stg_load_matrices<false>(a + k * 32u + m * (16u * PitchA * 16u), held[k][m]);
+    }
+  }
+}
+
 // acc += A . B: A of Tiles * 16 rows, B of Columns * 16 columns, over Steps * 16 of k. `a` and `b`
 // are where this lane's rows of the first matrices begin; `by_k`: B stands by rows of k. Sums run
 // over k in its order, in one accumulator each.
@@ -107,6 +130,28 @@ __device__ __forceinline__ void stg_multiply16(float (&acc)[Tiles][2 * Columns][
       for (int m = 0; m < Tiles; m++) {
         stg_mma<D>::add(acc[m][2 * n], of_a[m], of_b[0], of_b[1]);
         stg_mma<D>::add(acc[m][2 * n + 1], of_a[m], of_b[2], of_b[3]);
+      }
+    }
+  }
+}
+
+// The same, where A is held.
+template <class D, int Tiles, int Columns, int Steps, int PitchB, bool ByK>
+__device__ __forceinline__ void stg_multiply_held16(float (&acc)[Tiles][2 * Columns][4],
+                                                    const unsigned (&held)[Steps][Tiles][4],
+                                                    unsigned b) {
+  constexpr unsigned step = ByK ? 16u * PitchB * 16u : 32u;
+  constexpr unsigned column = ByK ? 32u : 16u * PitchB * 16u;
+#pragma unroll
+  for (int k = 0; k < Steps; k++) {
+#pragma unroll
+    for (int n = 0; n < Columns; n++) {
+      unsigned of_b[4];
+      stg_load_matrices<ByK>(b + k * step + n * column, of_b);
+#pragma unroll
+      for (int m = 0; m < Tiles; m++) {
+        stg_mma<D>::add(acc[m][2 * n], held[k][m], of_b[0], of_b[1]);
+        stg_mma<D>::add(acc[m][2 * n + 1], held[k][m], of_b[2], of_b[3]);
       }
     }
   }
