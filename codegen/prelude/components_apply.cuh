@@ -77,11 +77,10 @@ template <class G> struct stg_components_block {
   // ---- what comes from the device's memory ----
 
   __device__ __forceinline__ void bring_in() const {
-    stg_bring_rows<G::threads, G::tile, layout::in_pieces, element>(
+    stg_bring_rows<G::threads, G::tile, layout::in_pieces, G::in % 8 == 0, element>(
         memory, is_aligned(STG_ALIGNED_IN), has_words(a.in), [&](int r, int &left) {
-          const bool live = rows.is_live(r);
-          left = live ? G::in : 0;
-          return (const element *)a.in + (live ? (long long)(first_row + r) * a.in_stride : 0);
+          left = rows.is_live(r) ? G::in : 0;
+          return (const element *)a.in + (first_row + r) * a.in_stride;
         });
   }
 
@@ -89,11 +88,10 @@ template <class G> struct stg_components_block {
   template <int Height, int Width, int Rows, int Pieces>
   __device__ __forceinline__ void bring_matrix(unsigned to, const void *matrix, int top, int left,
                                                unsigned flag) const {
-    stg_bring_rows<G::threads, Rows, Pieces, element>(
+    stg_bring_rows<G::threads, Rows, Pieces, Width % 8 == 0, element>(
         to, Width % 8 == 0 && is_aligned(flag), has_words(matrix), [&](int r, int &of_row) {
-          const bool is = top + r < Height;
-          of_row = is ? Width - left : 0;
-          return (const element *)matrix + (is ? (long long)(top + r) * Width + left : 0);
+          of_row = top + r < Height ? Width - left : 0;
+          return (const element *)matrix + ((top + r) * Width + left);
         });
   }
 
@@ -105,11 +103,12 @@ template <class G> struct stg_components_block {
     }
   }
   template <class E> __device__ __forceinline__ void bring_mask_of(unsigned to, int begin) const {
-    stg_bring_rows<G::threads, G::tile, layout::mask_pieces, E>(
+    constexpr bool whole = G::components % (16 / (int)sizeof(E)) == 0;
+    stg_bring_rows<G::threads, G::tile, layout::mask_pieces, whole, E>(
         to, is_aligned(STG_ALIGNED_MASK), has_words(a.mask), [&](int r, int &left) {
           const long long at = rows.mask[r];
           left = at >= 0 ? G::components - begin : 0;
-          return (const E *)a.mask + (at >= 0 ? at + begin : 0);
+          return (const E *)a.mask + (at + begin);
         });
   }
 

@@ -18,6 +18,14 @@ __device__ __forceinline__ void stg_copy_some_async(unsigned at, const void *fro
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(bytes)
                : "memory");
 }
+// All of them, or zeros: then `from` is not read. A count that is not known takes a dozen
+// instructions, this none.
+__device__ __forceinline__ void stg_copy_piece_async(unsigned at, const void *from, bool copy) {
+  asm volatile("{\n.reg .pred p;\nsetp.eq.u32 p, %2, 0;\n"
+               "cp.async.cg.shared.global [%0], [%1], 16, p;\n}" ::"r"(at),
+               "l"(from), "r"((unsigned)copy)
+               : "memory");
+}
 __device__ __forceinline__ void stg_store_piece(unsigned at, const uint4 &w) {
   asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(w.x), "r"(w.y), "r"(w.z),
                "r"(w.w)

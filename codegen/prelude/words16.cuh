@@ -5,14 +5,20 @@
 // one element late, until a warp settles it; a row has a piece more than its own for that, the one
 // that makes its pitch odd.
 
-// The first `bytes` of a word, and zeros behind them.
-__device__ __forceinline__ void stg_copy_word_async(unsigned at, const void *from, int bytes) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from), "r"(bytes)
+// A word, or zeros: then `from` is not read.
+__device__ __forceinline__ void stg_copy_word_async(unsigned at, const void *from, bool copy) {
+  asm volatile("{\n.reg .pred p;\nsetp.eq.u32 p, %2, 0;\n"
+               "cp.async.ca.shared.global [%0], [%1], 4, p;\n}" ::"r"(at),
+               "l"(from), "r"((unsigned)copy)
                : "memory");
+}
+// The lower half of a word, and zeros in the upper one.
+__device__ __forceinline__ void stg_copy_half_async(unsigned at, const void *from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, 2;" ::"r"(at), "l"(from) : "memory");
 }
 
 // Rows x Pieces; `row_of` is given a row, and leaves how many elements there are from the address
-// that it returns; zeros behind them. What lies in a first word before a late row is read too.
+// that it returns, which is not read where there are none; zeros behind them. What lies in a first word before a late row is read too.
 template <int Threads, int Rows, int Pieces, class F>
 __device__ __forceinline__ void stg_bring_by_words(unsigned to, const F &row_of) {
   static_assert(Pieces % 2 == 0, "a late row ends in the piece behind its own");
@@ -23,23 +29,25 @@ __device__ __forceinline__ void stg_bring_by_words(unsigned to, const F &row_of)
     int left;
     const void *const row = row_of(r, left);
     const int late = (int)((unsigned long long)row & 2u);
-    const int bytes = (left > 0 ? left * 2 + late : 0) - lane * 4;
+    const int bytes = left > 0 ? left * 2 + late : 0, behind = bytes - lane * 4;
     const char *const from = (const char *)row - late + lane * 4;
     const unsigned at = to + (unsigned)(r * pitch) * 16u + (unsigned)lane * 4u;
 #pragma unroll
     for (int i = 0; i < (words + STG_LANES - 1) / STG_LANES; i++) {
-      if (lane + i * STG_LANES < words) {
-        const int n = bytes - i * STG_LANES * 4;
-        stg_copy_word_async(at + i * STG_LANES * 4u, from + i * STG_LANES * 4,
-                            n < 0 ? 0 : n < 4 ? n : 4);
+      const int n = behind - i * STG_LANES * 4;
+      if (lane + i * STG_LANES < words && n != 2) {
+        stg_copy_word_async(at + i * STG_LANES * 4u, from + i * STG_LANES * 4, n > 0);
       }
+    }
+    if ((bytes & 2) != 0 && bytes < words * 4 && lane == 0) { // the half that ends the row
+      stg_copy_half_async(at + (unsigned)bytes - 2u, from + bytes - 2);
     }
   }
 }
 
 // Rows x Pieces of elements of type E; `row_of` as above. Which way it goes is asked once, so that
-// what is aligned has a short loop. `words`: rows begin at multiples of 2 bytes, the tensor of 4.
-template <int Threads, int Rows, int Pieces, class E, class F>
+// what is aligned has a short loop. `Whole`: no piece is there in part. `words`: rows begin at multiples of 2 bytes, the tensor of 4.
+template <int Threads, int Rows, int Pieces, bool Whole, class E, class F>
 __device__ __forceinline__ void stg_bring_rows(unsigned to, bool aligned, bool words,
                                                const F &row_of) {
   constexpr int pitch = stg_pitch_of(Pieces), elements = 16 / (int)sizeof(E);
@@ -48,9 +56,13 @@ __device__ __forceinline__ void stg_bring_rows(unsigned to, bool aligned, bool w
       int left;
       const E *const row = row_of(r, left);
       left -= piece * elements;
-      const int n = left < 0 ? 0 : left < elements ? left : elements;
-      stg_copy_some_async(to + (unsigned)(r * pitch + piece) * 16u, row + piece * elements,
-                          n * (int)sizeof(E));
+      const unsigned at = to + (unsigned)(r * pitch + piece) * 16u;
+      if constexpr (Whole) {
+        stg_copy_piece_async(at, row + piece * elements, left > 0);
+      } else {
+        const int n = left < 0 ? 0 : left < elements ? left : elements;
+        stg_copy_some_async(at, row + piece * elements, n * (int)sizeof(E));
+      }
     });
     return;
   }
