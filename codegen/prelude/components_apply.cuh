@@ -143,8 +143,15 @@ template <class G> struct stg_components_block {
     stg_copy_commit();
   }
 
-  // Chunk n is there, for all; and the stages ahead of it are on their way.
-  __device__ __forceinline__ void meet(int n) const {
+  // Of the two warps that a scheduler has, one asks for its part of a later chunk before it makes s
+  // and one behind that, so that both do not keep the tensor cores waiting at once. Only where there
+  // are registers for it.
+  __device__ __forceinline__ bool is_late() const {
+    return holds && G::stages > 1 && warp >= G::threads / STG_LANES / 2;
+  }
+  // Chunk n is there, for all; and the stages ahead of it are on their way, but for what is left to
+  // late warps.
+  __device__ __forceinline__ void meet(int n, bool late) const {
     if constexpr (G::stages == 1) {
       __syncthreads();
       bring(n);
@@ -153,7 +160,9 @@ template <class G> struct stg_components_block {
     } else {
       stg_copy_wait_but<G::stages - 2>();
       __syncthreads();
-      bring(n + G::stages - 1);
+      if (!late) {
+        bring(n + G::stages - 1);
+      }
     }
   }
 
@@ -430,7 +439,7 @@ template <class G> struct stg_components_block {
     if constexpr (G::delta) {
 #pragma unroll 1
       for (int n = 0; n < delta_chunks; n++) {
-        meet(n);
+        meet(n, false);
         if (settle_delta(n)) {
           __syncthreads();
         }
@@ -448,11 +457,14 @@ template <class G> struct stg_components_block {
     hold_in();
 #pragma unroll 1
     for (int n = delta_chunks; n < all_chunks; n++) {
-      meet(n);
+      meet(n, is_late());
       if (settle_first(n)) {
         __syncthreads();
       }
       make_s(n);
+      if (is_late()) {
+        bring(n + G::stages - 1);
+      }
       if (settle_second(n) || !own_rows) {
         __syncthreads();
       } else {
