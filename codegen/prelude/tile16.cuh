@@ -5,6 +5,14 @@
 // one place lie in 8 different groups of 4 banks: what 8 lanes of a ldmatrix read, and what the
 // warp reads or writes of a sum as words, has no two in a bank.
 
+// The thread's number, where it stands: what follows from it is worked out there anew, and does not
+// take registers all through a loop.
+__device__ __forceinline__ int stg_thread_here() {
+  int thread = (int)threadIdx.x;
+  asm volatile("" : "+r"(thread));
+  return thread;
+}
+
 // Pieces from a row to the next.
 constexpr __device__ int stg_pitch_of(int pieces) {
   return pieces | 1;

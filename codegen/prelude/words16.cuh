@@ -23,9 +23,9 @@ template <int Threads, int Rows, int Pieces, class F>
 __device__ __forceinline__ void stg_bring_by_words(unsigned to, const F &row_of) {
   static_assert(Pieces % 2 == 0, "a late row ends in the piece behind its own");
   constexpr int pitch = stg_pitch_of(Pieces), words = Pieces * 4 + 1;
-  const int lane = (int)threadIdx.x % STG_LANES;
+  const int thread = stg_thread_here(), lane = thread % STG_LANES;
 #pragma unroll 1
-  for (int r = (int)threadIdx.x / STG_LANES; r < Rows; r += Threads / STG_LANES) {
+  for (int r = thread / STG_LANES; r < Rows; r += Threads / STG_LANES) {
     int left;
     const void *const row = row_of(r, left);
     const int late = (int)((unsigned long long)row & 2u);
@@ -51,6 +51,7 @@ template <int Threads, int Rows, int Pieces, bool Whole, class E, class F>
 __device__ __forceinline__ void stg_bring_rows(unsigned to, bool aligned, bool words,
                                                const F &row_of) {
   constexpr int pitch = stg_pitch_of(Pieces), elements = 16 / (int)sizeof(E);
+  const int thread = stg_thread_here();
   if (aligned) {
     stg_share_out<Threads, Rows, Pieces>([&](int r, int piece) {
       int left;
@@ -63,7 +64,7 @@ __device__ __forceinline__ void stg_bring_rows(unsigned to, bool aligned, bool w
         const int n = left < 0 ? 0 : left < elements ? left : elements;
         stg_copy_some_async(at, row + piece * elements, n * (int)sizeof(E));
       }
-    });
+    }, thread);
     return;
   }
   if constexpr (sizeof(E) == 2) {
@@ -77,7 +78,7 @@ __device__ __forceinline__ void stg_bring_rows(unsigned to, bool aligned, bool w
     const E *const row = row_of(r, left);
     stg_bring_piece(to + (unsigned)(r * pitch + piece) * 16u, row + piece * elements,
                     left - piece * elements, false);
-  });
+  }, thread);
 }
 
 // Move the rows that are late by one element. A warp has a row at a time, in registers in whole; rows
@@ -86,9 +87,9 @@ template <int Threads, int Rows, int Pieces, class F>
 __device__ __forceinline__ void stg_settle_words(unsigned to, const F &is_late) {
   static_assert(Rows % 2 == 0, "there are as many of either parity");
   constexpr int pitch = stg_pitch_of(Pieces), turns = Pieces / STG_LANES + 1;
-  const int lane = (int)threadIdx.x % STG_LANES;
+  const int thread = stg_thread_here(), lane = thread % STG_LANES;
 #pragma unroll 1
-  for (int i = (int)threadIdx.x / STG_LANES; i < Rows; i += Threads / STG_LANES) {
+  for (int i = thread / STG_LANES; i < Rows; i += Threads / STG_LANES) {
     const int r = i < Rows / 2 ? 2 * i : 2 * i - Rows + 1;
     if (!is_late(r)) {
       continue;
@@ -125,7 +126,7 @@ __device__ __forceinline__ void stg_put_pieces(unsigned from, unsigned short *to
                                                int rows, int n) {
   constexpr int pitch = stg_pitch_of(Pieces);
 #pragma unroll 4
-  for (int i = (int)threadIdx.x % STG_LANES; i < 16 * Pieces; i += STG_LANES) {
+  for (int i = stg_thread_here() % STG_LANES; i < 16 * Pieces; i += STG_LANES) {
     const int r = i / Pieces, c = i % Pieces * 8;
     if (r >= rows || c >= n) {
       continue;
@@ -151,7 +152,7 @@ template <int Pieces>
 __device__ __forceinline__ void stg_put_words(unsigned from, unsigned short *to, long long stride,
                                               int rows, int n) {
   constexpr int pitch = stg_pitch_of(Pieces);
-  const int lane = (int)threadIdx.x % STG_LANES;
+  const int lane = stg_thread_here() % STG_LANES;
 #pragma unroll 1
   for (int r = 0; r < 16 && r < rows; r++) {
     unsigned short *const at = to + r * stride;
