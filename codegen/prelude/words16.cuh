@@ -18,7 +18,8 @@ __device__ __forceinline__ void stg_copy_half_async(unsigned at, const void *fro
 }
 
 // Rows x Pieces; `row_of` is given a row, and leaves how many elements there are from the address
-// that it returns, which is not read where there are none; zeros behind them. What lies in a first word before a late row is read too.
+// that it returns, which is not read where there are none; zeros behind them. What lies in a first
+// word before a late row is read too.
 template <int Threads, int Rows, int Pieces, class F>
 __device__ __forceinline__ void stg_bring_by_words(unsigned to, const F &row_of) {
   static_assert(Pieces % 2 == 0, "a late row ends in the piece behind its own");
@@ -46,25 +47,28 @@ __device__ __forceinline__ void stg_bring_by_words(unsigned to, const F &row_of)
 }
 
 // Rows x Pieces of elements of type E; `row_of` as above. Which way it goes is asked once, so that
-// what is aligned has a short loop. `Whole`: no piece is there in part. `words`: rows begin at multiples of 2 bytes, the tensor of 4.
+// what is aligned has a short loop. `Whole`: no piece is there in part. `words`: rows begin at
+// multiples of 2 bytes, the tensor of 4.
 template <int Threads, int Rows, int Pieces, bool Whole, class E, class F>
 __device__ __forceinline__ void stg_bring_rows(unsigned to, bool aligned, bool words,
                                                const F &row_of) {
   constexpr int pitch = stg_pitch_of(Pieces), elements = 16 / (int)sizeof(E);
   const int thread = stg_thread_here();
   if (aligned) {
-    stg_share_out<Threads, Rows, Pieces>([&](int r, int piece) {
-      int left;
-      const E *const row = row_of(r, left);
-      left -= piece * elements;
-      const unsigned at = to + (unsigned)(r * pitch + piece) * 16u;
-      if constexpr (Whole) {
-        stg_copy_piece_async(at, row + piece * elements, left > 0);
-      } else {
-        const int n = left < 0 ? 0 : left < elements ? left : elements;
-        stg_copy_some_async(at, row + piece * elements, n * (int)sizeof(E));
-      }
-    }, thread);
+    stg_share_out<Threads, Rows, Pieces>(
+        [&](int r, int piece) {
+          int left;
+          const E *const row = row_of(r, left);
+          left -= piece * elements;
+          const unsigned at = to + (unsigned)(r * pitch + piece) * 16u;
+          if constexpr (Whole) {
+            stg_copy_piece_async(at, row + piece * elements, left > 0);
+          } else {
+            const int n = left < 0 ? 0 : left < elements ? left : elements;
+            stg_copy_some_async(at, row + piece * elements, n * (int)sizeof(E));
+          }
+        },
+        thread);
     return;
   }
   if constexpr (sizeof(E) == 2) {
@@ -73,16 +77,18 @@ __device__ __forceinline__ void stg_bring_rows(unsigned to, bool aligned, bool w
       return;
     }
   }
-  stg_share_out<Threads, Rows, Pieces>([&](int r, int piece) {
-    int left;
-    const E *const row = row_of(r, left);
-    stg_bring_piece(to + (unsigned)(r * pitch + piece) * 16u, row + piece * elements,
-                    left - piece * elements, false);
-  }, thread);
+  stg_share_out<Threads, Rows, Pieces>(
+      [&](int r, int piece) {
+        int left;
+        const E *const row = row_of(r, left);
+        stg_bring_piece(to + (unsigned)(r * pitch + piece) * 16u, row + piece * elements,
+                        left - piece * elements, false);
+      },
+      thread);
 }
 
-// Move the rows that are late by one element. A warp has a row at a time, in registers in whole; rows
-// of an even number come first, since it is mostly all of one parity that are late.
+// Move the rows that are late by one element. A warp has a row at a time, in registers in whole;
+// rows of an even number come first, since it is mostly all of one parity that are late.
 template <int Threads, int Rows, int Pieces, class F>
 __device__ __forceinline__ void stg_settle_words(unsigned to, const F &is_late) {
   static_assert(Rows % 2 == 0, "there are as many of either parity");
