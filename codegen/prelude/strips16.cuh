@@ -1,14 +1,6 @@
 // strips16.cuh: products of 16-bit matrices in shared memory, as tile16.cuh has them there, by strips
 // of 8 columns; and of a first factor that stands by rows of k. Knows no op.
 
-// The thread's number, where it stands: what follows from it is worked out there anew, and does not
-// take registers all through a loop.
-__device__ __forceinline__ int stg_thread_here() {
-  int thread = (int)threadIdx.x;
-  asm volatile("" : "+r"(thread));
-  return thread;
-}
-
 // Two matrices of 8 x 8 from shared memory, of which lanes 0-15 say where the rows begin.
 template <bool turned>
 __device__ __forceinline__ void stg_load_two_matrices(unsigned at, unsigned &r0, unsigned &r1) {
@@ -24,6 +16,7 @@ __device__ __forceinline__ void stg_load_two_matrices(unsigned at, unsigned &r0,
                  : "memory");
   }
 }
+
 // Where a lane's row of ldmatrix begins, of a strip of 32 by 8: that stands by rows of k, and by
 // columns, rows of n.
 template <int Pitch> __device__ __forceinline__ unsigned stg_lane_of_strip_by_k(unsigned lane) {

@@ -256,6 +256,11 @@ static void check_extents(const struct stg_components_kernel *kernel) {
   assert_int_equal(e.s_columns % 16, 0);
   assert_true(e.tile / e.s_rows * (e.chunk / e.s_columns) <= WARPS);
   assert_in_range(e.stages, 1, 3);
+  /* the result goes out by way of memory that the ring had, 16 rows of each warp at a time */
+  assert_true(WARPS * 16 * (e.warp_columns / 8 | 1) * 16 <= e.dynamic_bytes);
+  /* what comes by words has a piece behind each row, and as many rows of either parity */
+  assert_int_equal(e.chunk % 16, 0);
+  assert_int_equal(e.tile % 2, 0);
 }
 
 static void extents_cover_every_geometry_and_fit_each_device(void **state) {
