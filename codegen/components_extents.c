@@ -28,6 +28,8 @@
 
 /* Columns of 32 rows whose sums a thread has room for, beside what it multiplies. */
 #define MOST_WARP_COLUMNS 176
+/* Exact float32 has sums of parts beside them, and what it multiplies in two. */
+#define MOST_EXACT_COLUMNS 96
 
 /* What a row of a tile has in static memory: where its mask begins, and d; of apply dd as well. */
 #define KNOWN_BYTES 12
@@ -38,6 +40,7 @@
 #define SUM_WARPS_N 2
 #define SUM_WARPS_M (WARPS / SUM_WARPS_N)
 #define MOST_SUMS 160
+#define MOST_EXACT_SUMS 96
 
 static uint32_t ceil_div(uint32_t x, uint32_t by) {
   return (uint32_t)stg_ceil_div(x, by);
@@ -47,6 +50,12 @@ static uint32_t round_up(uint32_t x, uint32_t by) {
 }
 static uint32_t larger(uint32_t a, uint32_t b) {
   return a > b ? a : b;
+}
+
+/* Products that have sums of parts of STG_COMPONENTS_PART of their depth: chunks and tiles are not
+ * less, so that they change no bit. */
+static bool is_exact(const struct stg_components_geometry *g) {
+  return g->dtype == STG_F32 && !g->tf32;
 }
 
 /* Bytes of a matrix in shared memory: rows have an odd number of units. */
@@ -131,19 +140,25 @@ static uint32_t dynamic_bytes(const struct stg_components_kernel *kernel,
 
 struct stg_components_extents
 stg_components_extents_of(const struct stg_components_kernel *kernel) {
-  /* In the order in which they are wanted; of 16-bit types the last fits wherever a tile of 32 rows
-   * is. */
+  /* In the order in which they are wanted, the last of exact float32 alone; of 16-bit types the one
+   * before it fits wherever a tile of 32 rows is. */
   static const struct {
     uint32_t chunk, stages;
-  } rings[] = {{64, 3}, {64, 2}, {32, 3}, {32, 2}, {16, 3}, {16, 2}, {16, 1}};
+  } rings[] = {{64, 3}, {64, 2}, {32, 3}, {32, 2}, {16, 3}, {16, 2}, {16, 1}, {32, 1}};
   const uint32_t most = stg_components_shared_bytes(kernel->sm);
   const uint32_t out = kernel->turned ? kernel->geometry.d_in : kernel->geometry.d_out;
+  const bool exact = is_exact(&kernel->geometry);
   struct stg_components_extents e = {0};
   for (uint32_t tile = kernel->tile; tile >= 32; tile /= 2) {
     for (size_t i = 0; i < sizeof rings / sizeof rings[0]; i++) {
       e = spread(out, tile, rings[i].chunk, rings[i].stages);
       e.dynamic_bytes = dynamic_bytes(kernel, &e);
-      if (e.warp_columns <= MOST_WARP_COLUMNS && e.static_bytes + e.dynamic_bytes <= most) {
+      if (exact && e.chunk < STG_COMPONENTS_PART) {
+        continue;
+      }
+      const uint32_t columns =
+          exact ? MOST_EXACT_COLUMNS * 2 * STEP / e.warp_rows : MOST_WARP_COLUMNS;
+      if (e.warp_columns <= columns && e.static_bytes + e.dynamic_bytes <= most) {
         return e;
       }
     }
@@ -186,8 +201,8 @@ static uint32_t sums_of_thread(const struct stg_components_geometry *g, uint32_t
 
 struct stg_components_weights_extents
 stg_components_weights_extents_of(const struct stg_components_kernel *kernel) {
-  /* In the order in which they are wanted, each with whatever block fits; of 16-bit types the
-   * last does wherever sizes are allowed. */
+  /* In the order in which they are wanted, each with whatever block fits; of 16-bit types the last
+   * but one does wherever sizes are allowed, and the last is of exact float32 alone. */
   static const struct {
     uint32_t least, tile, stages;
   } rings[] = {{STG_COMPONENTS_BLOCK, 64, 2},
@@ -195,11 +210,17 @@ stg_components_weights_extents_of(const struct stg_components_kernel *kernel) {
                {64, 16, 2},
                {32, 32, 2},
                {32, 32, 1},
-               {16, 16, 1}};
+               {16, 16, 1},
+               {16, 32, 1}};
   const struct stg_components_geometry *g = &kernel->geometry;
   const uint32_t most = stg_components_shared_bytes(kernel->sm);
+  const bool exact = is_exact(g);
+  const uint32_t sums = exact ? MOST_EXACT_SUMS : MOST_SUMS;
   struct stg_components_weights_extents e = {0};
   for (size_t i = 0; i < sizeof rings / sizeof rings[0]; i++) {
+    if (exact && rings[i].tile < STG_COMPONENTS_PART) {
+      continue;
+    }
     for (uint32_t block = STG_COMPONENTS_BLOCK; block >= rings[i].least; block -= STEP) {
       e = (struct stg_components_weights_extents){.threads = THREADS,
                                                   .tile = rings[i].tile,
@@ -209,7 +230,7 @@ stg_components_weights_extents_of(const struct stg_components_kernel *kernel) {
                                                   .s_rows = STEP};
       e.static_bytes = weights_static_bytes(&e);
       e.dynamic_bytes = weights_dynamic_bytes(g, &e);
-      if (sums_of_thread(g, block) <= MOST_SUMS && e.static_bytes + e.dynamic_bytes <= most) {
+      if (sums_of_thread(g, block) <= sums && e.static_bytes + e.dynamic_bytes <= most) {
         return e;
       }
     }

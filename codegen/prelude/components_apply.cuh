@@ -46,7 +46,7 @@ template <class G> struct stg_components_block {
   // whether a thread has room for its rows of the first factor, beside its sums
   static constexpr int in_steps = layout::in_columns / 16;
   static constexpr bool holds =
-      !operands::rounds && in_steps * s_tiles * 4 + tiles * columns * 8 <= 128;
+      bytes == 2 && in_steps * s_tiles * 4 + tiles * columns * 8 <= 128;
   static constexpr int held_steps = holds ? in_steps : 1;
 
   const stg_components_apply_args &a;
