@@ -31,6 +31,12 @@
 /* Exact float32 has sums of parts beside them, and what it multiplies in two. */
 #define MOST_EXACT_COLUMNS 96
 
+/* The architecture of which groups of four warps multiply 64 rows at once, and for what of a row
+ * there are registers then: sums, and what is multiplied. */
+#define GROUPS_SM 90
+#define GROUP_ROWS 64
+#define MOST_GROUP_REGISTERS 224
+
 /* What a row of a tile has in static memory: where its mask begins, and d; of apply dd as well. */
 #define KNOWN_BYTES 12
 #define ROW_BYTES 16
@@ -138,6 +144,61 @@ static uint32_t dynamic_bytes(const struct stg_components_kernel *kernel,
          e->stages * larger(first + second + mask, delta);
 }
 
+/* Bytes of a matrix by columns of pieces, with one for rows that come late. */
+static uint32_t columns_bytes(uint32_t rows, uint32_t pieces) {
+  return (pieces + 1) * (rows + 1) * UNIT_BYTES;
+}
+
+/* By products of four warps at once, which an architecture alone has, of 16-bit types alone. False:
+ * there are not registers for it, or not memory. */
+static bool try_groups(const struct stg_components_kernel *kernel,
+                       struct stg_components_extents *ret) {
+  static const struct { uint32_t chunk, stages; } rings[] = {{64, 3}, {64, 2}, {32, 3}, {32, 2}};
+  const struct stg_components_geometry *g = &kernel->geometry;
+  const uint32_t in = round_up(kernel->turned ? g->d_out : g->d_in, STEP);
+  const uint32_t out = round_up(kernel->turned ? g->d_in : g->d_out, STEP);
+  const uint32_t tile = larger(kernel->tile, GROUP_ROWS);
+  if (kernel->sm != GROUPS_SM || stg_dtype_bytes(g->dtype) != 2) {
+    return false;
+  }
+  for (size_t i = 0; i < sizeof rings / sizeof rings[0]; i++) {
+    const uint32_t chunk = rings[i].chunk;
+    const uint32_t mask =
+        g->mask == STG_COMPONENTS_MASK_NONE
+            ? 0
+            : columns_bytes(tile, chunk / (g->mask == STG_COMPONENTS_MASK_BOOL ? 16 : 8));
+    const uint32_t by_rows = columns_bytes(out, chunk / 8);
+    const uint32_t by_columns = columns_bytes(chunk, out / 8);
+    const uint32_t first =
+        kernel->turned ? columns_bytes(chunk, in / 8) : columns_bytes(in, chunk / 8);
+    const uint32_t second = kernel->turned ? by_rows : by_columns;
+    const uint32_t delta = !g->delta ? 0 : kernel->turned ? by_columns : by_rows;
+    const struct stg_components_extents e = {
+        .groups = true,
+        .threads = tile * 2,
+        .tile = tile,
+        .chunk = chunk,
+        .stages = rings[i].stages,
+        .warps_n = 1,
+        .warp_rows = STEP,
+        .warp_columns = out,
+        .s_rows = STEP,
+        .s_columns = chunk,
+        .static_bytes = tile * ROW_BYTES,
+        .dynamic_bytes = larger(columns_bytes(tile, in / 8) +
+                                    rings[i].stages * larger(first + second + mask, delta),
+                                tile * matrix_bytes(1, out / 8)),
+    };
+    /* a sum and a pair of what is multiplied take a register each, of 16 rows by 32 lanes */
+    if (out <= 2 * MOST_WARP_COLUMNS && in / 4 + (out + chunk) / 2 <= MOST_GROUP_REGISTERS &&
+        e.static_bytes + e.dynamic_bytes <= stg_components_shared_bytes(kernel->sm)) {
+      *ret = e;
+      return true;
+    }
+  }
+  return false;
+}
+
 struct stg_components_extents
 stg_components_extents_of(const struct stg_components_kernel *kernel) {
   /* In the order in which they are wanted, the last of exact float32 alone; of 16-bit types the one
@@ -149,6 +210,9 @@ stg_components_extents_of(const struct stg_components_kernel *kernel) {
   const uint32_t out = kernel->turned ? kernel->geometry.d_in : kernel->geometry.d_out;
   const bool exact = is_exact(&kernel->geometry);
   struct stg_components_extents e = {0};
+  if (try_groups(kernel, &e)) {
+    return e;
+  }
   for (uint32_t tile = kernel->tile; tile >= 32; tile /= 2) {
     for (size_t i = 0; i < sizeof rings / sizeof rings[0]; i++) {
       e = spread(out, tile, rings[i].chunk, rings[i].stages);

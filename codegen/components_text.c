@@ -26,7 +26,10 @@ static const char *const apply_stems[] = {"warp",
                                           "components_args",
                                           "components_layout",
                                           "components_bring",
-                                          "components_apply"};
+                                          "components_out",
+                                          "components_apply",
+                                          "gmma16",
+                                          "components_gmma"};
 static const char *const weights_stems[] = {"warp",
                                             "chunk",
                                             "copies",
@@ -141,6 +144,11 @@ static stg_status check_kernel(const struct stg_components_kernel *kernel, stg_e
   return check_room(kernel, reterr);
 }
 
+const char *stg_components_arch(const struct stg_components_kernel *kernel, const char *arch) {
+  return kernel->work == STG_COMPONENTS_APPLY && stg_components_extents_of(kernel).groups ? "sm_90a"
+                                                                                          : arch;
+}
+
 /* ---- text ---- */
 
 static const char *mask_name(enum stg_components_mask mask) {
@@ -177,6 +185,7 @@ static void write_apply(struct stg_writer *w, const struct stg_components_kernel
   write_mask(w, g->mask);
   stg_write_bool(w, "bias", g->bias && !kernel->turned, "is added");
   stg_write_bool(w, "delta", g->delta, "has a product of its own");
+  stg_write_bool(w, "groups", e->groups, "of four warps multiply at once");
   stg_write_int(w, "threads", e->threads, "of a block");
   stg_write_int(w, "tile", e->tile, "rows of a block");
   stg_write_int(w, "chunk", e->chunk, "components of a stage");

@@ -40,26 +40,26 @@ template <class G> struct stg_components_bring {
   }
 
   __device__ __forceinline__ void bring_in() const {
-    stg_bring_rows<G::threads, G::tile, layout::in_pieces, layout::in_pitch, G::in % of_piece == 0,
-                   element>(memory, is_aligned(STG_ALIGNED_IN), has_words(a.in),
-                            [&](int r, int &left) {
-                              left = rows.is_live(r) ? G::in : 0;
-                              return (const element *)a.in + (first_row() + r) * a.in_stride;
-                            });
+    stg_bring_rows<G::threads, G::tile, layout::in_pieces, typename layout::rows_place,
+                   G::in % of_piece == 0, element>(
+        memory, is_aligned(STG_ALIGNED_IN), has_words(a.in), [&](int r, int &left) {
+          left = rows.is_live(r) ? G::in : 0;
+          return (const element *)a.in + (first_row() + r) * a.in_stride;
+        });
   }
 
   // The rows as operands.
   __device__ __forceinline__ void round_in() const {
     stg_share_out<G::threads, G::tile, layout::in_pieces>([&](int r, int piece) {
-      operands::round_piece(memory + (unsigned)(r * layout::in_pitch + piece) * 16u);
+      operands::round_piece(memory + layout::rows_place::at(r, piece));
     });
   }
 
   // Of a packed matrix of Height x Width: Rows from `top` on, and pieces from `left` on.
-  template <int Height, int Width, int Rows, int Pieces, int Pitch>
+  template <int Height, int Width, int Rows, int Pieces, class Place>
   __device__ __forceinline__ void bring_matrix(unsigned to, const void *matrix, int top, int left,
                                                unsigned flag) const {
-    stg_bring_rows<G::threads, Rows, Pieces, Pitch, Width % of_piece == 0, element>(
+    stg_bring_rows<G::threads, Rows, Pieces, Place, Width % of_piece == 0, element>(
         to, Width % of_piece == 0 && is_aligned(flag), has_words(matrix), [&](int r, int &of_row) {
           of_row = top + r < Height ? Width - left : 0;
           return (const element *)matrix + ((top + r) * Width + left);
@@ -75,7 +75,7 @@ template <class G> struct stg_components_bring {
   }
   template <class E> __device__ __forceinline__ void bring_mask_of(unsigned to, int begin) const {
     constexpr bool whole = G::components % (16 / (int)sizeof(E)) == 0;
-    stg_bring_rows<G::threads, G::tile, layout::mask_pieces, layout::mask_pitch, whole, E>(
+    stg_bring_rows<G::threads, G::tile, layout::mask_pieces, typename layout::mask_place, whole, E>(
         to, is_aligned(STG_ALIGNED_MASK), has_words(a.mask), [&](int r, int &left) {
           const long long at = rows.mask[r];
           left = at >= 0 ? G::components - begin : 0;
@@ -88,27 +88,20 @@ template <class G> struct stg_components_bring {
     const unsigned to = stage(n);
     if (n < delta_chunks) {
       const int k = n * G::chunk;
-      if constexpr (G::turned) {
-        bring_matrix<G::in, G::out, G::chunk, layout::out_pieces, layout::delta_pitch>(
-            to, a.delta, k, 0, STG_ALIGNED_DELTA);
-      } else {
-        bring_matrix<G::out, G::in, layout::out_columns, layout::chunk_pieces, layout::delta_pitch>(
-            to, a.delta, 0, k, STG_ALIGNED_DELTA);
-      }
+      constexpr int height = G::turned ? G::in : G::out, width = G::turned ? G::out : G::in;
+      bring_matrix<height, width, layout::delta_rows, layout::delta_pieces,
+                   typename layout::delta_place>(to, a.delta, G::turned ? k : 0, G::turned ? 0 : k,
+                                                 STG_ALIGNED_DELTA);
     } else if (n < all_chunks) {
-      const int begin = (n - delta_chunks) * G::chunk;
+      const int begin = (n - delta_chunks) * G::chunk, top = G::turned ? begin : 0;
       const unsigned second = to + layout::first_bytes;
-      if constexpr (G::turned) {
-        bring_matrix<G::components, G::in, G::chunk, layout::in_pieces, layout::first_pitch>(
-            to, a.first, begin, 0, STG_ALIGNED_FIRST);
-        bring_matrix<G::out, G::components, layout::out_columns, layout::chunk_pieces,
-                     layout::second_pitch>(second, a.second, 0, begin, STG_ALIGNED_SECOND);
-      } else {
-        bring_matrix<G::in, G::components, layout::in_columns, layout::chunk_pieces,
-                     layout::first_pitch>(to, a.first, 0, begin, STG_ALIGNED_FIRST);
-        bring_matrix<G::components, G::out, G::chunk, layout::out_pieces, layout::second_pitch>(
-            second, a.second, begin, 0, STG_ALIGNED_SECOND);
-      }
+      constexpr int components = G::components, in = G::in, out = G::out;
+      bring_matrix<G::turned ? components : in, G::turned ? in : components, layout::first_rows,
+                   layout::first_pieces, typename layout::first_place>(
+          to, a.first, top, begin - top, STG_ALIGNED_FIRST);
+      bring_matrix<G::turned ? out : components, G::turned ? components : out, layout::second_rows,
+                   layout::second_pieces, typename layout::second_place>(
+          second, a.second, begin - top, top, STG_ALIGNED_SECOND);
       bring_mask(second + layout::second_bytes, begin);
     }
     stg_copy_commit();
@@ -123,30 +116,30 @@ template <class G> struct stg_components_bring {
     if (bytes != 2 || odd == 0 || !has_words(a.in)) {
       return false;
     }
-    stg_settle_words<G::threads, G::tile, layout::in_pieces>(memory,
-                                                             [](int r) { return r % 2 != 0; });
+    stg_settle_words<G::threads, G::tile, layout::in_pieces, typename layout::rows_place>(
+        memory, [](int r) { return r % 2 != 0; });
     return true;
   }
-  template <bool Odd, int Rows, int Pieces>
+  template <bool Odd, int Rows, int Pieces, class Place>
   __device__ __forceinline__ bool settle_matrix(unsigned at, const void *matrix) const {
     if constexpr (Odd && bytes == 2) {
       if (has_words(matrix)) {
-        stg_settle_words<G::threads, Rows, Pieces>(at, [](int r) { return r % 2 != 0; });
+        stg_settle_words<G::threads, Rows, Pieces, Place>(at, [](int r) { return r % 2 != 0; });
         return true;
       }
     }
     return false;
   }
   __device__ __forceinline__ bool settle_delta(int n) const {
-    return settle_matrix < odd_delta, G::turned ? G::chunk : layout::out_columns,
-           G::turned ? layout::out_pieces : layout::chunk_pieces > (stage(n), a.delta);
+    return settle_matrix<odd_delta, layout::delta_rows, layout::delta_pieces,
+                         typename layout::delta_place>(stage(n), a.delta);
   }
   __device__ __forceinline__ bool settle_first(int n) const {
-    bool is = settle_matrix < odd_first, G::turned ? G::chunk : layout::in_columns,
-         G::turned ? layout::in_pieces : layout::chunk_pieces > (stage(n), a.first);
+    bool is = settle_matrix<odd_first, layout::first_rows, layout::first_pieces,
+                            typename layout::first_place>(stage(n), a.first);
     if constexpr (G::mask == STG_MASK_ELEMENTS && bytes == 2) {
       if ((a.mask_stride & 1) != 0 && has_words(a.mask)) {
-        stg_settle_words<G::threads, G::tile, layout::mask_pieces>(
+        stg_settle_words<G::threads, G::tile, layout::mask_pieces, typename layout::mask_place>(
             stage(n) + layout::first_bytes + layout::second_bytes,
             [&](int r) { return rows.is_live(r) && rows.mask[r] % 2 != 0; });
         is = true;
@@ -155,8 +148,7 @@ template <class G> struct stg_components_bring {
     return is;
   }
   __device__ __forceinline__ bool settle_second(int n) const {
-    return settle_matrix < odd_second, G::turned ? layout::out_columns : G::chunk,
-           G::turned ? layout::chunk_pieces
-                     : layout::out_pieces > (stage(n) + layout::first_bytes, a.second);
+    return settle_matrix<odd_second, layout::second_rows, layout::second_pieces,
+                         typename layout::second_place>(stage(n) + layout::first_bytes, a.second);
   }
 };

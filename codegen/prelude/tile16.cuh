@@ -17,6 +17,18 @@ __device__ __forceinline__ int stg_thread_here() {
 constexpr __device__ int stg_pitch_of(int pieces) {
   return pieces | 1;
 }
+// Where the pieces of a matrix of Rows are: by rows, Pitch pieces from one to the next, or by
+// columns of pieces, where there is a piece more than there are rows.
+template <bool Columns, int Rows, int Pitch> struct stg_place {
+  static constexpr __device__ unsigned at(int row, int piece) {
+    return (unsigned)(Columns ? piece * (Rows + 1) + row : row * Pitch + piece) * 16u;
+  }
+  // Of rows of so many pieces, and one more for those that come late.
+  static constexpr __device__ int bytes(int pieces) {
+    return (Columns ? (pieces + 1) * (Rows + 1) : Rows * Pitch) * 16;
+  }
+};
+template <int Pitch> using stg_by_rows = stg_place<false, 1, Pitch>;
 constexpr __device__ int stg_round_up(int n, int by) {
   return (n + by - 1) / by * by;
 }

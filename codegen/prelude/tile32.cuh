@@ -146,7 +146,7 @@ template <> struct stg_operands<stg_f32_exact> : stg_operands32<false> {
   static __device__ __forceinline__ void multiply(float (&acc)[Tiles][2 * Columns][4], unsigned a,
                                                   unsigned b) {
     constexpr int part = STG_EXACT_PART / 16, whole = Steps / part;
-#pragma unroll(whole <= 2 ? whole : 1)
+#pragma unroll(whole == 2 ? 2 : 1)
     for (int k = 0; k < whole; k++) {
       add_part<Tiles, Columns, 2 * part, PitchA, PitchB, ByK>(acc, a + k * part * 64u,
                                                               b + k * part * step<PitchB, ByK>());

@@ -20,9 +20,8 @@ __device__ __forceinline__ void stg_copy_half_async(unsigned at, const void *fro
 // Rows x Pieces; `row_of` is given a row, and leaves how many elements there are from the address
 // that it returns, which is not read where there are none; zeros behind them. What lies in a first
 // word before a late row is read too.
-template <int Threads, int Rows, int Pieces, int Pitch, int Bytes, class F>
+template <int Threads, int Rows, int Pieces, class Place, int Bytes, class F>
 __device__ __forceinline__ void stg_bring_by_words(unsigned to, const F &row_of) {
-  static_assert(Bytes == 4 || Pieces < Pitch, "a late row ends in the piece behind its own");
   constexpr int words = Pieces * 4 + (Bytes == 2 ? 1 : 0);
   const int thread = stg_thread_here(), lane = thread % STG_LANES;
 #pragma unroll 1
@@ -32,16 +31,17 @@ __device__ __forceinline__ void stg_bring_by_words(unsigned to, const F &row_of)
     const int late = Bytes == 2 ? (int)((unsigned long long)row & 2u) : 0;
     const int bytes = left > 0 ? left * Bytes + late : 0, behind = bytes - lane * 4;
     const char *const from = (const char *)row - late + lane * 4;
-    const unsigned at = to + (unsigned)(r * Pitch) * 16u + (unsigned)lane * 4u;
+    const unsigned at = to + Place::at(r, lane / 4) + lane % 4 * 4u;
 #pragma unroll
     for (int i = 0; i < (words + STG_LANES - 1) / STG_LANES; i++) {
       const int n = behind - i * STG_LANES * 4;
       if (lane + i * STG_LANES < words && n != 2) {
-        stg_copy_word_async(at + i * STG_LANES * 4u, from + i * STG_LANES * 4, n > 0);
+        stg_copy_word_async(at + Place::at(0, i * STG_LANES / 4), from + i * STG_LANES * 4, n > 0);
       }
     }
     if ((bytes & 2) != 0 && bytes < words * 4 && lane == 0) { // the half that ends the row
-      stg_copy_half_async(at + (unsigned)bytes - 2u, from + bytes - 2);
+      stg_copy_half_async(to + Place::at(r, (bytes - 2) / 16) + (bytes - 2) % 16u,
+                          from + bytes - 2);
     }
   }
 }
@@ -49,7 +49,7 @@ __device__ __forceinline__ void stg_bring_by_words(unsigned to, const F &row_of)
 // Rows x Pieces of elements of type E; `row_of` as above. Which way it goes is asked once, so that
 // what is aligned has a short loop. `Whole`: no piece is there in part. `words`: rows begin at
 // multiples of their elements, the tensor of 4 bytes.
-template <int Threads, int Rows, int Pieces, int Pitch, bool Whole, class E, class F>
+template <int Threads, int Rows, int Pieces, class Place, bool Whole, class E, class F>
 __device__ __forceinline__ void stg_bring_rows(unsigned to, bool aligned, bool words,
                                                const F &row_of) {
   constexpr int elements = 16 / (int)sizeof(E);
@@ -60,7 +60,7 @@ __device__ __forceinline__ void stg_bring_rows(unsigned to, bool aligned, bool w
           int left;
           const E *const row = row_of(r, left);
           left -= piece * elements;
-          const unsigned at = to + (unsigned)(r * Pitch + piece) * 16u;
+          const unsigned at = to + Place::at(r, piece);
           if constexpr (Whole) {
             stg_copy_piece_async(at, row + piece * elements, left > 0);
           } else {
@@ -73,7 +73,7 @@ __device__ __forceinline__ void stg_bring_rows(unsigned to, bool aligned, bool w
   }
   if constexpr (sizeof(E) != 1) {
     if (words) {
-      stg_bring_by_words<Threads, Rows, Pieces, Pitch, sizeof(E)>(to, row_of);
+      stg_bring_by_words<Threads, Rows, Pieces, Place, sizeof(E)>(to, row_of);
       return;
     }
   }
@@ -81,18 +81,18 @@ __device__ __forceinline__ void stg_bring_rows(unsigned to, bool aligned, bool w
       [&](int r, int piece) {
         int left;
         const E *const row = row_of(r, left);
-        stg_bring_piece(to + (unsigned)(r * Pitch + piece) * 16u, row + piece * elements,
-                        left - piece * elements, false);
+        stg_bring_piece(to + Place::at(r, piece), row + piece * elements, left - piece * elements,
+                        false);
       },
       thread);
 }
 
 // Move the rows that are late by one element. A warp has a row at a time, in registers in whole;
 // rows of an even number come first, since it is mostly all of one parity that are late.
-template <int Threads, int Rows, int Pieces, class F>
+template <int Threads, int Rows, int Pieces, class Place, class F>
 __device__ __forceinline__ void stg_settle_words(unsigned to, const F &is_late) {
   static_assert(Rows % 2 == 0, "there are as many of either parity");
-  constexpr int pitch = stg_pitch_of(Pieces), turns = Pieces / STG_LANES + 1;
+  constexpr int turns = Pieces / STG_LANES + 1;
   const int thread = stg_thread_here(), lane = thread % STG_LANES;
 #pragma unroll 1
   for (int i = thread / STG_LANES; i < Rows; i += Threads / STG_LANES) {
@@ -100,13 +100,13 @@ __device__ __forceinline__ void stg_settle_words(unsigned to, const F &is_late) 
     if (!is_late(r)) {
       continue;
     }
-    const unsigned at = to + (unsigned)(r * pitch + lane) * 16u;
+    const unsigned at = to + Place::at(r, lane);
     uint4 w[turns];
 #pragma unroll
     for (int k = 0; k < turns; k++) {
       w[k].x = w[k].y = w[k].z = w[k].w = 0;
       if (lane + k * STG_LANES <= Pieces) {
-        stg_load_piece(at + k * STG_LANES * 16u, w[k]);
+        stg_load_piece(at + Place::at(0, k * STG_LANES), w[k]);
       }
     }
 #pragma unroll
@@ -120,7 +120,7 @@ __device__ __forceinline__ void stg_settle_words(unsigned to, const F &is_late) 
       moved.z = __byte_perm(w[k].z, w[k].w, 0x5432);
       moved.w = __byte_perm(w[k].w, next, 0x5432);
       if (lane + k * STG_LANES < Pieces) {
-        stg_store_piece(at + k * STG_LANES * 16u, moved);
+        stg_store_piece(at + Place::at(0, k * STG_LANES), moved);
       }
     }
   }
