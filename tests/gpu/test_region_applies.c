@@ -14,7 +14,7 @@
 
 #define WIDTH 16
 #define ROWS 8
-#define ELEMS (ROWS * WIDTH)
+#define ELEMS ((size_t)ROWS * WIDTH)
 #define BYTES (ELEMS * sizeof(uint16_t))
 #define LIMIT_S 20 /* a thread of the driver's lets go of what a graph held */
 
@@ -34,10 +34,10 @@ static uint16_t bf16_of(float value) {
 }
 
 static void *new_tensor(const struct model *model, float value) {
-  uint16_t host[WIDTH * WIDTH];
+  uint16_t host[(size_t)WIDTH * WIDTH];
   void *memory = NULL;
   stg_error error = STG_ERROR_INIT;
-  for (size_t i = 0; i < WIDTH * WIDTH; i++) {
+  for (size_t i = 0; i < sizeof host / sizeof host[0]; i++) {
     host[i] = bf16_of(value);
   }
   check_ok(stg_mem_alloc(model->engine, sizeof host, &memory, &error), &error);
