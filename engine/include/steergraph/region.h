@@ -6,6 +6,9 @@
  * graph from then on. The records are plans of the engine: one for each signature, padded size and
  * stream, under max_plans, the same eviction, statistics and record of traffic as all others.
  *
+ * A host whose library has to make its captures itself, as torch has, hands over what came of them
+ * (stg_region_adopt); that is a plan as others are.
+ *
  * Pointers that the work uses are declared, with what becomes of them when they change. One that
  * changes and was not declared to is refused before anything is launched. Parameters of recorded
  * nodes are never edited.

@@ -363,8 +363,11 @@ class Training(Case):
         for i in range(24):
             x = rows((16, 12, 8)[i % 3], seed=i + 1).bfloat16()
             weight = torch.ones(len(x), 1, device=DEVICE)
-            wanted, found = eager(x, weight), ours(x, weight)
-            self.assertTrue(torch.allclose(found, wanted, rtol=2e-2), (i, found, wanted))
+            # sums over as many rows: an optimizer makes much of a gradient's last bits
+            more = steergraph.region_bucket(len(x), (8, 16)) - len(x)
+            wanted = eager(*(torch.nn.functional.pad(t, (0, 0, 0, more)) for t in (x, weight)))
+            found = ours(x, weight)
+            self.assertTrue(torch.allclose(found, wanted, rtol=1e-2), (i, found, wanted))
         self.assertEqual(self.engine.stats()["regions_recorded"], 2)
         self.assertEqual(self.regions_said(), [])
         self.engine.close()  # the graphs go before the components that they use

@@ -11,7 +11,8 @@ import time
 
 from . import _abi, _errors, _locks, chains, tensors, warming
 from ._handle import Handle, Held
-from .region import Region, Regions
+from ._regions import Regions
+from .region import Region
 
 _LEVELS = {
     "error": logging.ERROR,
