@@ -8,8 +8,7 @@ import tap
 from cli import FAILED, SPECS, Case, read_safetensors
 
 NAMES = ("rope_llama3", "kv_decode", "kv_decode_paged", "toto_timewise", "step_llama_block", "token_window")
-# Those of float32 are refused so far (tests/cli/test_families.py).
-COMPONENTS = ("components_odd",)
+COMPONENTS = ("components_spd", "components_odd", "components_check")
 
 
 class Families(Case):

@@ -176,7 +176,8 @@ def parsed(words=None) -> argparse.Namespace:
 def main() -> None:
     args = parsed()
     try:
-        failures = run(args)
+        with peer.empty_caches():
+            failures = run(args)
     except ImportError as error:
         raise SystemExit(f"cannot import {error.name or 'a module'}: {peer.one_line(error)}") from None
     except Exception as error:  # one line, as of every peer

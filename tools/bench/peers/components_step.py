@@ -12,14 +12,17 @@ parameters, in TF32; the model is components_model.py's. Series: torch eager, to
 in two modes (the second at --autotune-shapes alone, as it takes minutes), the eager step as a region of
 ours, our components in the eager step, and that step as a region. Of each the gradients of the first
 way back are held against float64, before anything is timed. `first_call_ms` is the first step with all
-that is compiled or captured for it, `first_calls_ms` the first five together; `peak_mb` is the most that
-torch's allocator held from there on. Past --limit no further compiled series is begun.
+that is compiled or captured for it, from empty caches, `first_calls_ms` the first five together;
+`peak_mb` is the most that torch's allocator held from there on. Past --limit no further compiled series is
+begun.
 """
 import argparse
+import concurrent.futures
 import gc
 import os
 import pathlib
 import sys
+import tempfile
 import time
 import types
 
@@ -60,22 +63,29 @@ def is_wanted(series: str, shape: tuple, args) -> bool:
 
 
 class Ours:
-    """An engine, and components of each geometry of the model, for a number of rows."""
+    """An engine whose cache is empty, and components of each geometry of the model, for a number of rows.
+    Their kernels are compiled side by side, as a host does that knows its modules."""
 
-    def __init__(self, steergraph, torch_components, model, components_model):
-        self.engine = steergraph.Engine("cuda", 0)
+    def __init__(self, steergraph, torch_components, model, components_model, device: str = "cuda"):
+        self.folder = tempfile.TemporaryDirectory(prefix="peer-")
+        self.engine = steergraph.Engine(device, 0, cache=self.folder.name)
         self.apply = torch_components.components
         self.shapes = components_model.SHAPES
-        self.made = {
-            shape: steergraph.Components(
-                self.engine, *shape, components_model.COMPONENTS, "f32", math="tf32", max_rows=model.batch * model.sequence)
-            for shape in set(self.shapes.values())}  # fmt: skip
+        shapes = sorted(set(self.shapes.values()))
+
+        def made(shape):
+            return steergraph.Components(
+                self.engine, *shape, components_model.COMPONENTS, "f32", math="tf32", max_rows=model.batch * model.sequence)  # fmt: skip
+
+        with concurrent.futures.ThreadPoolExecutor(len(shapes)) as threads:
+            self.made = dict(zip(shapes, threads.map(made, shapes), strict=True))
 
     def op(self, name: str, x, v, u, mask):
         return self.apply(self.made[self.shapes[name.partition(".")[2]]], x, v, u, mask)
 
     def close(self):
         self.engine.close()
+        self.folder.cleanup()
 
 
 class Step:
@@ -138,11 +148,11 @@ class Bench:
         engine = step = call = model = None
         try:
             model = self.model()
-            forward, captured = self.made(series, model)
-            step = Step(torch, model, forward, captured)
             torch.cuda.synchronize()
             torch.cuda.reset_peak_memory_stats()
             before = time.perf_counter()
+            forward, captured = self.made(series, model)
+            step = Step(torch, model, forward, captured)
             grads = model.gradients(forward())  # of a compiled one all that it compiles for
             torch.cuda.synchronize()
             grads_ms = (time.perf_counter() - before) * 1e3
@@ -235,7 +245,8 @@ def parsed(words=None) -> argparse.Namespace:
 def main() -> None:
     args = parsed()
     try:
-        failures = run(args)
+        with peer.empty_caches():
+            failures = run(args)
     except ImportError as error:
         raise SystemExit(f"cannot import {error.name or 'a module'}: {peer.one_line(error)}") from None
     except Exception as error:  # one line, as of every peer

@@ -122,7 +122,7 @@ class Compiled(Eager):
 
 
 class Ours:
-    """One launch of steergraph's rope; and its transposition, where heads do not stand by rows already."""
+    """One launch of steergraph's rope, which leaves V in the packed rows; and its transposition, where heads do not stand by rows already."""
 
     def __init__(self, shape: Shape, steergraph, torch_attention, engine):
         self.shape, self.rotate = shape, torch_attention.rope
@@ -133,7 +133,7 @@ class Ours:
 
     def split(self, qkv):
         shape = self.shape
-        parts = self.rotate(self.rope, qkv, self.positions)
+        parts = self.rotate(self.rope, qkv, self.positions, copy_v=False)
         return [part.view(shape.batch, shape.sequence, -1, shape.dim).transpose(1, 2) for part in parts]
 
     def combine(self, attended):
