@@ -203,7 +203,7 @@ static void a_wrong_result_is_refused(void **state) {
     const char *message;
   } wrongs[] = {
       {STG_BENCH_PART_X, 0, "y[0, 0] of what is looked at is "},
-      {STG_BENCH_PART_DY, 69 * 13, "dx[15, "}, /* of the last row that is looked at */
+      {STG_BENCH_PART_DY, (size_t)69 * 13, "dx[15, "}, /* of the last row that is looked at */
       {STG_BENCH_PART_X, 20 * 3 + 5, "dv[5, 0] of what is looked at is "}, /* of one that is not */
   };
   (void)state;
