@@ -57,6 +57,8 @@ stg_components_tensors stg_components_call_of(const struct stg_components_job *j
                                               const struct stg_components_all *all);
 stg_components_grads stg_components_grads_of(const struct stg_components_all *all);
 
+/* output.c */
+
 /** XXH3-128 of y, and of the gradients in their order. */
 STG_NODISCARD stg_status stg_components_tensors_key(const struct stg_components_all *all,
                                                     struct stg_key *ret_key, stg_error *reterr);
