@@ -12,6 +12,7 @@
 
 /* After so many elements they begin again: odd, so that no two rows are alike. */
 #define PERIOD 16777213
+#define LARGE ((int64_t)1 << 22) /* elements of a matrix */
 
 /* ---- the cases ---- */
 
@@ -144,8 +145,11 @@ static int64_t spread(int64_t count, int64_t of, int64_t i) {
   return count > 1 ? (of - 1) * i / (count - 1) : 0;
 }
 
+/* Of large matrices a row takes float64 a second. */
 int64_t stg_bench_components_samples(const struct stg_bench_components *c) {
-  return c->rows < STG_BENCH_COMPONENTS_ROWS ? c->rows : STG_BENCH_COMPONENTS_ROWS;
+  const bool is_large = (int64_t)c->d_in * (int64_t)c->components >= LARGE;
+  const int64_t most = is_large ? STG_BENCH_COMPONENTS_ROWS / 4 : STG_BENCH_COMPONENTS_ROWS;
+  return c->rows < most ? c->rows : most;
 }
 
 int64_t stg_bench_components_sample(const struct stg_bench_components *c, int64_t i) {
