@@ -28,6 +28,14 @@
 
 /* Columns of 32 rows whose sums a thread has room for, beside what it multiplies. */
 #define MOST_WARP_COLUMNS 176
+/* Exact float32 has sums of parts beside them, and what it multiplies in two. */
+#define MOST_EXACT_COLUMNS 96
+
+/* The architecture of which groups of four warps multiply 64 rows at once, and for what of a row
+ * there are registers then: sums, and what is multiplied. */
+#define GROUPS_SM 90
+#define GROUP_ROWS 64
+#define MOST_GROUP_REGISTERS 224
 
 /* What a row of a tile has in static memory: where its mask begins, and d; of apply dd as well. */
 #define KNOWN_BYTES 12
@@ -38,6 +46,7 @@
 #define SUM_WARPS_N 2
 #define SUM_WARPS_M (WARPS / SUM_WARPS_N)
 #define MOST_SUMS 160
+#define MOST_EXACT_SUMS 96
 
 static uint32_t ceil_div(uint32_t x, uint32_t by) {
   return (uint32_t)stg_ceil_div(x, by);
@@ -47,6 +56,12 @@ static uint32_t round_up(uint32_t x, uint32_t by) {
 }
 static uint32_t larger(uint32_t a, uint32_t b) {
   return a > b ? a : b;
+}
+
+/* Products that have sums of parts of STG_COMPONENTS_PART of their depth: chunks and tiles are not
+ * less, so that they change no bit. */
+static bool is_exact(const struct stg_components_geometry *g) {
+  return g->dtype == STG_F32 && !g->tf32;
 }
 
 /* Bytes of a matrix in shared memory: rows have an odd number of units. */
@@ -129,21 +144,85 @@ static uint32_t dynamic_bytes(const struct stg_components_kernel *kernel,
          e->stages * larger(first + second + mask, delta);
 }
 
+/* Bytes of a matrix by columns of pieces, with one for rows that come late. */
+static uint32_t columns_bytes(uint32_t rows, uint32_t pieces) {
+  return (pieces + 1) * (rows + 1) * UNIT_BYTES;
+}
+
+/* By products of four warps at once, which an architecture alone has, of 16-bit types alone. False:
+ * there are not registers for it, or not memory. */
+static bool try_groups(const struct stg_components_kernel *kernel,
+                       struct stg_components_extents *ret) {
+  static const struct { uint32_t chunk, stages; } rings[] = {{64, 3}, {64, 2}, {32, 3}, {32, 2}};
+  const struct stg_components_geometry *g = &kernel->geometry;
+  const uint32_t in = round_up(kernel->turned ? g->d_out : g->d_in, STEP);
+  const uint32_t out = round_up(kernel->turned ? g->d_in : g->d_out, STEP);
+  const uint32_t tile = larger(kernel->tile, GROUP_ROWS);
+  if (kernel->sm != GROUPS_SM || stg_dtype_bytes(g->dtype) != 2) {
+    return false;
+  }
+  for (size_t i = 0; i < sizeof rings / sizeof rings[0]; i++) {
+    const uint32_t chunk = rings[i].chunk;
+    const uint32_t mask =
+        g->mask == STG_COMPONENTS_MASK_NONE
+            ? 0
+            : columns_bytes(tile, chunk / (g->mask == STG_COMPONENTS_MASK_BOOL ? 16 : 8));
+    const uint32_t by_rows = columns_bytes(out, chunk / 8);
+    const uint32_t by_columns = columns_bytes(chunk, out / 8);
+    const uint32_t first =
+        kernel->turned ? columns_bytes(chunk, in / 8) : columns_bytes(in, chunk / 8);
+    const uint32_t second = kernel->turned ? by_rows : by_columns;
+    const uint32_t delta = !g->delta ? 0 : kernel->turned ? by_columns : by_rows;
+    const struct stg_components_extents e = {
+        .groups = true,
+        .threads = tile * 2,
+        .tile = tile,
+        .chunk = chunk,
+        .stages = rings[i].stages,
+        .warps_n = 1,
+        .warp_rows = STEP,
+        .warp_columns = out,
+        .s_rows = STEP,
+        .s_columns = chunk,
+        .static_bytes = tile * ROW_BYTES,
+        .dynamic_bytes = larger(columns_bytes(tile, in / 8) +
+                                    rings[i].stages * larger(first + second + mask, delta),
+                                tile * matrix_bytes(1, out / 8)),
+    };
+    /* a sum and a pair of what is multiplied take a register each, of 16 rows by 32 lanes */
+    if (out <= 2 * MOST_WARP_COLUMNS && in / 4 + (out + chunk) / 2 <= MOST_GROUP_REGISTERS &&
+        e.static_bytes + e.dynamic_bytes <= stg_components_shared_bytes(kernel->sm)) {
+      *ret = e;
+      return true;
+    }
+  }
+  return false;
+}
+
 struct stg_components_extents
 stg_components_extents_of(const struct stg_components_kernel *kernel) {
-  /* In the order in which they are wanted; of 16-bit types the last fits wherever a tile of 32 rows
-   * is. */
+  /* In the order in which they are wanted, the last of exact float32 alone; of 16-bit types the one
+   * before it fits wherever a tile of 32 rows is. */
   static const struct {
     uint32_t chunk, stages;
-  } rings[] = {{64, 3}, {64, 2}, {32, 3}, {32, 2}, {16, 3}, {16, 2}, {16, 1}};
+  } rings[] = {{64, 3}, {64, 2}, {32, 3}, {32, 2}, {16, 3}, {16, 2}, {16, 1}, {32, 1}};
   const uint32_t most = stg_components_shared_bytes(kernel->sm);
   const uint32_t out = kernel->turned ? kernel->geometry.d_in : kernel->geometry.d_out;
+  const bool exact = is_exact(&kernel->geometry);
   struct stg_components_extents e = {0};
+  if (try_groups(kernel, &e)) {
+    return e;
+  }
   for (uint32_t tile = kernel->tile; tile >= 32; tile /= 2) {
     for (size_t i = 0; i < sizeof rings / sizeof rings[0]; i++) {
       e = spread(out, tile, rings[i].chunk, rings[i].stages);
       e.dynamic_bytes = dynamic_bytes(kernel, &e);
-      if (e.warp_columns <= MOST_WARP_COLUMNS && e.static_bytes + e.dynamic_bytes <= most) {
+      if (exact && e.chunk < STG_COMPONENTS_PART) {
+        continue;
+      }
+      const uint32_t columns =
+          exact ? MOST_EXACT_COLUMNS * 2 * STEP / e.warp_rows : MOST_WARP_COLUMNS;
+      if (e.warp_columns <= columns && e.static_bytes + e.dynamic_bytes <= most) {
         return e;
       }
     }
@@ -186,8 +265,8 @@ static uint32_t sums_of_thread(const struct stg_components_geometry *g, uint32_t
 
 struct stg_components_weights_extents
 stg_components_weights_extents_of(const struct stg_components_kernel *kernel) {
-  /* In the order in which they are wanted, each with whatever block fits; of 16-bit types the
-   * last does wherever sizes are allowed. */
+  /* In the order in which they are wanted, each with whatever block fits; of 16-bit types the last
+   * but one does wherever sizes are allowed, and the last is of exact float32 alone. */
   static const struct {
     uint32_t least, tile, stages;
   } rings[] = {{STG_COMPONENTS_BLOCK, 64, 2},
@@ -195,11 +274,17 @@ stg_components_weights_extents_of(const struct stg_components_kernel *kernel) {
                {64, 16, 2},
                {32, 32, 2},
                {32, 32, 1},
-               {16, 16, 1}};
+               {16, 16, 1},
+               {16, 32, 1}};
   const struct stg_components_geometry *g = &kernel->geometry;
   const uint32_t most = stg_components_shared_bytes(kernel->sm);
+  const bool exact = is_exact(g);
+  const uint32_t sums = exact ? MOST_EXACT_SUMS : MOST_SUMS;
   struct stg_components_weights_extents e = {0};
   for (size_t i = 0; i < sizeof rings / sizeof rings[0]; i++) {
+    if (exact && rings[i].tile < STG_COMPONENTS_PART) {
+      continue;
+    }
     for (uint32_t block = STG_COMPONENTS_BLOCK; block >= rings[i].least; block -= STEP) {
       e = (struct stg_components_weights_extents){.threads = THREADS,
                                                   .tile = rings[i].tile,
@@ -209,7 +294,7 @@ stg_components_weights_extents_of(const struct stg_components_kernel *kernel) {
                                                   .s_rows = STEP};
       e.static_bytes = weights_static_bytes(&e);
       e.dynamic_bytes = weights_dynamic_bytes(g, &e);
-      if (sums_of_thread(g, block) <= MOST_SUMS && e.static_bytes + e.dynamic_bytes <= most) {
+      if (sums_of_thread(g, block) <= sums && e.static_bytes + e.dynamic_bytes <= most) {
         return e;
       }
     }

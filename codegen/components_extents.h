@@ -14,6 +14,7 @@
  * nothing.
  */
 struct stg_components_extents {
+  bool groups; /* of four warps multiply at once; each has 16 rows of the result, and of s */
   uint32_t threads, tile, chunk, stages;
   uint32_t warps_n, warp_rows, warp_columns;
   uint32_t s_rows, s_columns;

@@ -20,10 +20,16 @@ static const char *const apply_stems[] = {"warp",
                                           "copies",
                                           "mma",
                                           "tile16",
+                                          "words16",
                                           "tile32",
                                           "components_mask",
                                           "components_args",
-                                          "components_apply"};
+                                          "components_layout",
+                                          "components_bring",
+                                          "components_out",
+                                          "components_apply",
+                                          "gmma16",
+                                          "components_gmma"};
 static const char *const weights_stems[] = {"warp",
                                             "chunk",
                                             "copies",
@@ -100,20 +106,24 @@ static stg_status check_types(const struct stg_components_geometry *g, stg_error
   return STG_OK;
 }
 
-/* TODO #8: exact products */
-static stg_status check_f32(const struct stg_components_kernel *kernel, stg_error *reterr) {
-  const struct stg_components_geometry *g = &kernel->geometry;
-  if (!g->tf32) {
-    return stg_error_set(reterr, STG_E_UNSUPPORTED,
-                         "components: there is no kernel for exact f32; allow tf32");
+bool stg_components_has_room(const struct stg_components_kernel *kernel) {
+  switch (kernel->work) {
+  case STG_COMPONENTS_APPLY:
+    return stg_components_extents_of(kernel).tile != 0;
+  case STG_COMPONENTS_WEIGHTS:
+    return stg_components_weights_extents_of(kernel).tile != 0;
+  case STG_COMPONENTS_SUM:
+    break;
   }
-  const uint32_t tile = kernel->work == STG_COMPONENTS_APPLY
-                            ? stg_components_extents_of(kernel).tile
-                            : stg_components_weights_extents_of(kernel).tile;
-  if (tile == 0) {
+  return true;
+}
+
+static stg_status check_room(const struct stg_components_kernel *kernel, stg_error *reterr) {
+  const struct stg_components_geometry *g = &kernel->geometry;
+  if (!stg_components_has_room(kernel)) {
     return stg_error_set(reterr, STG_E_UNSUPPORTED,
-                         "components: f32 of %u -> %u needs more shared memory than sm_%u has",
-                         g->d_in, g->d_out, kernel->sm);
+                         "components: %s of %u -> %u needs more shared memory than sm_%u has",
+                         stg_dtype_name(g->dtype), g->d_in, g->d_out, kernel->sm);
   }
   return STG_OK;
 }
@@ -131,7 +141,12 @@ static stg_status check_kernel(const struct stg_components_kernel *kernel, stg_e
       kernel->tile != 128) {
     return stg_error_set(reterr, STG_E_INVALID, "tile: %u is none of 32, 64, 128", kernel->tile);
   }
-  return g->dtype == STG_F32 ? check_f32(kernel, reterr) : STG_OK;
+  return check_room(kernel, reterr);
+}
+
+const char *stg_components_arch(const struct stg_components_kernel *kernel, const char *arch) {
+  return kernel->work == STG_COMPONENTS_APPLY && stg_components_extents_of(kernel).groups ? "sm_90a"
+                                                                                          : arch;
 }
 
 /* ---- text ---- */
@@ -153,10 +168,16 @@ static void write_mask(struct stg_writer *w, enum stg_components_mask mask) {
   stg_write_buffer(w, &line);
 }
 
+/* Elements, and how products take them. */
+static void write_data(struct stg_writer *w, const struct stg_components_geometry *g) {
+  const bool exact = g->dtype == STG_F32 && !g->tf32;
+  stg_write_line(w, "typedef %s data;", exact ? "stg_f32_exact" : stg_device_type(g->dtype));
+}
+
 static void write_apply(struct stg_writer *w, const struct stg_components_kernel *kernel,
                         const struct stg_components_extents *e) {
   const struct stg_components_geometry *g = &kernel->geometry;
-  stg_write_line(w, "typedef %s data;", stg_device_type(g->dtype));
+  write_data(w, g);
   stg_write_int(w, "in", kernel->turned ? g->d_out : g->d_in, "elements of a row that comes in");
   stg_write_int(w, "components", g->components, "of the intermediate");
   stg_write_int(w, "out", kernel->turned ? g->d_in : g->d_out, "of a row that goes out");
@@ -164,6 +185,7 @@ static void write_apply(struct stg_writer *w, const struct stg_components_kernel
   write_mask(w, g->mask);
   stg_write_bool(w, "bias", g->bias && !kernel->turned, "is added");
   stg_write_bool(w, "delta", g->delta, "has a product of its own");
+  stg_write_bool(w, "groups", e->groups, "of four warps multiply at once");
   stg_write_int(w, "threads", e->threads, "of a block");
   stg_write_int(w, "tile", e->tile, "rows of a block");
   stg_write_int(w, "chunk", e->chunk, "components of a stage");
@@ -178,7 +200,7 @@ static void write_apply(struct stg_writer *w, const struct stg_components_kernel
 
 static void write_weights(struct stg_writer *w, const struct stg_components_geometry *g,
                           const struct stg_components_weights_extents *e) {
-  stg_write_line(w, "typedef %s data;", stg_device_type(g->dtype));
+  write_data(w, g);
   stg_write_int(w, "in", g->d_in, "rows of dv");
   stg_write_int(w, "components", g->components, "columns of dv, rows of du");
   stg_write_int(w, "out", g->d_out, "columns of du");

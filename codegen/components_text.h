@@ -55,11 +55,19 @@ size_t stg_components_args_bytes(enum stg_components_work work);
 /** Append the source (without the prelude) and fill the launch rule: an apply has a block for
  * each rows_per_block rows, weights those of stg_components_weights_blocks, a sum those of
  * stg_components_sum_blocks. STG_E_INVALID: a member, with its value.
- * STG_E_UNSUPPORTED: float32 of which there is no kernel, or no room for on the architecture. */
+ * STG_E_UNSUPPORTED: float32 for which the architecture has no room. */
 STG_NODISCARD stg_status stg_components_generate(const struct stg_components_kernel *kernel,
                                                  struct stg_strbuf *ret_source,
                                                  struct stg_launch_rule *ret_rule,
                                                  stg_error *reterr);
+
+/** Whether the kernel's float32 have room in the shared memory of its architecture; those of 16
+ * bits always do. For kernels that are right otherwise. */
+bool stg_components_has_room(const struct stg_components_kernel *kernel);
+
+/** The architecture whose instructions the kernel's text has: `arch`, or its own form, as sm_90a.
+ * Borrowed or static. */
+const char *stg_components_arch(const struct stg_components_kernel *kernel, const char *arch);
 
 /** Append the hand-written device helpers that go before the generated text. */
 void stg_components_prelude(enum stg_components_work work, struct stg_strbuf *out);

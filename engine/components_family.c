@@ -83,31 +83,6 @@ stg_status stg_components_decl_init(enum stg_components_task task,
   return status;
 }
 
-/* TODO #8: float32, exact and by TF32; wider rows. */
-stg_status stg_components_check_kernel(const struct stg_components_decl *decl, const char *arch,
-                                       stg_error *reterr) {
-  const struct stg_components_geometry *g = &decl->geometry;
-  struct stg_strbuf lacks = {0};
-  if (stg_arch_is_cpu(arch)) {
-    return STG_OK;
-  }
-  if (decl->task != STG_COMPONENTS_TASK_SUM && g->dtype == STG_F32) {
-    stg_strbuf_printf(&lacks, "dtype=f32 math=%s", g->tf32 ? "tf32" : "exact");
-  } else if (g->d_in > STG_COMPONENTS_MAX_WIDTH) {
-    stg_strbuf_printf(&lacks, "d_in=%u, above %u", g->d_in, STG_COMPONENTS_MAX_WIDTH);
-  } else if (g->d_out > STG_COMPONENTS_MAX_WIDTH) {
-    stg_strbuf_printf(&lacks, "d_out=%u, above %u", g->d_out, STG_COMPONENTS_MAX_WIDTH);
-  }
-  stg_status status = stg_strbuf_status(&lacks, reterr);
-  if (status == STG_OK && lacks.len > 0) {
-    status = stg_error_set(reterr, STG_E_UNSUPPORTED,
-                           "components: there is no kernel of %s for %s; STG_BACKEND_CPU has it",
-                           stg_strbuf_text(&lacks), arch);
-  }
-  stg_strbuf_finish(&lacks);
-  return status;
-}
-
 static struct stg_components_kernel kernel_of(const struct stg_components_decl *decl, uint32_t sm) {
   static const enum stg_components_work works[] = {
       [STG_COMPONENTS_TASK_APPLY] = STG_COMPONENTS_APPLY,
@@ -124,19 +99,48 @@ static struct stg_components_kernel kernel_of(const struct stg_components_decl *
   };
 }
 
+/* TODO #8: wider rows, by two launches. */
+stg_status stg_components_check_kernel(const struct stg_components_decl *decl, const char *arch,
+                                       stg_error *reterr) {
+  const struct stg_components_geometry *g = &decl->geometry;
+  struct stg_strbuf lacks = {0};
+  uint32_t sm = 0;
+  if (stg_arch_is_cpu(arch)) {
+    return STG_OK;
+  }
+  if (!stg_arch_parse(arch, &sm)) {
+    return stg_error_set(reterr, STG_E_INVALID, "components: '%s' is no architecture", arch);
+  }
+  const struct stg_components_kernel kernel = kernel_of(decl, sm);
+  if (g->d_in > STG_COMPONENTS_MAX_WIDTH) {
+    stg_strbuf_printf(&lacks, "d_in=%u, above %u", g->d_in, STG_COMPONENTS_MAX_WIDTH);
+  } else if (g->d_out > STG_COMPONENTS_MAX_WIDTH) {
+    stg_strbuf_printf(&lacks, "d_out=%u, above %u", g->d_out, STG_COMPONENTS_MAX_WIDTH);
+  } else if (!stg_components_has_room(&kernel)) {
+    stg_strbuf_printf(&lacks, "dtype=f32 math=%s d_in=%u d_out=%u", g->tf32 ? "tf32" : "exact",
+                      g->d_in, g->d_out);
+  }
+  stg_status status = stg_strbuf_status(&lacks, reterr);
+  if (status == STG_OK && lacks.len > 0) {
+    status = stg_error_set(reterr, STG_E_UNSUPPORTED,
+                           "components: there is no kernel of %s for %s; STG_BACKEND_CPU has it",
+                           stg_strbuf_text(&lacks), arch);
+  }
+  stg_strbuf_finish(&lacks);
+  return status;
+}
+
 static stg_status write_text(const struct stg_components_decl *decl, const char *arch,
                              struct stg_kernel_text *text, const char **ret_name,
-                             stg_error *reterr) {
+                             const char **ret_arch, stg_error *reterr) {
   uint32_t sm = 0;
   stg_status status = stg_components_check_kernel(decl, arch, reterr);
-  if (status == STG_OK && !stg_arch_parse(arch, &sm)) {
-    status = stg_error_set(reterr, STG_E_INVALID, "components: '%s' is no architecture", arch);
-  }
-  if (status == STG_OK) {
+  if (status == STG_OK && stg_arch_parse(arch, &sm)) {
     const struct stg_components_kernel kernel = kernel_of(decl, sm);
     status = stg_components_generate(&kernel, &text->source, &text->rule, reterr);
     stg_components_prelude(kernel.work, &text->prelude);
     *ret_name = stg_components_kernel_name(kernel.work);
+    *ret_arch = stg_components_arch(&kernel, arch);
   }
   return status;
 }
@@ -145,14 +149,15 @@ static stg_status kernel_text(const struct stg_decl *decl, unsigned variant, con
                               const char *nvrtc_options, struct stg_kernel_text *ret_text,
                               stg_error *reterr) {
   const char *name = NULL;
+  const char *own_arch = arch;
   (void)variant;
   *ret_text = (struct stg_kernel_text){0};
   stg_components_decl_print(components_of(decl), arch, &ret_text->signature);
-  stg_status status = stg_arch_is_cpu(arch)
-                          ? STG_OK
-                          : write_text(components_of(decl), arch, ret_text, &name, reterr);
+  stg_status status = stg_arch_is_cpu(arch) ? STG_OK
+                                            : write_text(components_of(decl), arch, ret_text, &name,
+                                                         &own_arch, reterr);
   if (status == STG_OK) {
-    status = stg_kernel_text_complete(ret_text, name, arch, nvrtc_options, reterr);
+    status = stg_kernel_text_complete(ret_text, name, own_arch, nvrtc_options, reterr);
   }
   if (status != STG_OK) {
     stg_kernel_text_finish(ret_text);

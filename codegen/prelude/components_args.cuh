@@ -1,5 +1,5 @@
-// components_args.cuh: what work=apply is given. codegen/components_args.h says the same to the host;
-// the two change together.
+// components_args.cuh: what work=apply is given. codegen/components_args.h says the same to the
+// host; the two change together.
 
 // Whose address and stride are of 16 bytes in whole.
 #define STG_ALIGNED_IN 1u
@@ -9,12 +9,12 @@
 #define STG_ALIGNED_MASK 16u
 #define STG_ALIGNED_OUT 32u
 
-// out = ((in first) * mask) second + bias + d * (in delta). Turned: first, second and delta stand as
-// tensors do, of which the product has the transpose: first and second turned, delta not.
+// out = ((in first) * mask) second + bias + d * (in delta). Turned: first, second and delta stand
+// as tensors do, of which the product has the transpose: first and second turned, delta not.
 struct stg_components_apply_args {
-  const void *in;    // [rows, in_stride]
-  void *out;         // [rows, out_stride]; null with dd: not wanted
-  const void *first; // [in, components]; turned [components, in]
+  const void *in;     // [rows, in_stride]
+  void *out;          // [rows, out_stride]; null with dd: not wanted
+  const void *first;  // [in, components]; turned [components, in]
   const void *second; // [components, out]; turned [out, components]
   const void *delta;  // [out, in]; turned [in, out]
   const void *mask;   // [rows / share, mask_stride]

@@ -1,9 +1,9 @@
-// components_groups.cuh: dm of a mask whose rows several rows share: sums of each span, over the rows
-// of each group that has some there.
+// components_groups.cuh: dm of a mask whose rows several rows share: sums of each span, over the
+// rows of each group that has some there.
 //
 // A block of 16 rows has a sum of each of its groups, by one tree: the first group's may go on from
-// the block before, the last one's into the next, and those between are whole. Blocks are then added
-// in their order. So the rows of a tile change no bit.
+// the block before, the last one's into the next, and those between are whole. Blocks are then
+// added in their order. So the rows of a tile change no bit.
 
 // Of the rows of a tile, in shared memory.
 template <class G> struct stg_components_heads {
@@ -13,7 +13,7 @@ template <class G> struct stg_components_heads {
 
 template <class G> struct stg_components_groups {
   stg_components_heads<G> &heads;
-  float *const to; // a row of components for each span and group
+  float *const to;            // a row of components for each span and group
   const int share, span, end; // of the rows, the span's number, and the row behind it
   const int begin;            // of the components
   // of the component begin + threadIdx.x

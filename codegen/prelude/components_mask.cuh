@@ -13,9 +13,9 @@ template <class G> struct stg_components_rows {
     return mask[r] >= 0;
   }
 
-  // Of the arguments of a work, rows from `first` on, and before `end`. Ends before the block meets.
-  template <class Args>
-  __device__ __forceinline__ void find(const Args &a, int first, int end) {
+  // Of the arguments of a work, rows from `first` on, and before `end`. Ends before the block
+  // meets.
+  template <class Args> __device__ __forceinline__ void find(const Args &a, int first, int end) {
     typedef typename G::data data;
     for (int r = threadIdx.x; r < G::tile; r += G::threads) {
       const int row = first + r;
@@ -23,7 +23,8 @@ template <class G> struct stg_components_rows {
       if (live && a.valid != nullptr) {
         live = row % a.sequence < __ldg(a.valid + row / a.sequence);
       }
-      const long long at = G::mask == STG_MASK_NONE ? 0 : (long long)(row / a.share) * a.mask_stride;
+      const long long at =
+          G::mask == STG_MASK_NONE ? 0 : (long long)(row / a.share) * a.mask_stride;
       mask[r] = live ? at : -1;
       d[r] = G::delta && live ? data::widen(((const typename data::element *)a.d)[row]) : 0.0f;
     }

@@ -114,12 +114,16 @@ template <class G> struct stg_components_ring {
   __device__ __forceinline__ void bring_matrix(unsigned to, const void *matrix, int top, int left,
                                                unsigned flag) const {
     const bool aligned = Width % of_piece == 0 && has(flag);
-    stg_share_out<G::threads, Rows, Pieces>([&](int r, int piece) {
-      const int row = top + r, column = left + piece * of_piece;
-      const bool is = row < Height && column < Width;
-      const element *const from = (const element *)matrix + (is ? (long long)row * Width + column : 0);
-      stg_bring_piece(to + (unsigned)(r * Pitch + piece) * 16u, from, is ? Width - column : 0, aligned);
-    }, stg_thread_here());
+    stg_share_out<G::threads, Rows, Pieces>(
+        [&](int r, int piece) {
+          const int row = top + r, column = left + piece * of_piece;
+          const bool is = row < Height && column < Width;
+          const element *const from =
+              (const element *)matrix + (is ? (long long)row * Width + column : 0);
+          stg_bring_piece(to + (unsigned)(r * Pitch + piece) * 16u, from, is ? Width - column : 0,
+                          aligned);
+        },
+        stg_thread_here());
   }
 
   // Of the rows of a tile: Pieces from column `left` on, of Width columns.
@@ -128,26 +132,31 @@ template <class G> struct stg_components_ring {
                                              long long stride, int left, unsigned flag) const {
     const bool aligned = has(flag);
     const stg_components_rows<G> &of_tile = rows_of(tile);
-    stg_share_out<G::threads, G::tile, Pieces>([&](int r, int piece) {
-      const int column = left + piece * of_piece;
-      const bool is = of_tile.is_live(r) && column < Width;
-      const element *const from =
-          (const element *)matrix + (is ? (top(tile) + r) * stride + column : 0);
-      stg_bring_piece(to + (unsigned)(r * Pitch + piece) * 16u, from, is ? Width - column : 0, aligned);
-    }, stg_thread_here());
+    stg_share_out<G::threads, G::tile, Pieces>(
+        [&](int r, int piece) {
+          const int column = left + piece * of_piece;
+          const bool is = of_tile.is_live(r) && column < Width;
+          const element *const from =
+              (const element *)matrix + (is ? (top(tile) + r) * stride + column : 0);
+          stg_bring_piece(to + (unsigned)(r * Pitch + piece) * 16u, from, is ? Width - column : 0,
+                          aligned);
+        },
+        stg_thread_here());
   }
 
   template <class E> __device__ __forceinline__ void bring_mask(unsigned to, int tile) const {
     constexpr int elements = 16 / (int)sizeof(E);
     const bool aligned = has(STG_ALIGNED_MASK);
     const stg_components_rows<G> &of_tile = rows_of(tile);
-    stg_share_out<G::threads, G::tile, layout::mask_pieces>([&](int r, int piece) {
-      const int at = begin + piece * elements;
-      const bool is = of_tile.is_live(r) && at < G::components;
-      const E *const from = (const E *)a.mask + (is ? of_tile.mask[r] + at : 0);
-      stg_bring_piece(to + (unsigned)(r * layout::mask_pitch + piece) * 16u, from,
-                      is ? G::components - at : 0, aligned);
-    }, stg_thread_here());
+    stg_share_out<G::threads, G::tile, layout::mask_pieces>(
+        [&](int r, int piece) {
+          const int at = begin + piece * elements;
+          const bool is = of_tile.is_live(r) && at < G::components;
+          const E *const from = (const E *)a.mask + (is ? of_tile.mask[r] + at : 0);
+          stg_bring_piece(to + (unsigned)(r * layout::mask_pitch + piece) * 16u, from,
+                          is ? G::components - at : 0, aligned);
+        },
+        stg_thread_here());
   }
 
   // Begin to bring a tile, if there is one, into its stage: a group.
@@ -212,9 +221,9 @@ template <class G> struct stg_components_ring {
   }
   template <int Rows, int Pieces, int Pitch>
   __device__ __forceinline__ void round_matrix(unsigned at) const {
-    stg_share_out<G::threads, Rows, Pieces>([&](int r, int piece) {
-      operands::round_piece(at + (unsigned)(r * Pitch + piece) * 16u);
-    }, stg_thread_here());
+    stg_share_out<G::threads, Rows, Pieces>(
+        [&](int r, int piece) { operands::round_piece(at + (unsigned)(r * Pitch + piece) * 16u); },
+        stg_thread_here());
   }
 
   // A tile is there, for all; and the stages ahead of it are on their way.

@@ -1,9 +1,10 @@
-// components_weights.cuh: work=weights: parts of dV, dU, dDelta, dbias and shared dm, and dm of rows.
+// components_weights.cuh: work=weights: parts of dV, dU, dDelta, dbias and shared dm, and dm of
+// rows.
 //
-// Of a tile of rows a block of components makes t = x V and g = dy U^T, from which come dm = g*t and
-// the operands s = t*m and h = g*m, in shared memory. Then dV += x^T h and dU^T += dy^T s: both are
-// a wide matrix, turned, times a narrow one, with sums that stay in registers over the span. Such a
-// product is dDelta too, (d*dy)^T x by blocks of columns of x; and dbias, dy^T 1.
+// Of a tile of rows a block of components makes t = x V and g = dy U^T, from which come dm = g*t
+// and the operands s = t*m and h = g*m, in shared memory. Then dV += x^T h and dU^T += dy^T s: both
+// are a wide matrix, turned, times a narrow one, with sums that stay in registers over the span.
+// Such a product is dDelta too, (d*dy)^T x by blocks of columns of x; and dbias, dy^T 1.
 //
 // Each sum is one accumulator's, over the rows in their order, and t and g alike over theirs: the
 // tile, the block and the stages change no bit.
@@ -42,11 +43,12 @@ template <class G, int Columns, int Strips> struct stg_components_product {
   }
 
   // The rows of a tile. Narrow: a second factor.
-  template <class Narrow> __device__ __forceinline__ void add(unsigned of_wide, unsigned of_narrow) {
+  template <class Narrow>
+  __device__ __forceinline__ void add(unsigned of_wide, unsigned of_narrow) {
     const int thread = stg_thread_here(), lane = thread % STG_LANES;
     const int row = row_of(thread), strip = strip_of(thread);
     const int mine = all % warps_m == 0 || row + (tiles - 1) * warps_m < all ? tiles : tiles - 1;
-    stg_multiply_strips<typename G::data, wide, Narrow, G::tile / factors::depth>(
+    factors::template multiply<wide, Narrow, G::tile / factors::depth>(
         acc, of_wide + wide::of_lane(lane) + row * 16u * bytes,
         of_narrow + Narrow::of_lane(lane) + strip * Narrow::strip, mine, Strips);
   }
@@ -55,28 +57,41 @@ template <class G, int Columns, int Strips> struct stg_components_product {
   __device__ __forceinline__ void add_whole(unsigned of_wide) {
     const int thread = stg_thread_here(), row = row_of(thread);
     const unsigned at = of_wide + wide::of_lane(thread % STG_LANES) + row * 16u * bytes;
-    const unsigned one = __float_as_uint(1.0f);
+    constexpr int steps = G::tile / factors::depth, part = 2; // whatever the tile
 #pragma unroll 1
-    for (int k = 0; k < G::tile / factors::depth; k++) {
+    for (int k = 0; k < steps; k += part) {
 #pragma unroll
       for (int m = 0; m < tiles; m++) {
         if (row + m * warps_m >= all) {
           continue;
         }
-        unsigned rest[4];
-        wide::load_as_is(at + k * wide::step + m * wide::tile, rest);
+        float sums[4] = {};
 #pragma unroll
-        for (int part = 0; part < 3; part++) {
-          unsigned of_a[4];
+        for (int i = 0; i < part; i++) {
+          add_ones(sums, at + (k + i) * wide::step + m * wide::tile);
+        }
 #pragma unroll
-          for (int i = 0; i < 4; i++) {
-            of_a[i] = stg_round_to_tf32(rest[i]);
-            rest[i] = of_a[i] == rest[i] ? 0 : __float_as_uint(__uint_as_float(rest[i]) -
-                                                               __uint_as_float(of_a[i]));
-          }
-          stg_mma<typename G::data>::add(acc[m][0], of_a, one, one);
+        for (int i = 0; i < 4; i++) {
+          acc[m][0][i] += sums[i];
         }
       }
+    }
+  }
+  static __device__ __forceinline__ void add_ones(float (&sums)[4], unsigned at) {
+    const unsigned one = __float_as_uint(1.0f);
+    unsigned rest[4];
+    wide::load_as_is(at, rest);
+#pragma unroll
+    for (int part = 0; part < 3; part++) {
+      unsigned of_a[4];
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        of_a[i] = stg_round_to_tf32(rest[i]);
+        rest[i] = of_a[i] == rest[i]
+                      ? 0
+                      : __float_as_uint(__uint_as_float(rest[i]) - __uint_as_float(of_a[i]));
+      }
+      stg_add_tf32(sums, of_a, one, one);
     }
   }
 
@@ -166,8 +181,8 @@ template <class G> struct stg_components_weights_block {
 
   __device__ __forceinline__ stg_components_weights_block(const stg_components_ring<G> &of_ring,
                                                           stg_components_heads<G> &of_heads)
-      : ring(of_ring), heads(of_heads),
-        to{of_ring.a.parts, (of_ring.a.rows + of_ring.a.span - 1) / of_ring.a.span} {
+      : ring(of_ring), heads(of_heads), to{of_ring.a.parts,
+                                           (of_ring.a.rows + of_ring.a.span - 1) / of_ring.a.span} {
   }
 
   __device__ __forceinline__ unsigned s_of(int tile) const {
@@ -186,9 +201,10 @@ template <class G> struct stg_components_weights_block {
     }
   }
 
-  // What follows from t and g of 16 rows from `top` of the tile on, and of 8 components from `left`.
-  __device__ __forceinline__ void give(int tile, int lane, int top, int left,
-                                       const float (&t)[4], const float (&g)[4],
+  // What follows from t and g of 16 rows from `top` of the tile on, and of 8 components from
+  // `left`.
+  __device__ __forceinline__ void give(int tile, int lane, int top, int left, const float (&t)[4],
+                                       const float (&g)[4],
                                        const stg_components_groups<G> &groups) const {
     constexpr unsigned element_bytes = layout::in_place ? bytes : 1u;
     const int c = left + lane % 4 * 2;
@@ -234,10 +250,10 @@ template <class G> struct stg_components_weights_block {
     const int mine = G::block / 8 % s_warps_n == 0 || rest >= s_strips ? s_strips : rest;
     const unsigned dy = ring.stage(tile), x = dy + layout::dy_bytes;
     float t[s_tiles][s_strips][4] = {}, g[s_tiles][s_strips][4] = {};
-    stg_multiply_strips<data, of_x, of_v, layout::in_columns / depth>(
+    factors::template multiply<of_x, of_v, layout::in_columns / depth>(
         t, x + (unsigned)(top * layout::in_pitch) * 16u + of_x::of_lane(lane),
         ring.memory + strip * of_v::strip + of_v::of_lane(lane), s_tiles, mine);
-    stg_multiply_strips<data, of_dy, of_u, layout::out_columns / depth>(
+    factors::template multiply<of_dy, of_u, layout::out_columns / depth>(
         g, dy + (unsigned)(top * layout::out_pitch) * 16u + of_dy::of_lane(lane),
         ring.memory + layout::u + strip * of_u::strip + of_u::of_lane(lane), s_tiles, mine);
 #pragma unroll
@@ -297,10 +313,12 @@ template <class G> struct stg_components_weights_block {
 
   // d*dy in the place of dy, and x, as operands.
   __device__ __forceinline__ void scale(int tile) const {
-    stg_share_out<G::threads, G::tile, layout::out_pieces>([&](int r, int piece) {
-      const unsigned at = ring.stage(tile) + (unsigned)(r * layout::out_pitch + piece) * 16u;
-      operands::scale_piece(at, ring.rows_of(tile).d[r]);
-    }, stg_thread_here());
+    stg_share_out<G::threads, G::tile, layout::out_pieces>(
+        [&](int r, int piece) {
+          const unsigned at = ring.stage(tile) + (unsigned)(r * layout::out_pitch + piece) * 16u;
+          operands::scale_piece(at, ring.rows_of(tile).d[r]);
+        },
+        stg_thread_here());
     if constexpr (operands::rounds) {
       ring.template round_matrix<G::tile, layout::block_pieces, layout::block_pitch>(
           ring.stage(tile) + layout::dy_bytes);
@@ -335,7 +353,7 @@ template <class G> struct stg_components_weights_block {
 #pragma unroll 1
     for (int i = 0; i < ring.tiles(); i++) {
       ring.template meet<STG_OF_BIAS>(i);
-      if constexpr (operands::rounds) {
+      if constexpr (bytes == 4) {
         sums.add_whole(ring.stage(i));
       } else {
         sums.template add<stg_ones16<data>>(ring.stage(i), 0);

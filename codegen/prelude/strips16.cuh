@@ -1,13 +1,5 @@
-// strips16.cuh: products of 16-bit matrices in shared memory, as tile16.cuh has them there, by strips
-// of 8 columns; and of a first factor that stands by rows of k. Knows no op.
-
-// The thread's number, where it stands: what follows from it is worked out there anew, and does not
-// take registers all through a loop.
-__device__ __forceinline__ int stg_thread_here() {
-  int thread = (int)threadIdx.x;
-  asm volatile("" : "+r"(thread));
-  return thread;
-}
+// strips16.cuh: products of 16-bit matrices in shared memory, as tile16.cuh has them there, by
+// strips of 8 columns; and of a first factor that stands by rows of k. Knows no op.
 
 // Two matrices of 8 x 8 from shared memory, of which lanes 0-15 say where the rows begin.
 template <bool turned>
@@ -24,6 +16,7 @@ __device__ __forceinline__ void stg_load_two_matrices(unsigned at, unsigned &r0,
                  : "memory");
   }
 }
+
 // Where a lane's row of ldmatrix begins, of a strip of 32 by 8: that stands by rows of k, and by
 // columns, rows of n.
 template <int Pitch> __device__ __forceinline__ unsigned stg_lane_of_strip_by_k(unsigned lane) {
@@ -96,8 +89,8 @@ template <int Pitch> struct stg_pairs16 {
   }
 };
 
-// acc += A . B over Halves products' depth: 16 of k, of float32 8. Of Tiles there are `tiles`, at least all but one; of Strips
-// `strips`, which all lanes have alike.
+// acc += A . B over Halves products' depth: 16 of k, of float32 8. Of Tiles there are `tiles`, at
+// least all but one; of Strips `strips`, which all lanes have alike.
 template <class D, class A, class B, int Halves, int Tiles, int Strips>
 __device__ __forceinline__ void stg_multiply_halves(float (&acc)[Tiles][Strips][4], unsigned a,
                                                     unsigned b, int tiles, int strips) {
@@ -140,6 +133,11 @@ __device__ __forceinline__ void stg_multiply_strips(float (&acc)[Tiles][Strips][
 // The factors of a type.
 template <class D> struct stg_factors {
   static constexpr int depth = 16; // of a product
+  template <class A, class B, int Steps, int Tiles, int Strips>
+  static __device__ __forceinline__ void multiply(float (&acc)[Tiles][Strips][4], unsigned a,
+                                                  unsigned b, int tiles, int strips) {
+    stg_multiply_strips<D, A, B, Steps>(acc, a, b, tiles, strips);
+  }
   template <int Pitch, bool Turned, int Apart> using tiles = stg_tiles16<Pitch, Turned, Apart>;
   template <int Pitch, bool ByK> using strips = stg_strips16<Pitch, ByK>;
   template <int Pitch> using rows = stg_pairs16<Pitch>;

@@ -1,14 +1,34 @@
-// tile16.cuh: matrices of 16-bit elements in shared memory, by rows of pieces of 8 elements; how they
-// come there, and how a warp multiplies them. Knows no op.
+// tile16.cuh: matrices of 16-bit elements in shared memory, by rows of pieces of 8 elements; how
+// they come there, and how a warp multiplies them. Knows no op.
 //
 // From a row to the next there is an odd number of pieces, so that the pieces that 8 rows have at
 // one place lie in 8 different groups of 4 banks: what 8 lanes of a ldmatrix read, and what the
 // warp reads or writes of a sum as words, has no two in a bank.
 
+// The thread's number, where it stands: what follows from it is worked out there anew, and does not
+// take registers all through a loop.
+__device__ __forceinline__ int stg_thread_here() {
+  int thread = (int)threadIdx.x;
+  asm volatile("" : "+r"(thread));
+  return thread;
+}
+
 // Pieces from a row to the next.
 constexpr __device__ int stg_pitch_of(int pieces) {
   return pieces | 1;
 }
+// Where the pieces of a matrix of Rows are: by rows, Pitch pieces from one to the next, or by
+// columns of pieces, where there is a piece more than there are rows.
+template <bool Columns, int Rows, int Pitch> struct stg_place {
+  static constexpr __device__ unsigned at(int row, int piece) {
+    return (unsigned)(Columns ? piece * (Rows + 1) + row : row * Pitch + piece) * 16u;
+  }
+  // Of rows of so many pieces, and one more for those that come late.
+  static constexpr __device__ int bytes(int pieces) {
+    return (Columns ? (pieces + 1) * (Rows + 1) : Rows * Pitch) * 16;
+  }
+};
+template <int Pitch> using stg_by_rows = stg_place<false, 1, Pitch>;
 constexpr __device__ int stg_round_up(int n, int by) {
   return (n + by - 1) / by * by;
 }
@@ -16,6 +36,14 @@ constexpr __device__ int stg_round_up(int n, int by) {
 // The first `bytes` of 16, at a multiple of 16, and zeros behind them.
 __device__ __forceinline__ void stg_copy_some_async(unsigned at, const void *from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(bytes)
+               : "memory");
+}
+// All of them, or zeros: then `from` is not read. A count that is not known takes a dozen
+// instructions, this none.
+__device__ __forceinline__ void stg_copy_piece_async(unsigned at, const void *from, bool copy) {
+  asm volatile("{\n.reg .pred p;\nsetp.eq.u32 p, %2, 0;\n"
+               "cp.async.cg.shared.global [%0], [%1], 16, p;\n}" ::"r"(at),
+               "l"(from), "r"((unsigned)copy)
                : "memory");
 }
 __device__ __forceinline__ void stg_store_piece(unsigned at, const uint4 &w) {
@@ -43,6 +71,11 @@ __device__ __forceinline__ unsigned stg_load_half(unsigned at) {
   return w;
 }
 
+// A barrier of `threads` of the block, whole warps that have a number from 1 to 15 in common.
+__device__ __forceinline__ void stg_meet_some(unsigned number, unsigned threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
 // A piece of elements of type E, of which the first `left` are there; zeros behind them. Aligned:
 // in the background.
 template <class E>
@@ -63,14 +96,15 @@ __device__ __forceinline__ void stg_bring_piece(unsigned at, const E *from, int 
 }
 
 // What each of a block's threads brings of a matrix of Rows x Pieces: a piece of every row in turn
-// where rows divide the block, otherwise whatever comes next. `bring` is given row and piece.
-template <int Threads, int Rows, int Pieces, class F>
+// where rows divide the block, otherwise whatever comes next. `bring` is given row and piece, of
+// `Turns` of them at once.
+template <int Threads, int Rows, int Pieces, int Turns = 4, class F>
 __device__ __forceinline__ void stg_share_out(const F &bring, int thread = (int)threadIdx.x) {
   constexpr int count = Rows * Pieces;
   constexpr bool even = Threads % Pieces == 0;
   constexpr int step = Threads / Pieces;
   const int first_row = thread / Pieces, piece = thread % Pieces;
-#pragma unroll(even ? 4 : 1)
+#pragma unroll(even ? Turns : 1)
   for (int i = 0; i < (count + Threads - 1) / Threads; i++) {
     const int at = thread + i * Threads;
     const bool is = count % Threads == 0 || at < count;
@@ -88,6 +122,18 @@ template <int Pitch> __device__ __forceinline__ unsigned stg_lane_by_k(unsigned 
 }
 template <int Pitch> __device__ __forceinline__ unsigned stg_lane_by_n(unsigned lane) {
   return (((lane & 7u) + (lane >> 4) * 8u) * Pitch + (lane >> 3 & 1u)) * 16u;
+}
+
+// A first factor of Tiles * 16 rows by Steps * 16 of k, in registers.
+template <int Tiles, int Steps, int PitchA>
+__device__ __forceinline__ void stg_hold16(unsigned (&held)[Steps][Tiles][4], unsigned a) {
+#pragma unroll
+  for (int k = 0; k < Steps; k++) {
+#pragma unroll
+    for (int m = 0; m < Tiles; m++) {
+      stg_load_matrices<false>(a + k * 32u + m * (16u * PitchA * 16u), held[k][m]);
+    }
+  }
 }
 
 // acc += A . B: A of Tiles * 16 rows, B of Columns * 16 columns, over Steps * 16 of k. `a` and `b`
@@ -118,11 +164,33 @@ __device__ __forceinline__ void stg_multiply16(float (&acc)[Tiles][2 * Columns][
   }
 }
 
+// The same, where A is held.
+template <class D, int Tiles, int Columns, int Steps, int PitchB, bool ByK>
+__device__ __forceinline__ void stg_multiply_held16(float (&acc)[Tiles][2 * Columns][4],
+                                                    const unsigned (&held)[Steps][Tiles][4],
+                                                    unsigned b) {
+  constexpr unsigned step = ByK ? 16u * PitchB * 16u : 32u;
+  constexpr unsigned column = ByK ? 32u : 16u * PitchB * 16u;
+#pragma unroll
+  for (int k = 0; k < Steps; k++) {
+#pragma unroll
+    for (int n = 0; n < Columns; n++) {
+      unsigned of_b[4];
+      stg_load_matrices<ByK>(b + k * step + n * column, of_b);
+#pragma unroll
+      for (int m = 0; m < Tiles; m++) {
+        stg_mma<D>::add(acc[m][2 * n], held[k][m], of_b[0], of_b[1]);
+        stg_mma<D>::add(acc[m][2 * n + 1], held[k][m], of_b[2], of_b[3]);
+      }
+    }
+  }
+}
+
 // What a tensor's type makes of its elements as operands of products, for who works on all types:
 // here those of 16 bits. Steps are of 16 of k, whatever a product has.
 template <class D> struct stg_operands {
   typedef typename D::element element;
-  static constexpr int of_piece = 8; // elements
+  static constexpr int of_piece = 8;    // elements
   static constexpr bool rounds = false; // elements are operands as they are
 
   // From a row to the next of a second factor that stands by rows of k.

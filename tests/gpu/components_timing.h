@@ -4,8 +4,9 @@
 #ifndef STG_TESTS_GPU_COMPONENTS_TIMING_H
 #define STG_TESTS_GPU_COMPONENTS_TIMING_H
 
-/** A test of the group of components_device.h: with STG_TEST_TIME=1 it prints a line for each shape
- * that has a target, with STG_TEST_TIME=all also for others, in each tile; else it is skipped. It
+/** A test of the group of components_device.h: with STG_TEST_TIME=1 it prints a line for each work
+ * of each shape that has a target, with STG_TEST_TIME=all also for others, in each tile; with
+ * STG_TEST_TIME=once it launches the former once, for a profiler; else it is skipped. It
  * asserts nothing of the times. */
 void prints_times_where_asked_to(void **state);
 

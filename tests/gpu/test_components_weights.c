@@ -28,6 +28,21 @@ static struct components_shape shape_of(const uint32_t sizes[4], size_t how) {
   return shape;
 }
 
+/* The same of float32: in TF32, or of an odd `how` exact. */
+static struct components_shape float_shape_of(const uint32_t sizes[4], size_t how) {
+  struct components_shape shape = shape_of(sizes, how);
+  shape.geometry.dtype = STG_F32;
+  shape.geometry.tf32 = how % 2 == 0;
+  return shape;
+}
+static bool has_room(const struct components_device *device, const struct components_shape *shape,
+                     uint32_t sm) {
+  const struct stg_components_kernel kernel = {.work = STG_COMPONENTS_WEIGHTS,
+                                               .geometry = shape->geometry,
+                                               .sm = sm != 0 ? sm : components_device_sm(device)};
+  return stg_components_has_room(&kernel);
+}
+
 /* Those of the rows are the apply's. */
 static void leave_sums(struct components_case *c) {
   c->out.dx = c->out.dd = NULL;
@@ -133,6 +148,31 @@ static void from_512_to_each_width(void **state) {
   sweep(*state, 5);
 }
 
+/* A lower part of exact products that is lost is seen at small sizes alone. */
+static void float32_of_odd_sizes(struct components_device *device, size_t exact) {
+  static const uint32_t sizes[][4] = {{1, 1, 1, 1},        {5, 7, 4, 6},        {3, 40, 2, 33},
+                                      {17, 65, 15, 31},    {128, 90, 128, 700}, {100, 300, 60, 65},
+                                      {128, 100, 341, 70}, {341, 100, 128, 40}, {511, 33, 500, 66}};
+  for (size_t i = 0; i < COUNT(sizes); i++) {
+    const struct components_shape shape = float_shape_of(sizes[i], i * 10 % HOWS + exact);
+    struct attn_bed bed;
+    struct components_case c;
+    if (!has_room(device, &shape, 0)) {
+      continue;
+    }
+    attn_open(&bed, SEED + i);
+    open_case(&bed, &shape, &c);
+    run_well(device, &c, (struct components_how){.aligned = i % 2 != 0, .misaligned = i % 4 == 2});
+    attn_close(&bed);
+  }
+}
+static void tf32_of_odd_sizes_is_within_the_bounds(void **state) {
+  float32_of_odd_sizes(*state, 0);
+}
+static void exact_float32_of_odd_sizes_is_within_the_bounds(void **state) {
+  float32_of_odd_sizes(*state, 1);
+}
+
 static void the_models_shapes_are_within_the_bounds(void **state) {
   struct components_device *device = *state;
   static const uint32_t sizes[][4] = {
@@ -158,11 +198,17 @@ static void bits_do_not_depend_on_ring_or_addresses(void **state) {
   static const struct {
     uint32_t sizes[4];
     size_t how;
-  } cases[] = {{{128, 200, 128, 300}, 20}, {{128, 100, 341, 140}, 15}, {{512, 90, 512, 70}, 14}};
+    bool wide;
+  } cases[] = {{{128, 200, 128, 300}, 20, false},
+               {{128, 100, 341, 140}, 15, false},
+               {{512, 90, 512, 70}, 14, false},
+               {{128, 100, 200, 140}, 14, true},
+               {{128, 100, 200, 140}, 15, true}};
   device->how = (struct components_how){0};
   const uint32_t room = stg_components_shared_bytes(components_device_sm(device));
   for (size_t i = 0; i < COUNT(cases); i++) {
-    struct components_shape shape = shape_of(cases[i].sizes, cases[i].how);
+    struct components_shape shape =
+        (cases[i].wide ? float_shape_of : shape_of)(cases[i].sizes, cases[i].how);
     struct attn_bed bed;
     struct components_case first;
     shape.share = i == 0 ? 1 : 11;
@@ -172,7 +218,8 @@ static void bits_do_not_depend_on_ring_or_addresses(void **state) {
     for (size_t k = 0; k < COUNT(archs); k++) {
       struct components_case other = first;
       renew_case(&other);
-      if (archs[k] != 0 && stg_components_shared_bytes(archs[k]) > room) {
+      if (archs[k] != 0 &&
+          (stg_components_shared_bytes(archs[k]) > room || !has_room(device, &shape, archs[k]))) {
         continue;
       }
       run(device, &other,
@@ -255,6 +302,8 @@ int main(void) {
     return skip;
   }
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(tf32_of_odd_sizes_is_within_the_bounds),
+      cmocka_unit_test(exact_float32_of_odd_sizes_is_within_the_bounds),
       cmocka_unit_test(from_1_to_each_width),
       cmocka_unit_test(from_5_to_each_width),
       cmocka_unit_test(from_32_to_each_width),

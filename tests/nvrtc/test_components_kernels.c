@@ -56,7 +56,7 @@ static void compile(const struct stg_components_kernel *kernel, const char *arch
       .name = name,
       .prelude = stg_strbuf_text(&prelude),
       .source = stg_strbuf_text(&source),
-      .arch = arch,
+      .arch = stg_components_arch(kernel, arch),
       .threads = rule.threads,
       .rows_per_block = rule.rows_per_block,
   };
@@ -128,6 +128,39 @@ static void weights_stay_in_registers_of_sm_120(void **state) {
   compile_weights("sm_120", 120, 4);
 }
 
+/* Those whose sums leave the fewest registers, and those that hold x in them; both ways, with all
+ * there is. */
+static void applies_stay_in_registers(void **state) {
+  (void)state;
+  static const struct {
+    const char *arch;
+    uint32_t sm;
+  } archs[] = {{"sm_90", 90}, {"sm_80", 80}};
+  const size_t count = test_is_quick() ? 1 : 8;
+  for (size_t i = 0; i < count; i++) {
+    const size_t arch = i / 4;
+    const bool turned = i % 2 == 0;
+    const uint32_t odd = i / 2 % 2 == 0 ? 341 : 128;
+    if (!is_known(archs[arch].sm)) {
+      continue;
+    }
+    const struct stg_components_kernel kernel = {
+        .work = STG_COMPONENTS_APPLY,
+        .geometry = {.d_in = turned ? odd : 128,
+                     .d_out = turned ? 128 : odd,
+                     .components = 1200,
+                     .dtype = STG_BF16,
+                     .mask = STG_COMPONENTS_MASK_DTYPE,
+                     .bias = true,
+                     .delta = true},
+        .sm = archs[arch].sm,
+        .turned = turned,
+        .tile = 128,
+    };
+    compile(&kernel, archs[arch].arch);
+  }
+}
+
 int main(void) {
   int skip = skip_without_nvrtc();
   if (skip != 0) {
@@ -139,6 +172,7 @@ int main(void) {
       cmocka_unit_test(weights_stay_in_registers_of_sm_90),
       cmocka_unit_test(weights_of_float32_stay_in_registers_of_sm_90),
       cmocka_unit_test(weights_stay_in_registers_of_sm_120),
+      cmocka_unit_test(applies_stay_in_registers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@
 
 #include "codegen/components_args.h"
 #include "codegen/components_extents.h"
+#include "runtime/base/dtype.h"
 #include "tests/support/matrix_lanes.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -61,7 +62,7 @@ static void equal_arguments_give_equal_bytes(void **state) {
 
 static void every_part_of_the_kernel_changes_the_text(void **state) {
   (void)state;
-  struct stg_components_kernel variants[13];
+  struct stg_components_kernel variants[14];
   struct stg_strbuf texts[COUNT(variants)];
   struct stg_launch_rule rule;
   for (size_t i = 0; i < COUNT(variants); i++) {
@@ -80,6 +81,7 @@ static void every_part_of_the_kernel_changes_the_text(void **state) {
   variants[11].sm = 80;
   variants[12].geometry.dtype = STG_F32;
   variants[12].geometry.tf32 = true;
+  variants[13].geometry.dtype = STG_F32;
   for (size_t i = 0; i < COUNT(variants); i++) {
     texts[i] = must_generate(&variants[i], &rule);
     for (size_t k = 0; k < i; k++) {
@@ -218,15 +220,16 @@ static void refuses_what_it_has_no_kernel_for(void **state) {
   expect_refusal(&kernel, "tile: 96 is none of 32, 64, 128");
 }
 
-static void refuses_float32_that_it_has_no_kernel_for(void **state) {
+static void refuses_float32_that_has_no_room(void **state) {
   (void)state;
   struct stg_components_kernel kernel = usual();
   kernel.geometry.dtype = STG_F32;
-  expect_unsupported(&kernel, "components: there is no kernel for exact f32; allow tf32");
-  kernel.geometry.tf32 = true;
   kernel.geometry.d_in = 512;
   kernel.geometry.d_out = 512;
   kernel.sm = 89;
+  expect_unsupported(&kernel,
+                     "components: f32 of 512 -> 512 needs more shared memory than sm_89 has");
+  kernel.geometry.tf32 = true;
   expect_unsupported(&kernel,
                      "components: f32 of 512 -> 512 needs more shared memory than sm_89 has");
   kernel.work = STG_COMPONENTS_WEIGHTS;
@@ -240,10 +243,12 @@ static void check_extents(const struct stg_components_kernel *kernel) {
   const struct stg_components_extents e = stg_components_extents_of(kernel);
   const uint32_t out = kernel->turned ? kernel->geometry.d_in : kernel->geometry.d_out;
   assert_true(e.static_bytes + e.dynamic_bytes <= stg_components_shared_bytes(kernel->sm));
-  assert_true(e.tile <= kernel->tile);
-  assert_int_equal(e.threads, WARPS * LANES);
+  const uint32_t warps = e.threads / LANES;
+  assert_int_equal(e.threads % LANES, 0);
+  assert_true(e.groups || warps == WARPS);
+  assert_true(e.tile <= kernel->tile || (e.groups && e.tile == 64)); /* that four warps have */
   /* warps have the result between them, and it is not much larger */
-  assert_int_equal(e.warp_rows * (WARPS / e.warps_n), e.tile);
+  assert_int_equal(e.warp_rows * (warps / e.warps_n), e.tile);
   assert_true(e.warp_columns * e.warps_n >= out);
   assert_true((e.warp_columns - 16) * e.warps_n < out);
   assert_int_equal(e.warp_rows % 16, 0);
@@ -254,8 +259,36 @@ static void check_extents(const struct stg_components_kernel *kernel) {
   assert_int_equal(e.chunk % e.s_columns, 0);
   assert_int_equal(e.s_rows % 16, 0);
   assert_int_equal(e.s_columns % 16, 0);
-  assert_true(e.tile / e.s_rows * (e.chunk / e.s_columns) <= WARPS);
+  assert_true(e.tile / e.s_rows * (e.chunk / e.s_columns) <= warps);
   assert_in_range(e.stages, 1, 3);
+  if (e.groups) {
+    const uint32_t in = kernel->turned ? kernel->geometry.d_out : kernel->geometry.d_in;
+    assert_int_equal(kernel->sm, 90);
+    assert_int_equal(stg_dtype_bytes(kernel->geometry.dtype), 2);
+    assert_int_equal(warps % 4, 0);
+    assert_true(e.stages >= 2);
+    /* rows, sums and s in registers */
+    assert_true((in + 15) / 16 * 4 + (e.warp_columns + e.chunk) / 2 <= 224);
+  }
+  /* the result goes out by way of memory that the ring had, 16 rows of each warp at a time */
+  assert_true(warps * 16 * (e.warp_columns / 8 | 1) * 16 <= e.dynamic_bytes);
+  /* what comes by words has a piece behind each row, and as many rows of either parity */
+  assert_int_equal(e.chunk % 16, 0);
+  assert_int_equal(e.tile % 2, 0);
+}
+
+/* There is room unless a size is above `wide` and the card is not large. */
+static void check_float_extents(const struct stg_components_kernel *kernel, uint32_t wide) {
+  const struct stg_components_geometry *g = &kernel->geometry;
+  assert_int_equal(stg_components_has_room(kernel), stg_components_extents_of(kernel).tile != 0);
+  if (stg_components_has_room(kernel)) {
+    check_extents(kernel);
+    /* exact sums have parts of so many */
+    assert_true(g->tf32 || stg_components_extents_of(kernel).chunk % STG_COMPONENTS_PART == 0);
+  } else {
+    assert_true(stg_components_shared_bytes(kernel->sm) < 200000);
+    assert_true(g->d_in > wide || g->d_out > wide);
+  }
 }
 
 static void extents_cover_every_geometry_and_fit_each_device(void **state) {
@@ -273,14 +306,12 @@ static void extents_cover_every_geometry_and_fit_each_device(void **state) {
       kernel.geometry.mask = (enum stg_components_mask)(how / 4 % 3);
       kernel.tile = 32U << how / 12;
       kernel.geometry.dtype = STG_BF16;
+      kernel.geometry.tf32 = false;
       check_extents(&kernel);
       kernel.geometry.dtype = STG_F32;
-      if (stg_components_extents_of(&kernel).tile != 0) {
-        check_extents(&kernel);
-      } else { /* where one size is large and the card is not */
-        assert_true(stg_components_shared_bytes(kernel.sm) < 200000);
-        assert_true(kernel.geometry.d_in > 256 || kernel.geometry.d_out > 256);
-      }
+      check_float_extents(&kernel, 128);
+      kernel.geometry.tf32 = true;
+      check_float_extents(&kernel, 256);
     }
   }
 }
@@ -467,7 +498,7 @@ int main(void) {
       cmocka_unit_test(each_work_has_its_name_its_argument_and_its_files),
       cmocka_unit_test(a_sum_has_blocks_for_all_its_results),
       cmocka_unit_test(refuses_what_it_has_no_kernel_for),
-      cmocka_unit_test(refuses_float32_that_it_has_no_kernel_for),
+      cmocka_unit_test(refuses_float32_that_has_no_room),
       cmocka_unit_test(extents_cover_every_geometry_and_fit_each_device),
       cmocka_unit_test(the_model_of_the_design_has_whole_tiles_on_a_large_card),
       cmocka_unit_test(the_launch_rule_says_what_the_extents_are),

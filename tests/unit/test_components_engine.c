@@ -346,16 +346,20 @@ static void what_is_declared_has_the_kernels_of_the_object(void **state) {
 static void an_architecture_has_the_kernels_that_are_written(void **state) {
   static const struct {
     stg_dtype dtype;
-    uint32_t d_out;
+    uint32_t d_in, d_out;
     const char *lacks[4]; /* NULL: it has one */
   } cases[] = {
-      {STG_BF16, 9, {NULL}},
-      {STG_F16, 512, {NULL}},
+      {STG_BF16, 5, 9, {NULL}},
+      {STG_F16, 5, 512, {NULL}},
+      {STG_F32, 5, 9, {NULL}},
       {STG_F32,
-       9,
-       {NO_KERNEL("dtype=f32 math=exact"), NO_KERNEL("dtype=f32 math=exact"),
-        NO_KERNEL("dtype=f32 math=exact"), NULL}},
+       512,
+       512,
+       {NO_KERNEL("dtype=f32 math=exact d_in=512 d_out=512"),
+        NO_KERNEL("dtype=f32 math=exact d_in=512 d_out=512"),
+        NO_KERNEL("dtype=f32 math=exact d_in=512 d_out=512"), NULL}},
       {STG_BF16,
+       5,
        513,
        {NO_KERNEL("d_out=513, above 512"), NO_KERNEL("d_out=513, above 512"),
         NO_KERNEL("d_out=513, above 512"), NO_KERNEL("d_out=513, above 512")}},
@@ -364,7 +368,7 @@ static void an_architecture_has_the_kernels_that_are_written(void **state) {
   stg_engine *engine = obj_engine(STG_BACKEND_CPU, STG_LAUNCH_DEFAULT);
   for (size_t i = 0; i < sizeof cases / sizeof cases[0] * 4; i++) {
     const char *const lacks = cases[i / 4].lacks[i % 4];
-    struct components_shape shape = components_shape(5, 7, cases[i / 4].d_out, 11);
+    struct components_shape shape = components_shape(cases[i / 4].d_in, 7, cases[i / 4].d_out, 11);
     const struct stg_declared *declared = NULL;
     struct stg_explained kernel;
     struct stg_arena arena = {0};

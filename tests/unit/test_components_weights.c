@@ -47,7 +47,7 @@ static struct stg_strbuf must_generate(const struct stg_components_kernel *kerne
 /* The last is equal to the first. */
 static void every_part_of_the_geometry_changes_the_text(void **state) {
   (void)state;
-  struct stg_components_kernel variants[12];
+  struct stg_components_kernel variants[13];
   struct stg_strbuf texts[COUNT(variants)];
   struct stg_launch_rule rule;
   const size_t last = COUNT(variants) - 1;
@@ -65,6 +65,7 @@ static void every_part_of_the_geometry_changes_the_text(void **state) {
   variants[9].sm = 89;
   variants[10].geometry.dtype = STG_F32;
   variants[10].geometry.tf32 = true;
+  variants[11].geometry.dtype = STG_F32;
   for (size_t i = 0; i < COUNT(variants); i++) {
     texts[i] = must_generate(&variants[i], &rule);
     for (size_t k = i == last ? 1 : 0; k < i; k++) {
@@ -113,6 +114,22 @@ static void check_extents(const struct stg_components_kernel *kernel) {
   assert_in_range(sums, 4, 160);
 }
 
+/* There is room unless both sizes are above `wide` and the card is not large. */
+static void check_float_extents(const struct stg_components_kernel *kernel, uint32_t wide) {
+  const struct stg_components_geometry *g = &kernel->geometry;
+  assert_int_equal(stg_components_has_room(kernel),
+                   stg_components_weights_extents_of(kernel).tile != 0);
+  if (stg_components_has_room(kernel)) {
+    check_extents(kernel);
+    /* exact sums have parts of so many */
+    assert_true(g->tf32 ||
+                stg_components_weights_extents_of(kernel).tile % STG_COMPONENTS_PART == 0);
+  } else {
+    assert_true(stg_components_shared_bytes(kernel->sm) < 200000);
+    assert_true(g->d_in + g->d_out > wide);
+  }
+}
+
 static void extents_fit_each_device_for_every_geometry(void **state) {
   (void)state;
   static const uint32_t sizes[] = {1,   7,   16,  64,  100, 127, 128, 129,
@@ -126,14 +143,12 @@ static void extents_fit_each_device_for_every_geometry(void **state) {
       kernel.geometry.delta = how % 2 != 0;
       kernel.geometry.mask = (enum stg_components_mask)(how / 2);
       kernel.geometry.dtype = STG_BF16;
+      kernel.geometry.tf32 = false;
       check_extents(&kernel);
       kernel.geometry.dtype = STG_F32;
-      if (stg_components_weights_extents_of(&kernel).tile != 0) {
-        check_extents(&kernel);
-      } else { /* where sizes are large and the card is not */
-        assert_true(stg_components_shared_bytes(kernel.sm) < 200000);
-        assert_true(kernel.geometry.d_in + kernel.geometry.d_out > 512);
-      }
+      check_float_extents(&kernel, 384);
+      kernel.geometry.tf32 = true;
+      check_float_extents(&kernel, 512);
     }
   }
 }
@@ -159,6 +174,7 @@ static void float32_has_smaller_blocks_where_a_side_is_wide(void **state) {
   (void)state;
   struct stg_components_kernel kernel = usual();
   kernel.geometry.dtype = STG_F32;
+  kernel.geometry.tf32 = true;
   kernel.geometry.d_out = 128;
   struct stg_components_weights_extents e = stg_components_weights_extents_of(&kernel);
   assert_int_equal(e.block, STG_COMPONENTS_BLOCK);

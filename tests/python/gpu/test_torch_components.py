@@ -11,7 +11,7 @@ from torch_support import DEVICE, ON_CPU, refusal, rows_of, steergraph
 
 D_IN, D_OUT, C = 24, 17, 40
 # On cuda there are those of 16 bits so far.
-DTYPES = support.DTYPES if ON_CPU else (torch.float16, torch.bfloat16)
+DTYPES = support.DTYPES
 DTYPE = DTYPES[-1]
 NAMES = ("x", "v", "u", "mask", "bias", "d", "delta")
 
@@ -35,14 +35,17 @@ def derived(inputs, dy, change):
     return [y.detach()] + [t.grad for t in wide.values() if t.dtype is not torch.bool]
 
 
-def worst(found, inputs, dy):
+TF32 = 3 * 2.0**-11  # of a product whose two operands are rounded to it, and of its sum
+
+
+def worst(found, inputs, dy, operand=None):
     """The largest error of y and of each gradient in units of its bound. All is sums of products,
     whose errors are relative to the same sums of absolute values: sums of float32, which may round
-    down, and one operand that is rounded to the tensors' type."""
+    down, and one operand that is rounded to the tensors' type, or by `operand`."""
     wanted, size = (derived(inputs, dy, change) for change in (torch.clone, torch.abs))
     unit, smallest = support.UNIT_ROUNDOFF[dy.dtype], support.SMALLEST[dy.dtype]
     rows = inputs["x"].numel() // D_IN
-    relative = (D_IN + D_OUT + C + rows + 16) * 2.0**-22 + unit
+    relative = (D_IN + D_OUT + C + rows + 16) * 2.0**-22 + (operand or unit)
     errors = []
     for got, right, sums in zip(found, wanted, size):
         assert got.shape == right.shape, (got.shape, right.shape)
@@ -67,7 +70,7 @@ class Case(unittest.TestCase):
             for name in names
         }
 
-    def holds(self, made, inputs, seed=3):
+    def holds(self, made, inputs, seed=3, operand=None):
         """y and all gradients within their bounds."""
         y = torch_components.components(made, **inputs)
         dy = rows_of(*y.shape, dtype=y.dtype, seed=seed)
@@ -75,7 +78,7 @@ class Case(unittest.TestCase):
         grads = [t.grad for t in inputs.values() if t.dtype is not torch.bool]
         for t, grad in zip(inputs.values(), grads):
             self.assertEqual((grad.shape, grad.dtype), (t.shape, t.dtype))
-        self.assertLessEqual(max(worst([y.detach()] + grads, inputs, dy)), 1)
+        self.assertLessEqual(max(worst([y.detach()] + grads, inputs, dy, operand)), 1)
 
 
 class Values(Case):
@@ -84,6 +87,10 @@ class Values(Case):
             with self.subTest(dtype):
                 made = self.made(dtype, bias=True, delta=True)
                 self.holds(made, self.inputs((3, 50), dtype, names=NAMES))
+
+    def test_all_gradients_in_tf32(self):
+        made = self.made(torch.float32, math="tf32", bias=True, delta=True)
+        self.holds(made, self.inputs((3, 50), torch.float32, names=NAMES), operand=2 * TF32)
 
     def test_many_rows(self):
         self.holds(self.made(), self.inputs((2, 300)))
