@@ -11,17 +11,19 @@
  * exchange between warps, partial sums. Of 128 positions that is 45 % of what issues while memory
  * brings them; by threads that multiply and add it was 87 instructions a position for 4 heads.
  *
- * 4 blocks of 4 warps have a slice of K and one of V each under way, or one of them while they
- * work: 70 to 140 KB a multiprocessor at dim 64 and 128; and a slice of K at the ends of chunks. A
- * warp could have whole chunks to itself and meet nobody: but a machine has 2112 warps, and those
- * rows have 2400 chunks of 256 positions. 3 blocks are as fast as 4, and leave a thread the
- * registers that many heads and pages take; 2 of 8 warps, and 7 of 2 warps, take a tenth longer.
+ * The warps of 3 or 4 blocks have a slice of K and one of V each under way, or one of them while
+ * they work: 70 to 140 KB a multiprocessor at dim 64 and 128; and a slice of K at the ends of
+ * chunks. A warp could have whole chunks to itself and meet nobody: but a machine has 1584 warps,
+ * and those rows have 2400 chunks of 256 positions. 3 blocks leave a thread the registers that many
+ * heads and pages take, and have fewer shares to merge: 81.3 us for those rows, 83.5 with 4. But
+ * one row of 32768 positions, in chunks of 512, takes 53.1 with 3 and 46.4 with 4, and rows of one
+ * query head to a KV head 49.9 and 46.0. 2 blocks of 8 warps, and 7 of 2, take a tenth longer.
  *
- * Chunks of 256 have half the partial sums and exchanges of 128, but coarser shares: 83.6 against
- * 85.3 us for the rows above. In caches of 1024 positions and fewer shares would be too few.
+ * Chunks of 256 have half the partial sums and exchanges of 128, but coarser shares: 83.5 against
+ * 85.7 us for the rows above. In caches of 1024 positions and fewer shares would be too few.
  *
  * A row that is one chunk waits for no other block: chunks of 128, 256 or 512 in its place took 0.2
- * to 1.6 us more at 8 rows of 148 to 1024 positions and 12 heads of 64. Of the 11 us most is
+ * to 1.6 us more at 8 rows of 148 to 1024 positions and 12 heads of 64. Of the 10 us most is
  * neither K nor V, but what the block of the longest row does one after the other.
  */
 #include "codegen/decode_extents.h"
@@ -43,8 +45,9 @@
 /* What leaves a thread 128 registers. */
 #define RESIDENT_BLOCKS 4U
 /* 168, where K and V come by elements, a mask is looked at besides, or heads of over 64 elements
- * come in groups of more than 4 or by pages. */
+ * come in groups of 4 and more or by pages. Groups of 4 that come in long chunks can do without. */
 #define FEWER_RESIDENT_BLOCKS 3U
+#define WIDE_GROUP 4U
 /* And 255, with 90 KiB of shared memory. */
 #define LONG_HEAD_ELEMS 128U
 #define FEWEST_RESIDENT_BLOCKS 2U
@@ -115,7 +118,8 @@ uint32_t stg_decode_chunk(const struct stg_decode_geometry *geometry, int64_t ca
 
 struct stg_decode_choice stg_decode_choice_of(const struct stg_decode_geometry *g) {
   const bool by_elements = g->loose || g->dim % LANE_ELEMS != 0;
-  const bool is_wide = g->heads / g->kv_heads > HEADS_OF_MORE_BLOCKS;
+  const uint32_t group = g->heads / g->kv_heads;
+  const bool is_wide = group > WIDE_GROUP || (group == WIDE_GROUP && g->chunk < MANY_POSITIONS);
   struct stg_decode_choice choice = {
       .warps = WARPS,
       .slice = g->dim > LONG_SLICE_ELEMS ? SHORT_SLICE : LONG_SLICE,

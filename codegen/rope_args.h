@@ -9,14 +9,16 @@
 
 #include "codegen/kv_args.h"
 
-/* Each address and stride is of 16 bytes in whole, and a head of whole chunks. */
+/* Each address and stride is of 16 bytes in whole, and so is a head. */
 #define STG_ROPE_ALIGNED 1U
 
 /* work=rotate. Strides of q, k and v are from a row to the next, or from a head to the next where
  * heads come first. */
 struct stg_rope_args {
   struct stg_rows_args rows; /* the launch has rows.rows * spans blocks, spans of a kind together */
-  struct stg_kv_args kv; /* without a cache k and v are tensors as q is, and nothing else is read */
+  /* Without a cache k and v are tensors as q is, and nothing else is read; v 0: V stays in the
+   * packed rows, neither read nor written. */
+  struct stg_kv_args kv;
   uint64_t qkv, q;
   uint64_t inv_freq, log_scale, table; /* as stg_rope_angles has them */
   uint64_t words;                      /* struct stg_kv_words; 0: refusals are not noted */

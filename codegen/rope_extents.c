@@ -4,7 +4,7 @@
  * No figure here has been measured yet; they follow from these counts, for an H200 with 132
  * multiprocessors at 1.7 GHz and 4.2 TB/s of reads and writes, 18.7 bytes a cycle each.
  *
- * A thread's item of two chunks, of 16-bit elements, is 32 bytes in and 32 out. It takes about 130
+ * A thread's item of two pieces is 32 bytes in and 32 out. Of 16-bit elements it takes about 130
  * instructions: 16 to widen, 48 to turn 8 pairs, 8 to narrow, 4 loads from shared memory, 4 to and
  * from memory, 50 for where it comes from and goes to; a warp of them has 2048 bytes, 110 cycles of
  * a multiprocessor's share, and 33 cycles of its four schedulers. Each block adds about 200
@@ -34,13 +34,13 @@
 #include "runtime/base/intmath.h"
 
 #define WARP_THREADS 32
-#define CHUNK_ELEMS 8
-/* Of a block: enough for a chunk of the angles each, and few enough for several blocks. */
+#define PIECE_BYTES 16
+/* Of a block: enough for a few of the angles each, and few enough for several blocks. */
 #define MAX_THREADS 128
-/* Items that a thread asks for before it works on any: 24 registers, of float32 32; one less where
- * there are the scales of xPos to keep as well. */
+/* Items that a thread asks for before it works on any: 24 registers, of float32, which has fewer to
+ * work with, 32; one less where there are the scales of xPos to keep as well. */
 #define MAX_TURNS 3
-#define MAX_TURNS_F32 2
+#define MAX_TURNS_F32 4
 /* Threads that a multiprocessor is to hold at once, which leave each 64 registers. */
 #define RESIDENT_THREADS 1024
 /* What the smaller architectures hold of blocks. */
@@ -53,9 +53,14 @@ static uint32_t ceil_div(uint32_t x, uint32_t by) {
   return (uint32_t)stg_ceil_div(x, by);
 }
 
-/* Pairs come in whole chunks, whichever they are. */
+/* Elements of a wide piece. */
+static uint32_t piece_elems(const struct stg_rope_geometry *g) {
+  return PIECE_BYTES / (uint32_t)stg_dtype_bytes(g->dtype);
+}
+
+/* Pairs come in whole pieces, whichever they are. */
 static bool is_wide(const struct stg_rope_geometry *g) {
-  return g->dim % CHUNK_ELEMS == 0 && g->rot % (2 * CHUNK_ELEMS) == 0;
+  return g->dim % piece_elems(g) == 0 && g->rot % (2 * piece_elems(g)) == 0;
 }
 
 static uint32_t most_turns(const struct stg_rope_geometry *g) {
@@ -64,7 +69,7 @@ static uint32_t most_turns(const struct stg_rope_geometry *g) {
 }
 
 struct stg_rope_extents stg_rope_extents_of(const struct stg_rope_geometry *g) {
-  const uint32_t piece = is_wide(g) ? CHUNK_ELEMS : 1;
+  const uint32_t piece = is_wide(g) ? piece_elems(g) : 1;
   const uint32_t turned = g->rot / (2 * piece);
   const uint32_t passing = ceil_div((g->dim - g->rot) / piece, 2);
   const uint32_t heads = g->heads + 2 * g->kv_heads;
@@ -89,12 +94,16 @@ struct stg_rope_extents stg_rope_extents_of(const struct stg_rope_geometry *g) {
   };
 }
 
-struct stg_rope_spans stg_rope_spans_of(const struct stg_rope_geometry *g, int64_t rows) {
+struct stg_rope_spans stg_rope_spans_of(const struct stg_rope_geometry *g, int64_t rows,
+                                        bool v_stays) {
   const struct stg_rope_extents e = stg_rope_extents_of(g);
   const uint32_t block_items = e.threads * e.turns;
-  const uint32_t whole = ceil_div(e.items, block_items);
+  /* V stands last, but in groups */
+  const bool ends_early = v_stays && g->layout != STG_ROPE_LAYOUT_GROUPED;
+  const uint32_t items = ends_early ? (g->heads + g->kv_heads) * e.units : e.items;
+  const uint32_t whole = ceil_div(items, block_items);
   if (rows >= ceil_div(FEW_BLOCKS, whole)) {
     return (struct stg_rope_spans){.spans = whole, .span_items = block_items};
   }
-  return (struct stg_rope_spans){.spans = ceil_div(e.items, e.threads), .span_items = e.threads};
+  return (struct stg_rope_spans){.spans = ceil_div(items, e.threads), .span_items = e.threads};
 }

@@ -10,7 +10,7 @@
 /* A head is `units` items of two pieces each, of which the first `turned_units` are turned. */
 struct stg_rope_extents {
   uint32_t row_heads; /* of a packed row: Q, K and V */
-  bool wide;          /* a piece is a chunk of 8 elements, otherwise one element */
+  bool wide;          /* a piece is 16 bytes of elements, otherwise one element */
   uint32_t units, turned_units;
   uint32_t items;   /* of a row */
   uint32_t threads; /* of a block */
@@ -26,8 +26,10 @@ struct stg_rope_spans {
   uint32_t spans, span_items;
 };
 
-/** How a launch over so many rows is spread: its grid is rows * spans. No bit depends on it. */
-struct stg_rope_spans stg_rope_spans_of(const struct stg_rope_geometry *geometry, int64_t rows);
+/** How a launch over so many rows is spread: its grid is rows * spans. No bit depends on it.
+ * `v_stays`: V is left in the packed rows, and no block has nothing else. */
+struct stg_rope_spans stg_rope_spans_of(const struct stg_rope_geometry *geometry, int64_t rows,
+                                        bool v_stays);
 
 /* Of the two works that have no geometry. */
 #define STG_TRANSPOSE_THREADS 128U

@@ -147,7 +147,7 @@ static void write_rotation(struct stg_writer *w, const struct stg_rope_kernel *k
   stg_write_bool(w, "backward", kernel->backward, "gradients");
   stg_write_bool(w, "cached", kernel->sink != STG_ROPE_SINK_OUT, "K and V are appended");
   stg_write_bool(w, "paged", kernel->sink == STG_ROPE_SINK_PAGED, "by blocks");
-  stg_write_bool(w, "wide", e.wide, "a piece is a chunk of 8 elements");
+  stg_write_bool(w, "wide", e.wide, "a piece is 16 bytes, not one element");
   stg_write_int(w, "units", e.units, "of two pieces in a head");
   stg_write_int(w, "turned_units", e.turned_units, "of these are turned");
   stg_write_int(w, "items", e.items, "units of a row");

@@ -33,7 +33,8 @@ static bool are_aligned(const stg_rope *rope, const stg_rope_tensors *t,
                         const struct stg_kv_args *sink, bool cached) {
   const stg_dtype dtype = rope->geometry.dtype;
   const void *k = (const void *)(uintptr_t)sink->k, *v = (const void *)(uintptr_t)sink->v;
-  return rope->geometry.dim % 8 == 0 && stg_attn_is_aligned(dtype, t->qkv, t->qkv_stride) &&
+  return stg_attn_is_aligned(dtype, NULL, rope->geometry.dim) &&
+         stg_attn_is_aligned(dtype, t->qkv, t->qkv_stride) &&
          stg_attn_is_aligned(dtype, t->q, t->q_stride) &&
          stg_attn_is_aligned(dtype, k, cached ? sink->pos_stride : t->k_stride) &&
          stg_attn_is_aligned(dtype, v, cached ? sink->pos_stride : t->v_stride);
@@ -43,8 +44,9 @@ struct stg_node_launch stg_rope_node(const stg_rope *rope, const stg_rows *rows,
                                      const stg_rope_tensors *tensors, uint32_t layer, bool backward,
                                      int64_t count, struct stg_rope_args *args) {
   const struct stg_kernel *kernel = stg_attn_kernel(backward ? rope->backward : rope->forward);
-  const struct stg_rope_spans spans = stg_rope_spans_of(&rope->geometry, count);
   const bool cached = rope->kv != NULL && !backward;
+  const bool v_stays = !cached && tensors->v == NULL;
+  const struct stg_rope_spans spans = stg_rope_spans_of(&rope->geometry, count, v_stays);
   *args = (struct stg_rope_args){
       .rows = rows_of(rows, tensors, count),
       .kv = sink_of(rope, tensors, layer, backward),

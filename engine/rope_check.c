@@ -52,7 +52,9 @@ stg_status stg_rope_check(const stg_rope *rope, const stg_rows *rows,
   if (status == STG_OK && !cached) {
     status = stg_attn_check_heads(g, &k, count, reterr);
   }
-  if (status == STG_OK && !cached) {
+  if (whole.v == NULL) {
+    whole.v_stride = 0; /* V stays where it is, or goes to the cache */
+  } else if (status == STG_OK) {
     status = stg_attn_check_heads(g, &v, count, reterr);
   }
   if (status == STG_OK) {

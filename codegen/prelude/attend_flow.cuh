@@ -157,7 +157,7 @@ template <class G> struct stg_attend_flow {
 #pragma unroll 1
     for (;;) {
       begin();
-      if (!is_ahead && slices.next > slices.until) {
+      if (!is_ahead && slices.next >= slices.end) {
         look_ahead();
       }
       const unsigned word = slices.word;

@@ -8,7 +8,11 @@
 template <class G> struct stg_attend_hints {
   typedef typename G::data::element element;
 
+#if __CUDA_ARCH__ >= 900
   static constexpr bool are = G::products && G::aligned;
+#else
+  static constexpr bool are = false; // no launch begins early there
+#endif
   static constexpr int row_bytes = G::dim * (int)sizeof(element);
   // positions of a prefetch; a power of two, as blocks are
   static constexpr int most = row_bytes >= 256 ? 16 : row_bytes >= 128 ? 32 : 64;
@@ -35,16 +39,17 @@ template <class G> struct stg_attend_hints {
                                                   const stg_attend_item &item) {
     const int all = item.first / G::chunk; // chunks before the row's first
     const int begin = (all + item.from) * G::chunk;
-    int end = (all + item.to) * G::chunk;
-    end = end < begin + STG_ATTEND_HINTED ? end : begin + STG_ATTEND_HINTED;
-    end = end <= item.position ? end : item.position + 1;
+    // distances from there: behind it may be no more positions
+    int count = (item.to - item.from) * G::chunk;
+    count = count < STG_ATTEND_HINTED ? count : STG_ATTEND_HINTED;
+    count = count <= item.position - begin ? count : item.position - begin + 1;
     int unit = most;
     if constexpr (G::paged) {
       unit = unit < 1 << a.kv.block_shift ? unit : 1 << a.kv.block_shift;
     }
 #pragma unroll 1
-    for (int at = begin + (int)threadIdx.x * unit; at < end; at += unit * G::threads) {
-      ask(a, item.seq, item.tile / G::group_tiles, at, at + unit <= end ? unit : end - at);
+    for (int o = (int)threadIdx.x * unit; o < count; o += unit * G::threads) {
+      ask(a, item.seq, item.tile / G::group_tiles, begin + o, o + unit <= count ? unit : count - o);
     }
   }
 

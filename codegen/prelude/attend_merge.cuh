@@ -231,6 +231,7 @@ template <class G> struct stg_attend_sums {
   __device__ __forceinline__ void add_slots_through(uint4 *memory, float4 *slots, int count,
                                                     stg_attend_step *steps) {
     constexpr int at_once = room / (shape::units * shape::threads * 16);
+    static_assert(at_once > 0, "a slot has room");
     uint4 *const own = memory + threadIdx.x;
 #pragma unroll 1
     for (int c = 0; c < count; c += at_once) {

@@ -26,9 +26,11 @@ template <class G> struct stg_attend_slices {
   const unsigned keys_at; // its address there
   const int lane, warp;
   // the chunk that is looked into:
-  int first, until;        // positions that are read: [first, until], and chosen
+  // Its positions that are read: [first, end), and chosen. Without a sign, since what follows the last
+  // slice of the longest sequence is 2^31 and more.
+  unsigned first, end;
   long long start;         // this lane's first element in K and V, but for its position
-  int next;                // where the warp's next slice begins; behind `until`: there is none
+  unsigned next;           // where the warp's next slice begins; not before `end`: there is none
   int next_unit, next_key; // of position next + lane: its block, and whether the mask has it
   // the slice that is asked for, before another chunk is looked into:
   int place;     // where it begins
@@ -38,15 +40,16 @@ template <class G> struct stg_attend_slices {
   __device__ __forceinline__ stg_attend_slices(const stg_decode_args &args, uint4 *ring)
       : a(args), memory((char *)ring + threadIdx.x / STG_LANES * warp_bytes),
         keys_at((unsigned)__cvta_generic_to_shared(memory)), lane(threadIdx.x % STG_LANES),
-        warp(threadIdx.x / STG_LANES), until(-1), next(0), word(0u) {
+        warp(threadIdx.x / STG_LANES), end(0u), next(0u), word(0u) {
   }
 
   // Look into the chunk at position `begin`, of which the item's row reads [item.first, item.position].
   __device__ __forceinline__ void open(const stg_attend_item &item, int begin) {
     const int last = item.position - begin < G::chunk - 1 ? item.position - begin : G::chunk - 1;
-    first = G::windowed ? item.first : 0;
-    const int skipped = first > begin ? (first - begin) / stride * stride : 0;
-    until = begin + last;
+    const int from = G::windowed ? item.first : 0;
+    const int skipped = from > begin ? (from - begin) / stride * stride : 0;
+    first = from;
+    end = begin + last + 1;
     start = item.tile / G::group_tiles * a.kv.head_stride + lane % G::lanes * 8;
     if constexpr (!G::paged) {
       start += item.seq * a.kv.seq_stride;
@@ -56,8 +59,8 @@ template <class G> struct stg_attend_slices {
   }
 
   __device__ __forceinline__ bool is_inside() const {
-    const int mine = next + lane;
-    return lane < G::slice && mine >= first && mine <= until;
+    const unsigned mine = next + lane;
+    return lane < G::slice && mine >= first && mine < end;
   }
 
   // Ask where position next + lane is, and whether it is to be read.
@@ -79,7 +82,7 @@ template <class G> struct stg_attend_slices {
   __device__ __forceinline__ bool advance(int seq) {
     word = 0u;
 #pragma unroll 1
-    while (word == 0u && next <= until) {
+    while (word == 0u && next < end) {
       bool is = is_inside();
       if constexpr (G::paged) {
         is = is && next_unit >= 0 && next_unit < a.kv.n_blocks;

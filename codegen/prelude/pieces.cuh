@@ -1,9 +1,12 @@
-// pieces.cuh: heads by pieces: chunks of 8 elements, or single ones where pairs do not come in whole
-// chunks; wherever the head stands. Knows no angle.
+// pieces.cuh: heads by pieces of 16 bytes, or of a single element where pairs do not come in whole
+// ones of those; wherever the head stands. Knows no angle.
+//
+// Of no more than 16 bytes: neighbouring threads have neighbouring pieces, and what a warp reads or
+// writes at once is then whole sectors.
 
 template <bool Wide, class D> struct stg_piece {
-  typedef typename D::raw raw;
-  static constexpr int elements = 8;
+  typedef stg_raw16 raw;
+  static constexpr int elements = 16 / sizeof(typename D::element);
 };
 template <class D> struct stg_piece<false, D> {
   typedef typename D::element raw;
@@ -28,12 +31,21 @@ __device__ __forceinline__ void stg_widen_piece(const Raw &r, float (&f)[8]) {
   stg_widen<D>(r, f);
 }
 template <class D, class Raw>
+__device__ __forceinline__ void stg_widen_piece(const Raw &r, float (&f)[4]) {
+  f[0] = D::widen(r.w.x), f[1] = D::widen(r.w.y), f[2] = D::widen(r.w.z), f[3] = D::widen(r.w.w);
+}
+template <class D, class Raw>
 __device__ __forceinline__ void stg_widen_piece(const Raw &r, float (&f)[1]) {
   f[0] = D::widen(r);
 }
 template <class D, class Raw>
 __device__ __forceinline__ void stg_narrow_piece(const float (&f)[8], Raw &r) {
   stg_narrow<D>(f, r);
+}
+template <class D, class Raw>
+__device__ __forceinline__ void stg_narrow_piece(const float (&f)[4], Raw &r) {
+  stg_narrow_one<D>(f[0], r.w.x), stg_narrow_one<D>(f[1], r.w.y);
+  stg_narrow_one<D>(f[2], r.w.z), stg_narrow_one<D>(f[3], r.w.w);
 }
 template <class D, class Raw>
 __device__ __forceinline__ void stg_narrow_piece(const float (&f)[1], Raw &r) {
@@ -43,13 +55,14 @@ __device__ __forceinline__ void stg_narrow_piece(const float (&f)[1], Raw &r) {
 // Elements that stand `step` apart.
 template <class D>
 __device__ __forceinline__ void stg_load_apart(const typename D::element *at, long long step,
-                                               typename D::raw &r) {
-  alignas(16) typename D::element e[8]; // read as whole words below
+                                               stg_raw16 &r) {
+  constexpr int n = stg_piece<true, D>::elements;
+  alignas(16) typename D::element e[n]; // read as whole words below
 #pragma unroll
-  for (int j = 0; j < 8; j++) {
+  for (int j = 0; j < n; j++) {
     e[j] = at[j * step];
   }
-  r = *(const typename D::raw *)e;
+  r = *(const stg_raw16 *)e;
 }
 template <class D>
 __device__ __forceinline__ void stg_load_apart(const typename D::element *at, long long step,
@@ -58,10 +71,10 @@ __device__ __forceinline__ void stg_load_apart(const typename D::element *at, lo
 }
 template <class D>
 __device__ __forceinline__ void stg_store_apart(typename D::element *at, long long step,
-                                                const typename D::raw &r) {
+                                                const stg_raw16 &r) {
   const typename D::element *e = (const typename D::element *)&r;
 #pragma unroll
-  for (int j = 0; j < 8; j++) {
+  for (int j = 0; j < stg_piece<true, D>::elements; j++) {
     at[j * step] = e[j];
   }
 }
@@ -75,10 +88,6 @@ __device__ __forceinline__ void stg_store_apart(typename D::element *at, long lo
 __device__ __forceinline__ void stg_store_global(uint4 *p, const stg_raw16 &r) {
   asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(r.w.x), "r"(r.w.y),
                "r"(r.w.z), "r"(r.w.w));
-}
-__device__ __forceinline__ void stg_store_global(uint4 *p, const stg_raw32 &r) {
-  stg_store_global(p, stg_raw16{r.lo});
-  stg_store_global(p + 1, stg_raw16{r.hi});
 }
 
 // Where an item of a head begins: in a packed row or in a tensor.

@@ -2,9 +2,12 @@
 // position, and all of it stored where it belongs; or the way back of a gradient.
 //
 // A block has a span of one row. A head is worked on in items of two pieces, whose elements make
-// pairs: piece i and the one half a head further, or neighbours. A piece is a chunk of 8 elements,
-// or a single one where pairs do not come in whole chunks. An element is computed by one thread
-// from its pair and the position alone, so bits depend on nothing else.
+// pairs: piece i and the one half a head further, or neighbours. A piece is 16 bytes of
+// elements, or a single one where pairs do not come in whole pieces. An element is computed by one
+// thread from its pair and the position alone, so bits depend on nothing else.
+//
+// Without a tensor for it V stays where it is: its items, the last ones of a row but in groups, are
+// left out.
 //
 // The generated text supplies a struct G with the literal extents.
 
@@ -134,6 +137,20 @@ template <class G> struct stg_span {
   stg_place place;
   bool has_angles; // else what goes to tensors is zeros
 
+  __device__ __forceinline__ bool v_stays() const {
+    if constexpr (G::cached) {
+      return false;
+    }
+    return a.kv.v == nullptr;
+  }
+  // An item between others that is left out.
+  __device__ __forceinline__ bool stays(const stg_item<G> &item) const {
+    if constexpr (G::layout == STG_GROUPED) {
+      return item.part == STG_V && v_stays();
+    }
+    return false;
+  }
+
   __device__ __forceinline__ stg_span(const stg_rope_args &args) : a(args) {
     row = blockIdx.x;
     first = 0;
@@ -141,7 +158,9 @@ template <class G> struct stg_span {
       row -= a.rows.rows;
       first += (int)a.span_items;
     }
-    end = first + (int)a.span_items < G::items ? first + (int)a.span_items : G::items;
+    constexpr int of_v = G::layout == STG_GROUPED ? 0 : G::kv_heads * G::units;
+    const int items = v_stays() ? G::items - of_v : G::items;
+    end = first + (int)a.span_items < items ? first + (int)a.span_items : items;
   }
 
   // Item j of this thread, which may lie behind the last one.
@@ -199,7 +218,9 @@ template <class G> __device__ __forceinline__ void stg_rope_run(const stg_rope_a
     for (int j = 0; j < G::turns; j++) {
       if (span.item(j) < span.end) {
         items[j].locate(span.item(j));
-        span.template load<true>(items[j]);
+        if (!span.stays(items[j])) {
+          span.template load<true>(items[j]);
+        }
       }
     }
   }
@@ -215,7 +236,7 @@ template <class G> __device__ __forceinline__ void stg_rope_run(const stg_rope_a
   if (whole) {
 #pragma unroll
     for (int j = 0; j < G::turns; j++) {
-      if (span.item(j) < span.end) {
+      if (span.item(j) < span.end && !span.stays(items[j])) {
         span.template finish<true>(items[j], angles);
       }
     }
@@ -226,8 +247,10 @@ template <class G> __device__ __forceinline__ void stg_rope_run(const stg_rope_a
     if (span.item(j) < span.end) {
       stg_item<G> item;
       item.locate(span.item(j));
-      span.template load<false>(item);
-      span.template finish<false>(item, angles);
+      if (!span.stays(item)) {
+        span.template load<false>(item);
+        span.template finish<false>(item, angles);
+      }
     }
   }
 }

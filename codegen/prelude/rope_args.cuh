@@ -3,7 +3,7 @@
 
 struct stg_rope_args {
   stg_rows_args rows;
-  stg_kv_args kv;    // without a cache k and v are tensors as q is
+  stg_kv_args kv;    // without a cache k and v are tensors as q is; v null: V stays in the packed row
   void *qkv;         // [rows, qkv_stride]
   void *q;           // [rows, heads, dim] or [heads, rows, dim], q_stride from the first to the next
   const float *inv_freq;  // [rot/2]

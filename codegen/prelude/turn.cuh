@@ -3,23 +3,29 @@
 
 // ---- angles ----
 
-// What a row's pairs are turned by. The pairs of a chunk stand in two vectors of 4, and the first
-// vectors of all chunks before the second ones: lanes that read neighbouring chunks at once then
-// read neighbouring vectors.
+// What a row's pairs are turned by, by pieces as elements are. The pairs of a piece of 8 stand in two
+// vectors of 4, and the first vectors of all pieces before the second ones: lanes that read
+// neighbouring pieces at once then read neighbouring vectors, as they do of pieces of 4.
 template <class G> struct stg_angles {
   static constexpr int pairs = G::rot / 2;
   static constexpr int chunks = (pairs + 7) / 8;
+  static constexpr bool by_4 = stg_piece<G::wide, typename G::data>::elements == 4;
   static constexpr int of_thread = (pairs + G::threads - 1) / G::threads;
   float4 cosine[2 * chunks], sine[2 * chunks];
   float4 q_scale[G::xpos ? 2 * chunks : 1], k_scale[G::xpos ? 2 * chunks : 1];
 
   static __device__ __forceinline__ float &at(float4 *vectors, int pair) {
-    return ((float *)vectors)[(pair % 8 / 4 * chunks + pair / 8) * 4 + pair % 4];
+    const int vector = by_4 ? pair / 4 : pair % 8 / 4 * chunks + pair / 8;
+    return ((float *)vectors)[vector * 4 + pair % 4];
   }
   static __device__ __forceinline__ void read(const float4 *vectors, int chunk, float (&f)[8]) {
     const float4 lo = vectors[chunk], hi = vectors[chunks + chunk];
     f[0] = lo.x, f[1] = lo.y, f[2] = lo.z, f[3] = lo.w;
     f[4] = hi.x, f[5] = hi.y, f[6] = hi.z, f[7] = hi.w;
+  }
+  static __device__ __forceinline__ void read(const float4 *vectors, int vector, float (&f)[4]) {
+    const float4 v = vectors[vector];
+    f[0] = v.x, f[1] = v.y, f[2] = v.z, f[3] = v.w;
   }
   static __device__ __forceinline__ void read(float4 *vectors, int pair, float (&f)[1]) {
     f[0] = at(vectors, pair);
@@ -95,7 +101,7 @@ __device__ __forceinline__ int stg_centre(const stg_rope_args &a, const stg_row_
 // Round to the tensors' type what eager rounds: every product.
 template <class G, int N> __device__ __forceinline__ void stg_round_product(float (&f)[N]) {
   if constexpr (G::each_op) {
-    typename stg_piece<N == 8, typename G::data>::raw r;
+    typename stg_piece<(N > 1), typename G::data>::raw r;
     stg_narrow_piece<typename G::data>(f, r);
     stg_widen_piece<typename G::data>(r, f);
   }
@@ -139,23 +145,27 @@ __device__ __forceinline__ void stg_turn(float (&x)[N], float (&y)[N], const flo
   }
 }
 
-// Where neighbours are pairs, two chunks hold x0 y0 x1 y1 ...: take them apart, put them together.
-__device__ __forceinline__ void stg_unzip(float (&a)[8], float (&b)[8]) {
-  const float y[8] = {a[1], a[3], a[5], a[7], b[1], b[3], b[5], b[7]};
-  a[1] = a[2], a[2] = a[4], a[3] = a[6];
-  a[4] = b[0], a[5] = b[2], a[6] = b[4], a[7] = b[6];
+// Where neighbours are pairs, two pieces hold x0 y0 x1 y1 ...: take them apart, put them together.
+template <int N> __device__ __forceinline__ void stg_unzip(float (&a)[N], float (&b)[N]) {
+  float both[2 * N];
 #pragma unroll
-  for (int j = 0; j < 8; j++) {
-    b[j] = y[j];
+  for (int j = 0; j < N; j++) {
+    both[j] = a[j], both[N + j] = b[j];
+  }
+#pragma unroll
+  for (int j = 0; j < N; j++) {
+    a[j] = both[2 * j], b[j] = both[2 * j + 1];
   }
 }
-__device__ __forceinline__ void stg_zip(float (&a)[8], float (&b)[8]) {
-  const float x[8] = {a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]};
-  const float y[8] = {b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]};
+template <int N> __device__ __forceinline__ void stg_zip(float (&a)[N], float (&b)[N]) {
+  float both[2 * N];
 #pragma unroll
-  for (int j = 0; j < 4; j++) {
-    a[2 * j] = x[j], a[2 * j + 1] = y[j];
-    b[2 * j] = x[4 + j], b[2 * j + 1] = y[4 + j];
+  for (int j = 0; j < N; j++) {
+    both[2 * j] = a[j], both[2 * j + 1] = b[j];
+  }
+#pragma unroll
+  for (int j = 0; j < N; j++) {
+    a[j] = both[j], b[j] = both[N + j];
   }
 }
 __device__ __forceinline__ void stg_unzip(float (&a)[1], float (&b)[1]) {

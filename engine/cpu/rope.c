@@ -124,7 +124,8 @@ static unsigned char *target_of(const struct stg_cpu_rope_batch *batch,
     return head_of(g, &batch->q, row, head);
   }
   if (kv == NULL) {
-    return head_of(g, part == STG_ROPE_K ? &batch->k : &batch->v, row, head);
+    const struct stg_cpu_heads *heads = part == STG_ROPE_K ? &batch->k : &batch->v;
+    return heads->data != NULL ? head_of(g, heads, row, head) : NULL;
   }
   if (place->fate != STG_FATE_LIVE) {
     return NULL;
@@ -198,16 +199,15 @@ static void gather_gradient(const struct stg_cpu_rope_gradient *gradient, bool b
                                                              &gradient->v};
   unsigned char *packed =
       (unsigned char *)gradient->qkv + row * gradient->qkv_stride * (int64_t)unit;
-  if (bad) {
-    memset(packed, 0, (size_t)stg_rope_row_elems(g) * unit);
-    return;
-  }
-  uint32_t buffer[STG_ROPE_MAX_DIM];
+  uint32_t buffer[STG_ROPE_MAX_DIM] = {0};
   for (int part = 0; part < STG_ROPE_PARTS; part++) {
-    for (uint32_t head = 0; head < stg_rope_part_heads(g, part); head++) {
+    const bool stays = parts[part]->data == NULL;
+    for (uint32_t head = 0; !stays && head < stg_rope_part_heads(g, part); head++) {
       const struct stg_rope_head to = stg_rope_find_head(g, part, head);
-      memcpy(buffer, head_of(g, parts[part], row, head), g->dim * unit);
-      if (part != STG_ROPE_V) {
+      if (!bad) {
+        memcpy(buffer, head_of(g, parts[part], row, head), g->dim * unit);
+      }
+      if (!bad && part != STG_ROPE_V) {
         stg_cpu_turn_head_back(turn, part, buffer);
       }
       scatter(unit, (const unsigned char *)buffer, g->dim, to.step,

@@ -29,7 +29,7 @@ struct stg_cpu_rope_batch {
   const void *qkv; /* [rows] of packed rows */
   int64_t qkv_stride;
   struct stg_cpu_heads q;
-  struct stg_cpu_heads k, v;    /* without a cache */
+  struct stg_cpu_heads k, v;    /* without a cache; v.data NULL: V stays in the packed rows */
   const struct stg_kv_view *kv; /* where K and V are appended; NULL: to k and v */
   struct stg_kv_words *words;   /* refused rows are added to it; NULL: none are counted */
 };
@@ -48,7 +48,7 @@ struct stg_cpu_rope_gradient {
   const struct stg_rope_geometry *geometry;
   const struct stg_rope_angles *angles;
   struct stg_step_rows rows;
-  struct stg_cpu_heads q, k, v; /* read */
+  struct stg_cpu_heads q, k, v; /* read; v.data NULL: V of qkv stays as it is */
   void *qkv;
   int64_t qkv_stride;
 };

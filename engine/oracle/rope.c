@@ -316,6 +316,8 @@ stg_status stg_oracle_rope_check(const struct stg_oracle_rope_batch *batch,
     check_tensor(&checker, batch, &place, row, STG_ROPE_Q);
     if (batch->kv == NULL) {
       check_tensor(&checker, batch, &place, row, STG_ROPE_K);
+    }
+    if (batch->kv == NULL && batch->v.after != NULL) {
       check_tensor(&checker, batch, &place, row, STG_ROPE_V);
     }
   }
@@ -329,6 +331,17 @@ stg_status stg_oracle_rope_check(const struct stg_oracle_rope_batch *batch,
   stg_oracle_heads_report_finish(&checker.report);
   *ret_report = checker.report;
   return STG_OK;
+}
+
+/* A head of V that no tensor has a gradient for, as it is now. */
+static void check_stayed(struct checker *checker, const struct stg_oracle_rope_gradient *gradient,
+                         int64_t row, int64_t head, const void *after) {
+  const struct stg_oracle_width width = {checker->geometry->dtype, (int64_t)checker->geometry->dim};
+  if (gradient->qkv_before != NULL) {
+    take_head(checker, gradient->qkv_before, row * gradient->qkv_stride, STG_ROPE_V, head);
+    stg_oracle_note_bytes(&checker->report, (struct stg_oracle_head_name){"qkv", row, head}, width,
+                          checker->stored, after);
+  }
 }
 
 /* One row of packed gradients. */
@@ -345,6 +358,10 @@ static void check_packed(struct checker *checker, const struct stg_oracle_rope_g
       uint32_t after[STG_ROPE_MAX_DIM];
       take_head(checker, gradient->qkv, row * gradient->qkv_stride, part, head);
       memcpy(after, checker->stored, sizeof after);
+      if (tensors[part]->after == NULL) {
+        check_stayed(checker, gradient, row, head, after);
+        continue;
+      }
       if (place->fate == STG_FATE_BAD) {
         stg_oracle_note_bytes(&checker->report, name,
                               (struct stg_oracle_width){g->dtype, (int64_t)g->dim}, zeros, after);

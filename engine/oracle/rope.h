@@ -12,13 +12,13 @@
  * p*f      the angle in float32 is off by so much: half of it the frequency, half the product; by
  *          half as much again beyond 2^24, where the position is rounded; 0 with a table
  * l        |(c, s)|, or 1 where that is less: a table may have any numbers
- * g, X     1 and 0, but with xPos: g the larger of l and the scales, since what a product loses
- * below the normal numbers is scaled with it; X = t_tiny*|(a, b)|*l + 2^-149*(2*g + |(a, b)|*l), a
- * and b without their scales: such losses of the scale itself, and of float32 2, x     cosine,
- * sine, products and sum; with xPos 2 + 2*|power*log(scale)|, else 0 r        0, or with
- * round=each_op the number of roundings before the sum: 1, with xPos 2 t        0, or half a unit
- * of what cosine and sine are rounded to, t_tiny its smallest subnormal; both twice with xPos, for
- * its scale
+ * 2, x     cosine, sine, products and sum; with xPos 2 + 2*|power*log(scale)|, else 0
+ * r        0, or with round=each_op the number of roundings before the sum: 1, with xPos 2
+ * t        0, or half a unit of what cosine and sine are rounded to, t_tiny its smallest subnormal;
+ *          both twice with xPos, for its scale
+ * g, X     1 and 0. With xPos, g is the larger of l and the scales, for what a product loses below
+ *          the normal numbers is scaled with it; and X, of such losses of the scale itself and of
+ *          float32, is t_tiny*|(a, b)|*l + 2^-149*(2*g + |(a, b)|*l), a, b the two unscaled
  *
  * With a table and round=each_op nothing is left open but with xPos: the bytes must be those of the
  * eager sequence. What is not rotated must have the bytes that it had. Where a scale of xPos, or a
@@ -47,7 +47,7 @@ struct stg_oracle_rope_batch {
   const void *qkv;           /* packed rows */
   int64_t qkv_stride;
   struct stg_oracle_heads q;
-  struct stg_oracle_heads k, v;    /* without a cache */
+  struct stg_oracle_heads k, v;    /* without a cache; v.after NULL: V stays in the packed rows */
   const struct stg_kv_view *kv;    /* the layer as it is now; NULL: K and V went to k and v */
   const void *k_before, *v_before; /* the cache as it was; NULL: what has to stay is not compared */
   const struct stg_kv_words *words; /* as the call left them, from none; NULL: not compared */
@@ -68,8 +68,8 @@ struct stg_oracle_rope_gradient {
   const struct stg_rope_geometry *geometry;
   struct stg_oracle_angles angles;
   struct stg_step_rows rows;
-  struct stg_oracle_heads q, k, v;
-  const void *qkv_before; /* NULL: padding is not compared */
+  struct stg_oracle_heads q, k, v; /* v.after NULL: V of qkv has to stay as it was */
+  const void *qkv_before;          /* NULL: what has to stay is not compared */
   const void *qkv;
   int64_t qkv_stride;
 };

@@ -267,7 +267,9 @@ static int64_t heads_elems(const struct stg_rope_geometry *g, const struct stg_s
 static uint64_t put_heads(struct rope_device *device, const struct stg_rope_geometry *g,
                           const struct stg_step_rows *rows, const struct stg_cpu_heads *heads,
                           uint32_t n) {
-  return put_tensor(device, g->dtype, heads->data, heads_elems(g, rows, n, heads->stride));
+  return heads->data != NULL
+             ? put_tensor(device, g->dtype, heads->data, heads_elems(g, rows, n, heads->stride))
+             : 0;
 }
 
 /* Whether all of it may be touched by 16 bytes. */
@@ -294,8 +296,9 @@ static void launch_rotation(struct rope_device *device, const struct stg_rope_ke
                             struct stg_rope_args *args) {
   struct stg_launch_rule rule;
   struct stg_module *module = rope_device_kernel(device, kernel, &rule);
+  const bool v_stays = kernel->sink == STG_ROPE_SINK_OUT && args->kv.v == 0;
   const struct stg_rope_spans spans =
-      stg_rope_spans_of(&kernel->geometry, device->how.spread ? 1 : args->rows.rows);
+      stg_rope_spans_of(&kernel->geometry, device->how.spread ? 1 : args->rows.rows, v_stays);
   args->spans = spans.spans;
   args->span_items = spans.span_items;
   args->flags = is_aligned(device, &kernel->geometry, args) ? STG_ROPE_ALIGNED : 0;

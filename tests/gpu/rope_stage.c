@@ -21,6 +21,7 @@ void stage_open(const struct scene *scene, struct stage *ret) {
   }
   attn_rope_open(&ret->bed, &scene->geometry, &scene->freq, &scene->rows, cached ? &ret->kv : NULL,
                  &ret->rope);
+  ret->rope.v = scene->v_stays ? NULL : ret->rope.v;
   ret->rope.angles.table = scene->table;
   ret->rope.angles.table_positions = scene->table_positions;
   if (scene->rows.pos == NULL && cached) {
@@ -37,7 +38,9 @@ void same_results(const struct stage *a, const struct stage *b) {
   const int64_t rows = a->rope.rows.rows;
   same_bytes(g->dtype, a->rope.q, b->rope.q, rows * g->heads * g->dim);
   same_bytes(g->dtype, a->rope.k, b->rope.k, rows * g->kv_heads * g->dim);
-  same_bytes(g->dtype, a->rope.v, b->rope.v, rows * g->kv_heads * g->dim);
+  if (a->rope.v != NULL) {
+    same_bytes(g->dtype, a->rope.v, b->rope.v, rows * g->kv_heads * g->dim);
+  }
   if (a->rope.kv != NULL) {
     same_bytes(g->dtype, a->kv.view.k, b->kv.view.k, a->kv.elems);
     same_bytes(g->dtype, a->kv.view.v, b->kv.view.v, a->kv.elems);

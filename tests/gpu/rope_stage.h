@@ -17,6 +17,7 @@ struct scene {
   const float *table;
   int64_t table_positions;
   int32_t missing; /* block that a paged cache lacks, + 1 */
+  bool v_stays;    /* in the packed rows */
 };
 
 struct stage {

@@ -26,32 +26,38 @@ static const struct shape {
   int64_t rows;
   uint32_t batch; /* 0: to tensors; else appended to a cache of rows/batch positions */
   bool backward;
+  bool v_stays;
   struct stg_rope_geometry geometry;
 } shapes[] = {
-    {"4x2048 32/8 D64 bf16 append", 8192, 4, false, {HEADS(32, 8, 64, STG_BF16)}},
-    {"4x2048 32/8 D64 bf16 out", 8192, 0, false, {HEADS(32, 8, 64, STG_BF16)}},
-    {"4x2048 32/8 D64 bf16 backward", 8192, 0, true, {HEADS(32, 8, 64, STG_BF16)}},
+    {"4x2048 32/8 D64 bf16 append", 8192, 4, false, false, {HEADS(32, 8, 64, STG_BF16)}},
+    {"4x2048 32/8 D64 bf16 out", 8192, 0, false, false, {HEADS(32, 8, 64, STG_BF16)}},
+    {"4x2048 32/8 D64 bf16 backward", 8192, 0, true, false, {HEADS(32, 8, 64, STG_BF16)}},
     {"4x2048 32/8 D64 bf16 each_op",
      8192,
      0,
+     false,
      false,
      {HEADS(32, 8, 64, STG_BF16), .round = STG_ROPE_ROUND_EACH_OP, .trig = STG_ROPE_TRIG_DTYPE}},
     {"4x2048 32/8 D64 bf16 interleaved pairs",
      8192,
      0,
      false,
+     false,
      {HEADS(32, 8, 64, STG_BF16), .pairs = STG_ROPE_PAIRS_INTERLEAVED}},
     {"8192 12/12 D64 bf16 head_fastest",
      8192,
      0,
      false,
+     false,
      {HEADS(12, 12, 64, STG_BF16), .layout = STG_ROPE_LAYOUT_HEAD_FASTEST}},
-    {"8192 32/8 D128 bf16 out", 8192, 0, false, {HEADS(32, 8, 128, STG_BF16)}},
-    {"8x2048 32/32 D128 f32 out", 16384, 0, false, {HEADS(32, 32, 128, STG_F32)}},
-    {"decode 1 32/8 D128 bf16 append", 1, 1, false, {HEADS(32, 8, 128, STG_BF16)}},
-    {"decode 8 12/12 D64 bf16 append", 8, 8, false, {HEADS(12, 12, 64, STG_BF16)}},
-    {"decode 32 32/8 D128 bf16 append", 32, 32, false, {HEADS(32, 8, 128, STG_BF16)}},
-    {"decode 64 32/8 D128 bf16 append", 64, 64, false, {HEADS(32, 8, 128, STG_BF16)}},
+    {"8192 32/8 D128 bf16 out", 8192, 0, false, false, {HEADS(32, 8, 128, STG_BF16)}},
+    {"8x2048 32/32 D128 f32 Q and K", 16384, 0, false, true, {HEADS(32, 32, 128, STG_F32)}},
+    {"4x2048 32/8 D64 bf16 Q and K", 8192, 0, false, true, {HEADS(32, 8, 64, STG_BF16)}},
+    {"8x2048 32/32 D128 f32 out", 16384, 0, false, false, {HEADS(32, 32, 128, STG_F32)}},
+    {"decode 1 32/8 D128 bf16 append", 1, 1, false, false, {HEADS(32, 8, 128, STG_BF16)}},
+    {"decode 8 12/12 D64 bf16 append", 8, 8, false, false, {HEADS(12, 12, 64, STG_BF16)}},
+    {"decode 32 32/8 D128 bf16 append", 32, 32, false, false, {HEADS(32, 8, 128, STG_BF16)}},
+    {"decode 64 32/8 D128 bf16 append", 64, 64, false, false, {HEADS(32, 8, 128, STG_BF16)}},
 };
 
 struct timed {
@@ -119,12 +125,14 @@ static void open_timed(struct rope_device *device, const struct shape *shape,
                                          .sink = shape->batch != 0 ? STG_ROPE_SINK_DENSE
                                                                    : STG_ROPE_SINK_OUT};
   const uint32_t batch = shape->batch != 0 ? shape->batch : 1;
-  const struct stg_rope_spans spans = stg_rope_spans_of(g, shape->rows);
+  const struct stg_rope_spans spans = stg_rope_spans_of(g, shape->rows, shape->v_stays);
   struct stg_launch_rule rule;
   *ret_timed = (struct timed){.gpu = device->gpu, .shape = shape};
   ret_timed->module = rope_device_kernel(device, &kernel, &rule);
   ret_timed->dims = (struct stg_launch_dims){(uint32_t)shape->rows * spans.spans, rule.threads, 0};
-  ret_timed->bytes = 2.0 * (double)shape->rows * (double)stg_rope_row_elems(g) * (double)unit;
+  const int64_t kept = shape->v_stays ? (int64_t)g->kv_heads * g->dim : 0;
+  ret_timed->bytes =
+      2.0 * (double)shape->rows * (double)(stg_rope_row_elems(g) - kept) * (double)unit;
   ret_timed->n_sets = 1;
   while (ret_timed->n_sets < MAX_SETS &&
          ret_timed->bytes * (double)ret_timed->n_sets < (double)CACHE_BYTES && shape->rows > 64) {
@@ -153,7 +161,7 @@ static void open_timed(struct rope_device *device, const struct shape *shape,
     args.qkv = allocate(ret_timed, (size_t)(shape->rows * args.qkv_stride) * unit);
     args.q = allocate(ret_timed, (size_t)(shape->rows * args.q_stride) * unit);
     args.kv.k = allocate(ret_timed, (size_t)kv_elems * unit);
-    args.kv.v = allocate(ret_timed, (size_t)kv_elems * unit);
+    args.kv.v = shape->v_stays ? 0 : allocate(ret_timed, (size_t)kv_elems * unit);
     ret_timed->args[i] = args;
   }
 }

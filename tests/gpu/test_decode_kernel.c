@@ -345,6 +345,30 @@ static void a_cache_may_stand_anywhere(void **state) {
   close_bench(&b);
 }
 
+/* Where the next slice is beyond int32, K and V make the bits that they make near 0. */
+static void the_longest_cache_is_read_to_its_end(void **state) {
+  static const struct shape shape = {8, 2,    64,   STG_BF16, 128,  STG_HEADS_ROWS_FIRST,
+                                     3, 1024, 1024, 300,      false};
+  static const int32_t at[] = {1021, 1000, 900};
+  const int64_t row = INT64_C(1) << 21;
+  struct bench b;
+  open_bench(*state, &shape, at, &b);
+  struct stg_kv_view *view = &b.kv.view;
+  const void *first = run(&b, ways[0]);
+  (void)decode_check(&b.batch, b.before);
+  int32_t *table = attn_filled(&b.bed, 3 * (size_t)row * sizeof *table, 0xff);
+  for (int64_t k = 0; k < 3; k++) {
+    table[(k + 1) * row - 1] = view->block_table[k];
+    b.kv.len[k] = INT32_MAX - 1023 + at[k];
+  }
+  view->block_table = table;
+  view->table_row = row;
+  view->capacity = INT32_MAX - 1;
+  assert_memory_equal(first, run(&b, ways[0]), out_bytes(&b));
+  assert_memory_equal(first, run(&b, ways[1]), out_bytes(&b));
+  close_bench(&b);
+}
+
 static void a_batch_of_64_and_one_of_3_give_the_same_bits(void **state) {
   int32_t at[MAX_BATCH];
   struct shape shape = usual;
@@ -463,6 +487,7 @@ int main(void) {
       cmocka_unit_test(what_is_not_finite_stays_in_its_row),
       cmocka_unit_test(what_is_infinite_is_as_the_oracle_says),
       cmocka_unit_test(a_cache_may_stand_anywhere),
+      cmocka_unit_test(the_longest_cache_is_read_to_its_end),
       cmocka_unit_test(a_batch_of_64_and_one_of_3_give_the_same_bits),
       cmocka_unit_test(a_length_has_its_bits_whatever_lies_behind_it),
       cmocka_unit_test(a_launch_that_is_repeated_follows_the_lengths),

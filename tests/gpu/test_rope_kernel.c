@@ -42,12 +42,13 @@ static void every_layout_and_pairing_has_the_cpus_bits(void **state) {
   }
 }
 
-/* Chunks that pass, a chunk without a second, pairs that do not come in chunks. */
+/* Pieces that pass, a piece without a second, pairs that do not come in pieces. */
 static void partial_rotations_and_odd_heads_have_the_cpus_bits(void **state) {
   struct rope_device *device = *state;
   static const uint32_t shapes[][4] = {
-      {3, 1, 128, 64},  {2, 2, 72, 32}, {2, 1, 96, 24},    {5, 5, 10, 6},    {1, 1, 2, 2},
-      {2, 1, 256, 256}, {4, 4, 80, 40}, {32, 8, 128, 128}, {33, 11, 24, 16},
+      {3, 1, 128, 64},  {2, 2, 72, 32},   {2, 1, 96, 24}, {5, 5, 10, 6},
+      {1, 1, 2, 2},     {2, 1, 256, 256}, {4, 4, 80, 40}, {32, 8, 128, 128},
+      {33, 11, 24, 16}, {2, 1, 12, 8}, /* of float32 in whole pieces, of 16 bits not */
   };
   for (size_t i = 0; i < COUNT(shapes); i++) {
     for (int pairs = 0; pairs < 2; pairs++) {
@@ -69,6 +70,25 @@ static void heads_come_first_where_they_are_to(void **state) {
   run_all_ways(device, &scene);
   scene.geometry.layout = STG_ROPE_LAYOUT_HEAD_FASTEST;
   run_all_ways(device, &scene);
+}
+
+/* Items of V between others, behind them, in a block of their own; by chunks and one by one. */
+static void v_stays_in_packed_rows_and_q_and_k_have_the_cpus_bits(void **state) {
+  struct rope_device *device = *state;
+  static const uint32_t shapes[][4] = {
+      {4, 2, 64, 64}, {2, 1, 10, 6}, {32, 32, 128, 128}, {2, 2, 72, 32}};
+  for (size_t i = 0; i < COUNT(shapes) * 4; i++) {
+    struct scene scene = {.freq = plain, .rows = some_rows, .v_stays = true};
+    const uint32_t *shape = shapes[i / 4];
+    scene.geometry = geometry_of(shape[0], shape[1], shape[2], shape[3]);
+    scene.geometry.layout = (enum stg_rope_layout)(i % 4);
+    scene.geometry.kv_heads = scene.geometry.layout == STG_ROPE_LAYOUT_INTERLEAVED
+                                  ? scene.geometry.heads
+                                  : scene.geometry.kv_heads;
+    scene.geometry.order = i % 3 == 2 ? STG_HEADS_HEADS_FIRST : STG_HEADS_ROWS_FIRST;
+    scene.geometry.dtype = dtypes[i % COUNT(dtypes)];
+    run_all_ways(device, &scene);
+  }
 }
 
 /* ---- angles ---- */
@@ -232,6 +252,7 @@ static void the_way_back_has_the_cpus_bits(void **state) {
                                          : STG_ROPE_LAYOUT_CONCAT;
     scene.geometry.dtype = dtypes[i % COUNT(dtypes)];
     scene.rows = (struct stg_step_rows){.rows = counts[i / 8], .batch = 3, .seq = seq, .pos = pos};
+    scene.v_stays = i % 3 == 1;
     struct stage stage;
     stage_open(&scene, &stage);
     const struct stg_cpu_rope_batch batch = attn_rope_batch(&stage.rope);
@@ -308,6 +329,7 @@ int main(void) {
       cmocka_unit_test(every_layout_and_pairing_has_the_cpus_bits),
       cmocka_unit_test(partial_rotations_and_odd_heads_have_the_cpus_bits),
       cmocka_unit_test(heads_come_first_where_they_are_to),
+      cmocka_unit_test(v_stays_in_packed_rows_and_q_and_k_have_the_cpus_bits),
       cmocka_unit_test(positions_255_to_131071_have_the_same_bits_as_int32_and_int64),
       cmocka_unit_test(stretched_frequencies_and_tables_have_the_cpus_bits),
       cmocka_unit_test(every_rounding_has_the_cpus_bits),

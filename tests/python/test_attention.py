@@ -43,6 +43,29 @@ class Ropes(Case):
                     qkv = self.numbers(7, rope.width, dtype=dtype)
                     self.check(rope, qkv, positions, layout, inverse)
 
+    def test_without_a_copy_v_stays_in_the_packed_rows(self):
+        positions = np.int32([3, 0, 300, 17])
+        for layout in ("concat", "grouped", "head_fastest", "interleaved"):
+            for order in ("rows_first", "heads_first"):
+                with self.subTest(layout=layout, order=order):
+                    kv_heads = HEADS if layout == "interleaved" else KV_HEADS
+                    rope = self.rope(layout=layout, kv_heads=kv_heads, order=order)
+                    qkv = self.numbers(2, 2, rope.width)
+                    before = qkv.copy()
+                    wanted = rope.apply(None, qkv, positions=positions)
+                    q, k, v = rope.apply(None, qkv, positions=positions, copy_v=False)
+                    self.assertTrue((q == wanted[0]).all() and (k == wanted[1]).all())
+                    self.assertEqual(v.shape, wanted[2].shape)
+                    self.assertTrue((v == wanted[2]).all() and (qkv == before).all())
+                    self.assertTrue(np.shares_memory(v, qkv))
+                    v[:] = 7  # which marks it
+                    back = np.full_like(qkv, 5)
+                    self.assertIs(rope.backward(None, q, k, None, back, positions=positions), back)
+                    self.assertTrue((back[qkv == 7] == 5).all())
+                    self.assertLess(abs(back - before)[qkv != 7].max(), 1e-5)
+                    new = rope.backward(None, q, k, None, positions=positions)
+                    self.assertFalse(new.reshape(qkv.shape)[qkv == 7].any())
+
     def test_pairs_partial_rotation_base_and_scaling(self):
         positions = np.int64([3, 2000, 9])
         llama3 = (8.0, 1.0, 4.0, 64)
@@ -124,6 +147,11 @@ class Ropes(Case):
                 rope = self.rope(order=order, transpose=True)
                 q, k, v = rope.apply(None, np.empty((0, WIDTH), np.float32), positions=[])
                 self.assertEqual((q.size, k.size, v.size), (0, 0, 0))
+                for layout in ("concat", "grouped", "head_fastest"):
+                    other = self.rope(order=order, layout=layout)
+                    empty = np.empty((0, WIDTH), np.float32)
+                    view = other.apply(None, empty, positions=[], copy_v=False)[2]
+                    self.assertEqual(view.shape, v.shape)
                 self.assertEqual(q.shape, rope.shape_of(HEADS, 0))
                 self.assertEqual(rope.backward(None, q, k, v, positions=[]).shape, (0, WIDTH))
                 self.assertEqual(rope.transpose(q, order=order).size, 0)

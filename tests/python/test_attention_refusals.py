@@ -196,6 +196,7 @@ class Refusals(Case):
                 {},
             ),
             ("k or v is given; the rope puts both into its cache", (rows, qkv, q, q), {}),
+            ("copy_v is False; the rope puts V into its cache", (rows, qkv), {"copy_v": False}),
             ("layer: 1 is not below 1", (rows, qkv), {"layer": 1}),
             ("stg_rope_apply: the rows are of another cache", (other, qkv), {}),
             ("stg_rope_apply: the rows have had no step", (bare, qkv), {}),
@@ -217,6 +218,18 @@ class Refusals(Case):
         ):
             with self.subTest(said):
                 self.refuses(invalid, said, turning.transpose, *arguments, **named)
+        self.refuses(
+            invalid,
+            "v is given, but copy_v is False: V stays in qkv",
+            loose.apply,
+            None,
+            qkv,
+            None,
+            None,
+            q[:, :2],
+            positions=[0, 1],
+            copy_v=False,
+        )
         parts = loose.apply(None, qkv, positions=[0, 1])
         undeclared = steergraph.NotDeclaredError
         self.refuses(

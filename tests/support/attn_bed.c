@@ -249,6 +249,8 @@ attn_rope_run_by(struct attn_rope *rope,
   const struct stg_cpu_rope_batch batch = attn_rope_batch(rope);
   const int64_t q_elems = rope->rows.rows * g->heads * g->dim;
   const int64_t kv_elems = rope->rows.rows * g->kv_heads * g->dim;
+  const int64_t packed = rope->rows.rows * batch.qkv_stride;
+  const void *qkv_before = attn_copy(rope->bed, g->dtype, rope->qkv, packed);
   struct stg_oracle_rope_batch check = {
       .geometry = g,
       .angles = {&rope->freq, (double)rope->angles.xpos_base, rope->angles.table,
@@ -258,7 +260,8 @@ attn_rope_run_by(struct attn_rope *rope,
       .qkv_stride = batch.qkv_stride,
       .q = {attn_copy(rope->bed, g->dtype, rope->q, q_elems), rope->q, batch.q.stride},
       .k = {attn_copy(rope->bed, g->dtype, rope->k, kv_elems), rope->k, batch.k.stride},
-      .v = {attn_copy(rope->bed, g->dtype, rope->v, kv_elems), rope->v, batch.v.stride},
+      .v = {rope->v != NULL ? attn_copy(rope->bed, g->dtype, rope->v, kv_elems) : NULL, rope->v,
+            batch.v.stride},
       .kv = batch.kv,
       .words = &rope->words,
   };
@@ -270,6 +273,7 @@ attn_rope_run_by(struct attn_rope *rope,
   stg_error error = STG_ERROR_INIT;
   rope->words = (struct stg_kv_words)STG_KV_WORDS_INIT;
   run(user, &batch);
+  assert_memory_equal(qkv_before, rope->qkv, (size_t)packed * stg_dtype_bytes(g->dtype));
   assert_int_equal(STG_OK, stg_oracle_rope_check(&check, &report, &error));
   attn_expect_ok(&report);
   return report;

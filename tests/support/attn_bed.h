@@ -70,7 +70,7 @@ struct attn_rope {
   struct stg_step_rows rows;
   struct attn_kv *kv; /* NULL: K and V go to k and v */
   void *qkv;
-  void *q, *k, *v;
+  void *q, *k, *v; /* v NULL without a cache: V stays in qkv */
   struct stg_kv_words words;
 };
 
@@ -82,7 +82,8 @@ void attn_rope_open(struct attn_bed *bed, const struct stg_rope_geometry *geomet
                     struct attn_kv *kv, struct attn_rope *ret);
 /** The call as the CPU takes it. */
 struct stg_cpu_rope_batch attn_rope_batch(struct attn_rope *rope);
-/** Run it, and fail the test where the oracle finds a violation; returns the report. */
+/** Run it, and fail the test where the oracle finds a violation, or where packed rows have changed;
+ * returns the report. */
 struct stg_oracle_heads_report attn_rope_run(struct attn_rope *rope);
 
 /** The same, with what `run` does in place of the CPU. */

@@ -286,6 +286,52 @@ static void a_window_of_tokens_is_attended(void **state) {
   close_tensors(&t);
 }
 
+/* Whether element i of packed rows, which stand in groups, is one of V. */
+static bool is_v(size_t i) {
+  const size_t of_group = OBJ_HEADS / OBJ_KV_HEADS + 2;
+  return i / OBJ_DIM % of_group == of_group - 1;
+}
+
+/* There and back without tensors of V; `back` keeps what it had for it. */
+static void turn_q_and_k(struct tensors *t) {
+  stg_rope_tensors tensors = rope_tensors(t, false);
+  stg_error error = STG_ERROR_INIT;
+  tensors.v = NULL;
+  tensors.v_stride = 1;
+  must(stg_rope_apply(t->rope, NULL, &tensors, NULL, &error), &error);
+  synchronize(t);
+  tensors.qkv = t->back;
+  must(stg_rope_backward(t->rope, NULL, &tensors, NULL, &error), &error);
+  synchronize(t);
+}
+
+static void without_its_tensor_v_stays_in_the_packed_rows(void **state) {
+  const stg_backend backends[] = {STG_BACKEND_CPU, STG_BACKEND_CUDA};
+  float q[ROW_FLOATS], k[ROW_FLOATS], qkv[PACKED_FLOATS];
+  (void)state;
+  for (size_t b = 0; b < 2; b++) {
+    struct tensors t;
+    open_tensors(&t, backends[b]);
+    turn(&t, false);
+    memcpy(q, t.q, sizeof q);
+    memcpy(k, t.k, sizeof k);
+    memcpy(qkv, t.qkv, sizeof qkv);
+    memset(t.q, 0, sizeof q);
+    memset(t.v, 0x77, ROW_FLOATS * sizeof(float));
+    turn_q_and_k(&t);
+    assert_memory_equal(q, t.q, sizeof q);
+    assert_memory_equal(k, t.k, sizeof k);
+    assert_memory_equal(qkv, t.qkv, sizeof qkv);
+    for (size_t i = 0; i < PACKED_FLOATS; i++) {
+      assert_true(is_v(i) ? isnan(t.back[i]) : fabsf(t.qkv[i] - t.back[i]) <= 1e-6F);
+    }
+    for (size_t i = 0; i < ROW_FLOATS * sizeof(float); i++) {
+      assert_int_equal(0x77, ((unsigned char *)t.v)[i]);
+    }
+    close_tensors(&t);
+  }
+}
+
 static void a_device_is_told_the_same(void **state) {
   struct tensors cpu, device;
   (void)state;
@@ -314,6 +360,7 @@ int main(void) {
       cmocka_unit_test(backward_takes_forward_back),
       cmocka_unit_test(heads_go_there_and_back),
       cmocka_unit_test(a_window_of_tokens_is_attended),
+      cmocka_unit_test(without_its_tensor_v_stays_in_the_packed_rows),
       cmocka_unit_test(a_device_is_told_the_same),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

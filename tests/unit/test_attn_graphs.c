@@ -376,6 +376,7 @@ static void a_capture_wants_everything_ready(void **state) {
   host_device_say_capturing(true);
   must_say(STG_E_CUDA, "attend: cuGraphRetainUserObject failed: a test said so",
            stg_attend_apply(all.attend, all.rows, &attend, NULL, &error), &error);
+  assert_int_equal(stg_attend_apply(all.attend, all.rows, &attend, NULL, NULL), STG_E_CUDA);
   host_device_refuse_pins(false);
   host_device_say_capturing(false);
   obj_close(&all);

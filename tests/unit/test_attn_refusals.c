@@ -272,9 +272,15 @@ static void ropes_without_a_cache(void **state) {
   must_say(STG_E_INVALID, "k: (nil) is no address of f32 elements",
            stg_rope_apply(rope, NULL, &tensors, NULL, &error), &error);
   tensors.k = all.out;
-  must_say(STG_E_INVALID, "v: (nil) is no address of f32 elements",
-           stg_rope_apply(rope, NULL, &tensors, NULL, &error), &error);
+  tensors.v_stride = 3;
+  must(stg_rope_apply(rope, NULL, &tensors, NULL, &error), &error); /* V stays where it is */
   tensors.v = all.out;
+  must_say(STG_E_INVALID, "v_stride: 3; what it steps over has 16",
+           stg_rope_apply(rope, NULL, &tensors, NULL, &error), &error);
+  tensors.v = (char *)all.out + 1;
+  assert_int_equal(STG_E_INVALID, stg_rope_apply(rope, NULL, &tensors, NULL, &error));
+  assert_non_null(strstr(error.message, " is no address of f32 elements"));
+  assert_memory_equal("v: ", error.message, 3);
   tensors.layer = 1;
   must_say(STG_E_INVALID, "layer: 1 is not below 1",
            stg_rope_apply(rope, NULL, &tensors, NULL, &error), &error);

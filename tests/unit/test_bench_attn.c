@@ -50,6 +50,7 @@ static void close_engine(stg_engine *engine) {
 
 static const struct stg_attn_case works[] = {
     {.work = STG_ATTN_ROPE, PROMPT},
+    {.work = STG_ATTN_ROPE, PROMPT, .v_stays = true},
     {.work = STG_ATTN_ROPE, PROMPT, .capacity = 64},
     {.work = STG_ATTN_ROPE, PROMPT, .each_op = true},
     {.work = STG_ATTN_BACKWARD, PROMPT},
@@ -111,7 +112,7 @@ static void a_wrong_result_is_refused(void **state) {
   struct stg_attn_result result;
   struct stg_attn_verdict verdict;
   stg_error error = STG_ERROR_INIT;
-  ok(stg_attn_bed_init(engine, &works[5], 1, &bed, &error), &error);
+  ok(stg_attn_bed_init(engine, &works[6], 1, &bed, &error), &error);
   uint16_t *keys = bed.cache.k;
   for (size_t d = 0; d < 16; d++) {
     keys[d] = stg_bf16_from_f32(stg_bf16_to_f32(keys[d]) + 0.5F);
@@ -119,6 +120,25 @@ static void a_wrong_result_is_refused(void **state) {
   assert_int_equal(STG_E_CORRUPT, stg_attn_check(&bed, &result, &verdict, &error));
   assert_non_null(
       strstr(error.message, "the oracle does not agree with our own result: out, row 0"));
+  stg_attn_result_finish(&result);
+  stg_attn_bed_finish(&bed);
+  close_engine(engine);
+}
+
+/* It has no tensor: a row that is looked at is that of the packed rows. */
+static void a_v_that_did_not_stay_is_refused(void **state) {
+  (void)state;
+  stg_engine *engine = open_engine();
+  struct stg_attn_bed bed;
+  struct stg_attn_result result;
+  struct stg_attn_verdict verdict;
+  stg_error error = STG_ERROR_INIT;
+  ok(stg_attn_bed_init(engine, &works[1], 1, &bed, &error), &error);
+  assert_null(bed.v);
+  uint16_t *last = (uint16_t *)bed.qkv + stg_attn_rows(&works[1]) * stg_attn_packed(&works[1]) - 1;
+  *last ^= 1;
+  assert_int_equal(STG_E_CORRUPT, stg_attn_check(&bed, &result, &verdict, &error));
+  assert_non_null(strstr(error.message, "our own result: v, row 63"));
   stg_attn_result_finish(&result);
   stg_attn_bed_finish(&bed);
   close_engine(engine);
@@ -183,6 +203,7 @@ int main(void) {
       cmocka_unit_test(the_oracle_agrees_with_each_kind_of_work),
       cmocka_unit_test(every_set_gives_the_same_result),
       cmocka_unit_test(a_wrong_result_is_refused),
+      cmocka_unit_test(a_v_that_did_not_stay_is_refused),
       cmocka_unit_test(an_addition_that_is_not_there_is_refused),
       cmocka_unit_test(a_loop_over_every_length_stays_near_float64),
   };

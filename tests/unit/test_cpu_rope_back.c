@@ -31,10 +31,9 @@ static struct stg_cpu_rope_gradient gradient_of(struct attn_rope *rope, void *qk
                                         .qkv_stride = batch.qkv_stride};
 }
 
-/* Run it into NaN, and hold it against the oracle. */
-static struct stg_oracle_heads_report run_back(struct attn_rope *rope, void *qkv) {
+static struct stg_oracle_heads_report check_back(struct attn_rope *rope, void *qkv,
+                                                 const void *before) {
   const struct stg_cpu_rope_gradient gradient = gradient_of(rope, qkv);
-  const int64_t elems = rope->rows.rows * gradient.qkv_stride;
   const struct stg_oracle_rope_gradient check = {
       .geometry = &rope->geometry,
       .angles = {&rope->freq, (double)rope->angles.xpos_base, rope->angles.table,
@@ -43,13 +42,22 @@ static struct stg_oracle_heads_report run_back(struct attn_rope *rope, void *qkv
       .q = {NULL, gradient.q.data, gradient.q.stride},
       .k = {NULL, gradient.k.data, gradient.k.stride},
       .v = {NULL, gradient.v.data, gradient.v.stride},
-      .qkv_before = attn_copy(rope->bed, rope->geometry.dtype, qkv, elems),
+      .qkv_before = before,
       .qkv = qkv,
       .qkv_stride = gradient.qkv_stride,
   };
   struct stg_oracle_heads_report report;
-  assert_int_equal(STG_OK, stg_cpu_rope_back(&gradient, NULL));
   stg_oracle_rope_back_check(&check, &report);
+  return report;
+}
+
+/* Run it into NaN, and hold it against the oracle. */
+static struct stg_oracle_heads_report run_back(struct attn_rope *rope, void *qkv) {
+  const struct stg_cpu_rope_gradient gradient = gradient_of(rope, qkv);
+  const int64_t elems = rope->rows.rows * gradient.qkv_stride;
+  const void *before = attn_copy(rope->bed, rope->geometry.dtype, qkv, elems);
+  assert_int_equal(STG_OK, stg_cpu_rope_back(&gradient, NULL));
+  const struct stg_oracle_heads_report report = check_back(rope, qkv, before);
   attn_expect_ok(&report);
   return report;
 }
@@ -119,8 +127,17 @@ static void every_option_of_the_way_back_is_within_the_bound(void **state) {
     rope.q = attn_random(&bed, g.dtype, (int64_t)6 * g.heads * g.dim);
     rope.k = attn_random(&bed, g.dtype, (int64_t)6 * g.kv_heads * g.dim);
     rope.v = attn_random(&bed, g.dtype, (int64_t)6 * g.kv_heads * g.dim);
+    const void *before =
+        attn_copy(&bed, g.dtype, rope.qkv, rope.rows.rows * stg_rope_row_elems(&g));
+    rope.v = k % 3 == 1 ? NULL : rope.v; /* V of the packed rows then stays */
     const struct stg_oracle_heads_report report = run_back(&rope, rope.qkv);
     assert_int_equal(1, report.rows_padding);
+    if (rope.v == NULL) {
+      void *v =
+          (char *)rope.qkv + ((size_t)g.heads + g.kv_heads) * g.dim * stg_dtype_bytes(g.dtype);
+      stg_store_f32(g.dtype, v, 0, 3);
+      assert_false(check_back(&rope, rope.qkv, before).ok);
+    }
     attn_close(&bed);
   }
   (void)state;

@@ -1,6 +1,7 @@
 /*
  * test_cpu_rope_layouts.c: where a packed row has what: ids in, ids out, and back again.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -109,6 +110,68 @@ static void ids_come_out_where_each_layout_has_them_and_go_back(void **state) {
   (void)state;
 }
 
+static void expect_zeros(stg_dtype dtype, const void *tensor, int64_t first, int64_t n) {
+  for (int64_t j = 0; j < n; j++) {
+    assert_true(stg_load_f32(dtype, tensor, (size_t)(first + j)) == 0);
+  }
+}
+
+/* Of a row at position 0, and of one at none, whose Q and K are zeros; and back. */
+static void turn_without_v(const struct packed *packed, stg_dtype dtype) {
+  static const int32_t pos[] = {0, -1};
+  const struct stg_step_rows rows = {.rows = 2, .batch = 1, .pos = pos};
+  const struct stg_rope_freq freq = {.base = 10000};
+  struct stg_rope_geometry g = attn_rope_geometry();
+  struct attn_bed bed;
+  struct attn_rope rope;
+  attn_open(&bed, 1);
+  g.heads = HEADS;
+  g.kv_heads = packed->kv_heads;
+  g.dim = g.rot = DIM;
+  g.dtype = dtype;
+  g.layout = packed->layout;
+  attn_rope_open(&bed, &g, &freq, &rows, NULL, &rope);
+  rope.v = NULL;
+  const int64_t elems = stg_rope_row_elems(&g), k_elems = (int64_t)g.kv_heads * DIM;
+  for (int64_t j = 0; j < 2 * elems; j++) {
+    stg_store_f32(dtype, rope.qkv, (size_t)j, (float)(j % elems + 1));
+  }
+  const struct stg_oracle_heads_report report = attn_rope_run(&rope);
+  assert_int_equal(1, report.rows_bad);
+  expect_ids(dtype, rope.q, 0, packed->q, HEADS * DIM);
+  expect_ids(dtype, rope.k, 0, packed->k, g.kv_heads * DIM);
+  expect_zeros(dtype, rope.q, (int64_t)HEADS * DIM, (int64_t)HEADS * DIM);
+  expect_zeros(dtype, rope.k, k_elems, k_elems);
+  void *back = attn_nans(&bed, dtype, 2 * elems);
+  const struct stg_cpu_rope_batch forward = attn_rope_batch(&rope);
+  const struct stg_cpu_rope_gradient gradient = {.geometry = &g,
+                                                 .angles = &rope.angles,
+                                                 .rows = rows,
+                                                 .q = forward.q,
+                                                 .k = forward.k,
+                                                 .qkv = back,
+                                                 .qkv_stride = elems};
+  assert_int_equal(STG_OK, stg_cpu_rope_back(&gradient, NULL));
+  for (int64_t j = 0; j < 2 * elems; j++) {
+    const float found = stg_load_f32(dtype, back, (size_t)j);
+    bool is_v = false;
+    for (int64_t i = 0; i < k_elems; i++) {
+      is_v = is_v || packed->v[i] == j % elems;
+    }
+    assert_true(is_v ? isnan(found) : found == (j < elems ? (float)(j + 1) : 0));
+  }
+  attn_close(&bed);
+}
+
+static void without_a_tensor_v_stays_where_each_layout_has_it(void **state) {
+  for (size_t k = 0; k < sizeof layouts / sizeof layouts[0]; k++) {
+    turn_without_v(&layouts[k], STG_F32);
+    turn_without_v(&layouts[k], STG_F16);
+    turn_without_v(&layouts[k], STG_BF16);
+  }
+  (void)state;
+}
+
 /* [rows, heads, dim] and [heads, rows, dim] hold the same heads. */
 static void both_orders_of_the_outputs_hold_the_same_heads(void **state) {
   static const int64_t pos[] = {3, 17, 255};
@@ -182,6 +245,7 @@ static void combine_undoes_transpose_and_leaves_what_lies_between(void **state) 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ids_come_out_where_each_layout_has_them_and_go_back),
+      cmocka_unit_test(without_a_tensor_v_stays_where_each_layout_has_it),
       cmocka_unit_test(both_orders_of_the_outputs_hold_the_same_heads),
       cmocka_unit_test(combine_undoes_transpose_and_leaves_what_lies_between),
   };

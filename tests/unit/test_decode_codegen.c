@@ -298,22 +298,27 @@ static void a_workspace_has_room_for_all_chunks_of_some_rows(void **state) {
   assert_int_equal(space.partial_bytes, 0);
 }
 
-/* Where a thread needs more registers than 4 blocks leave it. */
+/* Where a thread needs more registers than 4 blocks leave it, and where fewer shares are better. */
 static void blocks_are_fewer_of_many_heads_and_of_pages(void **state) {
   (void)state;
   static const struct {
-    uint32_t heads, dim;
+    uint32_t heads, dim, chunk;
     bool paged, masked;
     uint32_t resident;
   } cases[] = {
-      {32, 128, false, false, 4}, {40, 128, false, false, 3}, {64, 128, false, false, 3},
-      {32, 128, true, false, 3},  {32, 128, false, true, 3},  {64, 64, false, false, 4},
-      {32, 64, true, false, 4},   {32, 64, true, true, 3},    {32, 256, false, false, 2},
+      {32, 128, 128, false, false, 3}, {32, 128, 256, false, false, 3},
+      {32, 128, 512, false, false, 4}, {24, 128, 256, false, false, 4},
+      {8, 128, 128, false, false, 4},  {40, 128, 512, false, false, 3},
+      {64, 128, 128, false, false, 3}, {32, 128, 512, true, false, 3},
+      {32, 128, 512, false, true, 3},  {64, 64, 128, false, false, 4},
+      {32, 64, 128, true, false, 4},   {32, 64, 128, true, true, 3},
+      {32, 256, 128, false, false, 2}, {32, 60, 128, false, false, 3},
   };
   for (size_t i = 0; i < COUNT(cases); i++) {
     struct stg_decode_geometry geometry = usual;
     geometry.heads = cases[i].heads;
     geometry.dim = cases[i].dim;
+    geometry.chunk = cases[i].chunk;
     geometry.paged = cases[i].paged;
     geometry.masked = cases[i].masked;
     assert_int_equal(stg_decode_extents_of(&geometry).resident_blocks, cases[i].resident);
@@ -339,7 +344,7 @@ static void a_launch_splits_rows_while_there_is_room(void **state) {
   const struct stg_decode_space space = stg_decode_space_of(&usual, 32, 4096, 0);
   struct stg_decode_launch launch = stg_decode_launch_of(&usual, &space, 32, 132);
   assert_false(launch.owner);
-  assert_int_equal(launch.blocks, 4 * 132);
+  assert_int_equal(launch.blocks, 3 * 132);
   launch = stg_decode_launch_of(&usual, &space, 1, 132);
   assert_false(launch.owner);
   assert_int_equal(launch.blocks, 8 * 32);
@@ -348,7 +353,7 @@ static void a_launch_splits_rows_while_there_is_room(void **state) {
   assert_int_equal(launch.blocks, 33 * 8);
   launch = stg_decode_launch_of(&usual, &space, UINT32_MAX, 132);
   assert_true(launch.owner);
-  assert_int_equal(launch.blocks, 4 * 132);
+  assert_int_equal(launch.blocks, 3 * 132);
   launch = stg_decode_launch_of(&usual, &space, 0, 132);
   assert_int_equal(launch.blocks, 1);
 }

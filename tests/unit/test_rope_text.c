@@ -170,7 +170,7 @@ static void each_work_has_its_name_its_argument_and_its_files(void **state) {
 
 static void check_extents(const struct stg_rope_geometry *g) {
   const struct stg_rope_extents e = stg_rope_extents_of(g);
-  const uint32_t piece = e.wide ? 8 : 1;
+  const uint32_t piece = !e.wide ? 1 : g->dtype == STG_F32 ? 4 : 8;
   assert_int_equal(e.row_heads, g->heads + 2 * g->kv_heads);
   assert_int_equal(e.items, e.row_heads * e.units);
   assert_int_equal(e.turned_units * 2 * piece, g->rot);
@@ -181,19 +181,26 @@ static void check_extents(const struct stg_rope_geometry *g) {
   assert_true(2 * e.units == pieces || e.units > e.turned_units);
   assert_true(e.threads % 32 == 0);
   assert_in_range(e.threads, 32, 128);
-  assert_in_range(e.turns, 1, 3);
+  assert_in_range(e.turns, 1, g->dtype == STG_F32 ? 4 : 3);
   assert_in_range(e.resident_blocks, 1, 16);
   assert_true(e.threads * e.resident_blocks <= 1024);
   static const int64_t rows[] = {1, 32, 263, 264, 8192, INT32_MAX};
   uint32_t before = UINT32_MAX;
   for (size_t i = 0; i < COUNT(rows); i++) {
-    const struct stg_rope_spans s = stg_rope_spans_of(g, rows[i]);
+    const struct stg_rope_spans s = stg_rope_spans_of(g, rows[i], false);
     assert_true(s.span_items <= e.threads * e.turns);
     assert_int_equal(s.span_items % e.threads, 0);
     assert_true(s.spans * s.span_items >= e.items);
     assert_true((s.spans - 1) * s.span_items < e.items);
     assert_true(s.spans <= before);
     before = s.spans;
+    /* without V as many blocks as have something else, but in groups, where it lies between */
+    const struct stg_rope_spans alone = stg_rope_spans_of(g, rows[i], true);
+    const bool grouped = g->layout == STG_ROPE_LAYOUT_GROUPED;
+    const uint32_t items = grouped ? e.items : e.items - g->kv_heads * e.units;
+    assert_true(alone.span_items <= e.threads * e.turns);
+    assert_true(alone.spans * alone.span_items >= items);
+    assert_true((alone.spans - 1) * alone.span_items < items);
   }
 }
 
@@ -210,6 +217,7 @@ static void extents_cover_every_geometry(void **state) {
                                             .dim = dim,
                                             .rot = rot,
                                             .dtype = dtype,
+                                            .layout = (enum stg_rope_layout)(dim / 2 % 4),
                                             .xpos = (enum stg_rope_xpos)(rot / 2 % 3)};
         check_extents(&g);
       }
@@ -223,8 +231,37 @@ static void the_usual_row_is_one_block_of_many_rows_and_three_of_few(void **stat
   const struct stg_rope_extents e = stg_rope_extents_of(&kernel.geometry);
   assert_int_equal(e.threads, 128);
   assert_int_equal(e.turns, 3);
-  assert_int_equal(stg_rope_spans_of(&kernel.geometry, 8192).spans, 1);
-  assert_int_equal(stg_rope_spans_of(&kernel.geometry, 32).spans, 3);
+  assert_int_equal(stg_rope_spans_of(&kernel.geometry, 8192, false).spans, 1);
+  assert_int_equal(stg_rope_spans_of(&kernel.geometry, 32, false).spans, 3);
+}
+
+static void float32_has_16_bytes_a_piece_as_16_bit_types_have(void **state) {
+  (void)state;
+  struct stg_rope_geometry g = {
+      .heads = 32, .kv_heads = 32, .dim = 128, .rot = 128, .dtype = STG_F32};
+  const struct stg_rope_extents e = stg_rope_extents_of(&g);
+  assert_int_equal(e.units, 16);
+  assert_int_equal(e.turns, 4);
+  assert_int_equal(stg_rope_spans_of(&g, 8192, true).spans, 2);
+  g.dim = 12;
+  g.rot = 8;
+  assert_true(stg_rope_extents_of(&g).wide);
+  g.dtype = STG_BF16;
+  assert_false(stg_rope_extents_of(&g).wide);
+}
+
+static void a_v_that_stays_takes_no_blocks_but_in_groups(void **state) {
+  (void)state;
+  struct stg_rope_geometry g = {
+      .heads = 32, .kv_heads = 32, .dim = 128, .rot = 128, .dtype = STG_BF16};
+  assert_int_equal(stg_rope_spans_of(&g, 8192, false).spans, 2);
+  assert_int_equal(stg_rope_spans_of(&g, 8192, true).spans, 2); /* of 512 items, by 384 */
+  assert_int_equal(stg_rope_spans_of(&g, 32, false).spans, 6);
+  assert_int_equal(stg_rope_spans_of(&g, 32, true).spans, 4);
+  g.layout = STG_ROPE_LAYOUT_HEAD_FASTEST;
+  assert_int_equal(stg_rope_spans_of(&g, 32, true).spans, 4);
+  g.layout = STG_ROPE_LAYOUT_GROUPED;
+  assert_int_equal(stg_rope_spans_of(&g, 32, true).spans, 6);
 }
 
 /* ---- refusals ---- */
@@ -298,6 +335,8 @@ int main(void) {
       cmocka_unit_test(each_work_has_its_name_its_argument_and_its_files),
       cmocka_unit_test(extents_cover_every_geometry),
       cmocka_unit_test(the_usual_row_is_one_block_of_many_rows_and_three_of_few),
+      cmocka_unit_test(float32_has_16_bytes_a_piece_as_16_bit_types_have),
+      cmocka_unit_test(a_v_that_stays_takes_no_blocks_but_in_groups),
       cmocka_unit_test(refuses_what_is_no_geometry),
       cmocka_unit_test(says_where_memory_ran_out),
   };

@@ -61,7 +61,7 @@ static stg_status make_tensors(struct stg_attn_bed *bed, stg_error *reterr) {
       {rope, stg_attn_packed(c), back ? 0 : STG_ATTN_QKV, &bed->qkv},
       {true, stg_attn_q_elems(c), back || !rope ? STG_ATTN_Q : 0, &bed->q},
       {apart, stg_attn_k_elems(c), back ? STG_ATTN_K : 0, &bed->k},
-      {apart, stg_attn_k_elems(c), back ? STG_ATTN_V : 0, &bed->v},
+      {apart && !c->v_stays, stg_attn_k_elems(c), back ? STG_ATTN_V : 0, &bed->v},
       {stg_attn_has_attend(c), stg_attn_q_elems(c), 0, &bed->out},
   };
   stg_status status = STG_OK;

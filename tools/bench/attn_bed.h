@@ -25,8 +25,8 @@ struct stg_attn_bed {
   struct stg_bench_bed steer;
   struct stg_bench_mix mix;
   stg_kv_tensors cache;
-  int32_t *pos; /* of a rope to tensors */
-  void *qkv, *q, *k, *v, *out;
+  int32_t *pos;                /* of a rope to tensors */
+  void *qkv, *q, *k, *v, *out; /* v NULL where V stays in qkv */
 };
 
 /**

@@ -37,7 +37,7 @@ int64_t stg_attn_sample(const struct stg_attn_case *c, int64_t i) {
 size_t stg_attn_bytes(const struct stg_attn_case *c) {
   int64_t elems = 0;
   if (!stg_attn_has_attend(c)) {
-    elems = stg_attn_rows(c) * stg_attn_packed(c);
+    elems = stg_attn_rows(c) * (stg_attn_packed(c) - (c->v_stays ? stg_attn_k_elems(c) : 0));
   }
   for (uint32_t seq = 0; seq < c->batch && stg_attn_has_attend(c); seq++) {
     elems += 2 * stg_attn_length(c, seq) * stg_attn_k_elems(c);

@@ -41,6 +41,7 @@ struct stg_attn_case {
   int64_t shortest, longest; /* lengths of the first and of the last sequence, others between */
   int64_t capacity;          /* of the cache; 0: none */
   uint32_t block;            /* positions of a block of a paged one; 0: dense */
+  bool v_stays;              /* of a rope to tensors: in the packed rows, as models leave it */
   bool each_op;              /* rounded after every operation, as eager code does */
   bool advance;              /* a block's last layer ends with the advance of lengths */
   bool compiled;             /* its peers compile too, for seconds each: few cases */
@@ -72,7 +73,8 @@ int64_t stg_attn_position(const struct stg_attn_case *c, int64_t row);
 /** How many rows are looked at, and which the i-th of them is. */
 int64_t stg_attn_samples(const struct stg_attn_case *c);
 int64_t stg_attn_sample(const struct stg_attn_case *c, int64_t i);
-/** Bytes that must move at least: packed rows in or out of a rope, valid K and V of an attend. */
+/** Bytes that must move at least: packed rows in or out of a rope, but for a V that stays; valid K
+ * and V of an attend. */
 size_t stg_attn_bytes(const struct stg_attn_case *c);
 
 /* Tensors that are made up. Queries and packed rows of a step are in [-4, 4), others in [-1, 1), in

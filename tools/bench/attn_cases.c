@@ -31,7 +31,8 @@ const struct stg_attn_case stg_rope_cases[STG_ROPE_CASES] = {
     [STG_ROPE_DECODING] = {ROPE("32 decoding, 32/8 heads of 128, append"), HEADS(32, 8, 128),
                            STEP(32, 2, 64, 64), .compiled = true},
     [STG_ROPE_PUBLISHED] = {ROPE("8 x 2048, 32 heads of 128, float32"), .heads = 32, .kv_heads = 32,
-                            .dim = 128, .dtype = STG_F32, PROMPTS(8, 2048), .compiled = true},
+                            .dim = 128, .dtype = STG_F32, PROMPTS(8, 2048), .v_stays = true,
+                            .compiled = true},
 };
 
 #define WORK(kind, text) .suite = "attend", .name = (text), .work = (kind)

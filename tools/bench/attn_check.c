@@ -17,10 +17,11 @@
 
 /* ---- results ---- */
 
-static stg_status fetch_rows(const struct stg_attn_bed *bed, const void *area, int64_t elems_of_row,
-                             void **ret, stg_error *reterr) {
+/* `elems` elements each of rows that begin `stride` elements after each other. */
+static stg_status fetch_parts(const struct stg_attn_bed *bed, const void *area, int64_t stride,
+                              int64_t elems, void **ret, stg_error *reterr) {
   const struct stg_attn_case *c = bed->work;
-  const size_t bytes = (size_t)elems_of_row * stg_dtype_bytes(c->dtype);
+  const size_t unit = stg_dtype_bytes(c->dtype), bytes = (size_t)elems * unit;
   const int64_t samples = stg_attn_samples(c);
   char *rows = stg_calloc((size_t)samples, bytes);
   if (rows == NULL) {
@@ -29,10 +30,23 @@ static stg_status fetch_rows(const struct stg_attn_bed *bed, const void *area, i
   *ret = rows;
   stg_status status = STG_OK;
   for (int64_t i = 0; status == STG_OK && i < samples; i++) {
-    const char *from = (const char *)area + (size_t)stg_attn_sample(c, i) * bytes;
+    const char *from = (const char *)area + (size_t)(stg_attn_sample(c, i) * stride) * unit;
     status = stg_mem_download(bed->engine, rows + (size_t)i * bytes, from, bytes, reterr);
   }
   return status;
+}
+
+static stg_status fetch_rows(const struct stg_attn_bed *bed, const void *area, int64_t elems_of_row,
+                             void **ret, stg_error *reterr) {
+  return fetch_parts(bed, area, elems_of_row, elems_of_row, ret, reterr);
+}
+
+/* V where the packed rows have it: their last part. */
+static stg_status fetch_stayed(const struct stg_attn_bed *bed, void **ret, stg_error *reterr) {
+  const struct stg_attn_case *c = bed->work;
+  const int64_t packed = stg_attn_packed(c), elems = stg_attn_k_elems(c);
+  const char *first = (const char *)bed->qkv + (size_t)(packed - elems) * stg_dtype_bytes(c->dtype);
+  return fetch_parts(bed, first, packed, elems, ret, reterr);
 }
 
 /* What was appended. */
@@ -61,7 +75,11 @@ static stg_status fetch_keys(const struct stg_attn_bed *bed, struct stg_attn_res
   const int64_t elems = stg_attn_k_elems(bed->work);
   if (bed->kv == NULL) {
     stg_status status = fetch_rows(bed, bed->k, elems, &ret->k, reterr);
-    return status == STG_OK ? fetch_rows(bed, bed->v, elems, &ret->v, reterr) : status;
+    if (status == STG_OK) {
+      status = bed->work->v_stays ? fetch_stayed(bed, &ret->v, reterr)
+                                  : fetch_rows(bed, bed->v, elems, &ret->v, reterr);
+    }
+    return status;
   }
   stg_status status = fetch_cached(bed, bed->cache.k, &ret->k, reterr);
   return status == STG_OK ? fetch_cached(bed, bed->cache.v, &ret->v, reterr) : status;

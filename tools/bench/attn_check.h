@@ -8,7 +8,8 @@
 #include "tools/bench/attn_bed.h"
 
 /* The results of set 0 of the rows that are looked at, on the host, [samples, heads, dim] each; of
- * a backward `qkv` [samples, packed]. What the work does not make is NULL. */
+ * a backward `qkv` [samples, packed]. A V that stays in packed rows is fetched from there. What the
+ * work does not make is NULL. */
 struct stg_attn_result {
   void *qkv, *q, *k, *v, *out;
 };

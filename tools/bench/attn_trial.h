@@ -18,7 +18,8 @@ uint32_t stg_attn_sets(stg_engine *engine, const struct stg_attn_case *work);
 
 /**
  * Add the case's row of this series, and where the series is STG_BENCH_OURS one of its floor:
- * a copy of the packed rows, or a read of the valid K and V (`read`, which a rope has no use for).
+ * a copy of what it moves of packed rows, or a read of the valid K and V (`read`, which a rope has
+ * no use for).
  * @return STG_E_CORRUPT when the oracle disagrees.
  */
 STG_NODISCARD stg_status stg_attn_trial_run(const struct stg_bench_lab *lab,

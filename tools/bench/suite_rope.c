@@ -1,5 +1,6 @@
 /*
- * suite_rope.c: split, rotate, append: prompts and a decode step, beside a copy of the packed rows.
+ * suite_rope.c: split, rotate, append: prompts and a decode step, beside a copy of as much
+ * of the packed rows.
  */
 #include "tools/bench/attn_trial.h"
 

@@ -269,7 +269,8 @@ typedef struct stg_rope_tensors {
   void *qkv;          /* dtype [R, qkv_stride]; written by stg_rope_backward alone */
   int64_t qkv_stride;
   void *q;     /* dtype [R, Hq, D] or [Hq, R, D] */
-  void *k, *v; /* the same with Hk; NULL with a cache */
+  void *k, *v; /* the same with Hk; NULL with a cache. v NULL without one: V stays in the packed
+                  rows, where it is neither read nor written, and v_stride does not count */
   int64_t q_stride, k_stride, v_stride;
   /* Without stg_rows: [rows] positions of one sequence, as stg_rows_step.pos. Not looked at: a row
    * at no position, or past a table, gives zeros. */
@@ -278,9 +279,9 @@ typedef struct stg_rope_tensors {
   int64_t rows;
 } stg_rope_tensors;
 /**
- * Split packed rows, rotate Q and K by their positions, and put K and V into the cache or out. A
- * row without room is not appended, and raises what stg_kv_status reports; padding leaves
- * everything as it is. One launch; one node in a capture.
+ * Split packed rows, rotate Q and K by their positions, and put K and V into the cache or out; a V
+ * that stays in the packed rows costs nothing. A row without room is not appended, and raises what
+ * stg_kv_status reports; padding leaves everything as it is. One launch; one node in a capture.
  * @param rows stepped before; NULL without a cache alone: then tensors->pos says where rows are.
  * @return STG_E_INVALID for rows of another cache, before their first step, and for a layer, stride
  * or pointer that cannot be, with the value; STG_E_NOT_WARM in a capture, as stg_steer_apply. Does
@@ -290,7 +291,8 @@ STG_API STG_NODISCARD stg_status stg_rope_apply(stg_rope *rope, stg_rows *rows,
                                                 const stg_rope_tensors *tensors, stg_stream stream,
                                                 stg_error *reterr);
 /**
- * The way back: gradients of q, k and v in, that of the packed rows out. Padding stays as it is.
+ * The way back: gradients of q, k and v in, that of the packed rows out. Padding stays as it is,
+ * and without a v the V of each row.
  * @return STG_E_NOT_DECLARED; else as stg_rope_apply.
  */
 STG_API STG_NODISCARD stg_status stg_rope_backward(stg_rope *rope, stg_rows *rows,

@@ -23,7 +23,7 @@ struct stg_geometry {
   static constexpr int slice = 16;                // positions that a warp works on at once
 };
 
-extern "C" __global__ void __launch_bounds__(128, 4)
+extern "C" __global__ void __launch_bounds__(128, 3)
 stg_decode(const __grid_constant__ stg_decode_args args) {
   stg_attend_run<stg_geometry>(args);
 }

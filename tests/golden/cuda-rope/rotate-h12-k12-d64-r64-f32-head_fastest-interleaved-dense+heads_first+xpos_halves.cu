@@ -1,4 +1,4 @@
-// launch: threads 128, rows_per_block 1
+// launch: threads 96, rows_per_block 1
 
 // rope: packed rows of 12 and twice 12 heads of 64 f32, head_fastest
 // K and V to a cache
@@ -20,15 +20,15 @@ struct stg_geometry {
   static constexpr bool backward = false;         // gradients
   static constexpr bool cached = true;            // K and V are appended
   static constexpr bool paged = false;            // by blocks
-  static constexpr bool wide = true;              // a piece is a chunk of 8 elements
-  static constexpr int units = 4;                 // of two pieces in a head
-  static constexpr int turned_units = 4;          // of these are turned
-  static constexpr int items = 144;               // units of a row
-  static constexpr int threads = 128;             // of a block
-  static constexpr int turns = 1;                 // items of a thread at most
+  static constexpr bool wide = true;              // a piece is 16 bytes, not one element
+  static constexpr int units = 8;                 // of two pieces in a head
+  static constexpr int turned_units = 8;          // of these are turned
+  static constexpr int items = 288;               // units of a row
+  static constexpr int threads = 96;              // of a block
+  static constexpr int turns = 3;                 // items of a thread at most
 };
 
-extern "C" __global__ void __launch_bounds__(128, 8)
+extern "C" __global__ void __launch_bounds__(96, 10)
 stg_rope_rotate(const __grid_constant__ stg_rope_args args) {
   stg_rope_run<stg_geometry>(args);
 }

@@ -20,12 +20,12 @@ struct stg_geometry {
   static constexpr bool backward = false;         // gradients
   static constexpr bool cached = false;           // K and V are appended
   static constexpr bool paged = false;            // by blocks
-  static constexpr bool wide = true;              // a piece is a chunk of 8 elements
-  static constexpr int units = 8;                 // of two pieces in a head
-  static constexpr int turned_units = 8;          // of these are turned
-  static constexpr int items = 768;               // units of a row
+  static constexpr bool wide = true;              // a piece is 16 bytes, not one element
+  static constexpr int units = 16;                // of two pieces in a head
+  static constexpr int turned_units = 16;         // of these are turned
+  static constexpr int items = 1536;              // units of a row
   static constexpr int threads = 128;             // of a block
-  static constexpr int turns = 2;                 // items of a thread at most
+  static constexpr int turns = 4;                 // items of a thread at most
 };
 
 extern "C" __global__ void __launch_bounds__(128, 8)

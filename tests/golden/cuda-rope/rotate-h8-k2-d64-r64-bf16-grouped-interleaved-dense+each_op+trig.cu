@@ -20,7 +20,7 @@ struct stg_geometry {
   static constexpr bool backward = false;         // gradients
   static constexpr bool cached = true;            // K and V are appended
   static constexpr bool paged = false;            // by blocks
-  static constexpr bool wide = true;              // a piece is a chunk of 8 elements
+  static constexpr bool wide = true;              // a piece is 16 bytes, not one element
   static constexpr int units = 4;                 // of two pieces in a head
   static constexpr int turned_units = 4;          // of these are turned
   static constexpr int items = 48;                // units of a row

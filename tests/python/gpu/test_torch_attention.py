@@ -60,6 +60,40 @@ class Ropes(unittest.TestCase):
                         wanted = rotated(part, positions.reshape(-1))
                         self.assertLessEqual(worst(found, *wanted), 1)
                     self.assertTrue(torch.equal(v, parts[2]))
+                    alone = torch_attention.rope(self.rope(dtype), qkv, positions, copy_v=False)
+                    self.assertTrue(torch.equal(alone[0], q) and torch.equal(alone[1], k))
+                    self.assertTrue(torch.equal(alone[2], v))
+
+    def test_without_a_copy_v_is_a_view_of_the_packed_rows(self):
+        positions = torch.tensor([3, 1, 100], device=DEVICE)
+        for layout in ("concat", "grouped", "head_fastest"):
+            for order in ("rows_first", "heads_first"):
+                with self.subTest(layout=layout, order=order):
+                    rope = self.rope(torch.float32, layout=layout, order=order)
+                    qkv = rows_of(3, WIDTH, dtype=torch.float32)
+                    before = qkv.clone()
+                    wanted = torch_attention.rope(rope, qkv, positions)
+                    found = torch_attention.rope(rope, qkv, positions, copy_v=False)
+                    for one, other in zip(found, wanted):
+                        self.assertTrue(torch.equal(one, other))
+                    self.assertTrue(torch.equal(qkv, before))
+                    area = qkv.untyped_storage().data_ptr()
+                    self.assertEqual(found[2].untyped_storage().data_ptr(), area)
+                    self.assertNotEqual(found[1].untyped_storage().data_ptr(), area)
+
+    def test_the_gradient_is_the_same_without_a_copy_of_v(self):
+        positions = torch.tensor([5, 2, 100] * 2, device=DEVICE)
+        for layout in ("concat", "grouped", "head_fastest"):
+            for dtype in DTYPES:
+                with self.subTest(layout=layout, dtype=dtype):
+                    rope, found = self.rope(dtype, layout=layout), []
+                    for copy_v in (True, False):
+                        qkv = rows_of(2, 3, WIDTH, dtype=dtype).requires_grad_()
+                        outs = torch_attention.rope(rope, qkv, positions, copy_v=copy_v)
+                        grads = [rows_of(*out.shape, dtype=dtype, seed=i) for i, out in enumerate(outs)]
+                        torch.autograd.backward(outs, grads)
+                        found.append(qkv.grad)
+                    self.assertTrue(torch.equal(*found))
 
     def test_the_gradient_is_the_rotation_back(self):
         for dtype in DTYPES:
@@ -113,8 +147,14 @@ class Ropes(unittest.TestCase):
         self.assertEqual(
             refusal(op, qkv, positions, plain.number), (steergraph.InvalidError, said)
         )
+        said = "the op rope_qk has no gradient: use torch_attention.rope"
+        op = torch.ops.steergraph.rope_qk
+        self.assertEqual(
+            refusal(op, qkv, positions, plain.number), (steergraph.InvalidError, said)
+        )
         with torch.no_grad():
             torch_attention.rope(plain, qkv, positions)
+            torch_attention.rope(plain, qkv, positions, copy_v=False)
         said = f"qkv has shape [2, {WIDTH}], for 1 positions give as many rows of {WIDTH}"
         self.assertEqual(
             refusal(torch_attention.rope, plain, qkv, positions[:1]),
@@ -124,17 +164,20 @@ class Ropes(unittest.TestCase):
     def test_compiled_with_its_gradient(self):
         rope, positions = self.rope(torch.float32), torch.arange(4, device=DEVICE)
 
-        def work(rows):
-            q, k, v = torch_attention.rope(rope, rows * 2, positions)
-            return (q * q).sum() + (k * v).sum()
+        for copy_v in (True, False):
 
-        torch._dynamo.reset()
-        grads = []
-        for function in (work, torch.compile(work, fullgraph=True, backend="aot_eager")):
-            qkv = rows_of(4, WIDTH, dtype=torch.float32).requires_grad_()
-            function(qkv).backward()
-            grads.append(qkv.grad)
-        self.assertLess((grads[0] - grads[1]).abs().max().item(), 1e-4)
+            def work(rows):
+                q, k, v = torch_attention.rope(rope, rows * 2, positions, copy_v=copy_v)
+                return (q * q).sum() + (k * v).sum()
+
+            torch._dynamo.reset()
+            grads = []
+            for function in (work, torch.compile(work, fullgraph=True, backend="aot_eager")):
+                qkv = rows_of(4, WIDTH, dtype=torch.float32).requires_grad_()
+                function(qkv).backward()
+                grads.append(qkv.grad)
+            with self.subTest(copy_v=copy_v):
+                self.assertLess((grads[0] - grads[1]).abs().max().item(), 1e-4)
 
     def test_ops_pass_torch_s_own_checks(self):
         rope, positions = self.rope(torch.float32), torch.arange(4, device=DEVICE)
@@ -144,7 +187,9 @@ class Ropes(unittest.TestCase):
         parts = ops.rope(qkv, positions, rope.number)
         for op, arguments in (
             (ops.rope.default, (qkv, positions, rope.number)),
+            (ops.rope_qk.default, (qkv, positions, rope.number)),
             (ops.rope_backward.default, (*parts, positions, rope.number)),
+            (ops.rope_backward.default, (*parts[:2], None, positions, rope.number)),
         ):
             found = torch.library.opcheck(op, arguments, test_utils=tests)
             self.assertEqual(set(found.values()), {"SUCCESS"})

@@ -2,7 +2,8 @@
 
 Where the case has a cache, K and V are put into it. A graph holds the work over every buffer. Cosines
 and sines are there before, as a model makes them once for all layers; V is not copied where it need
-not be, which ours does. Behind these the same compiled, which rope_compiled.py has.
+not be, which ours does but of the published case. Behind these the same compiled, which
+rope_compiled.py has.
 """
 import peer
 from attn_case import AttnCase

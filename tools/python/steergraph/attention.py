@@ -98,6 +98,7 @@ class Rope(Held):
         self.dim = _abi.uint32(dim, "dim") or (kv.dim if kv else 0)
         self.dtype = tensors.dtype_word(dtype if dtype or kv is None else kv.dtype)
         self.has_backward = backward
+        self.layout = layout
         self.width = (self.heads + 2 * self.kv_heads) * self.dim  # of a packed row
         desc = _abi.new(
             RopeDesc,
@@ -135,14 +136,30 @@ class Rope(Held):
         BusyError while a CUDA graph is alive that captured it: delete the graph and close again."""
         self.handle.close()
 
-    def prepare(self, qkv, q, k, v, least):
+    def view_of_v(self, qkv):
+        """V of packed rows, where it stands in them, in the rope's order."""
+        rows = qkv.reshape(-1, self.width)
+        heads, last = self.kv_heads, rows[:, -self.kv_heads * self.dim :]
+        if self.layout == "grouped":
+            v = rows.reshape(rows.shape[0], heads, self.width // (heads * self.dim), self.dim)[:, :, -1]
+        elif self.layout == "head_fastest":
+            v = last.reshape(rows.shape[0], self.dim, heads).swapaxes(1, 2)
+        else:
+            v = last.reshape(rows.shape[0], heads, self.dim)
+        return v if self._shapes.rows_first else v.swapaxes(0, 1)
+
+    def prepare(self, qkv, q, k, v, least, copy_v=True):
         """((q, k, v), fields of stg_rope_tensors) of a call over `least` rows or more; what is None
         and must not be is new. The caller keeps the tensors."""
+        if not copy_v and self.kv is not None:
+            raise _errors.InvalidError("copy_v is False; the rope puts V into its cache")
+        if not copy_v and v is not None:
+            raise _errors.InvalidError("v is given, but copy_v is False: V stays in qkv")
         address, count, stride = self._shapes.packed(qkv, "qkv", self.width, least)
         fields = {"qkv": address, "qkv_stride": stride}
         parts = [("q", q, self.heads)]
         if self.kv is None:
-            parts += [("k", k, self.kv_heads), ("v", v, self.kv_heads)]
+            parts += [("k", k, self.kv_heads), ("v", v, self.kv_heads)][: 1 + copy_v]
         elif k is not None or v is not None:
             raise _errors.InvalidError("k or v is given; the rope puts both into its cache")
         written = []
@@ -152,6 +169,8 @@ class Rope(Held):
             place = self._shapes.heads(tensor, name, heads, least, True)
             fields[name], _, fields[name + "_stride"] = place
             written.append(tensor)
+        if not copy_v:
+            written.append(self.view_of_v(qkv))
         return tuple(written), fields
 
     def _where(self, rows, positions):
@@ -173,7 +192,17 @@ class Rope(Held):
         _abi.call(call, *addresses, ctypes.byref(given), self.streams.of(stream))
 
     def apply(
-        self, rows, qkv, q=None, k=None, v=None, *, positions=None, layer=0, stream=None
+        self,
+        rows,
+        qkv,
+        q=None,
+        k=None,
+        v=None,
+        *,
+        positions=None,
+        layer=0,
+        copy_v=True,
+        stream=None,
     ):
         """Split and rotate the rows of a step. With a cache K and V are appended to its layer.
 
@@ -181,23 +210,27 @@ class Rope(Held):
                    one sequence, int32 or int64
         qkv        [rows, width], width (heads + 2 * kv_heads) * dim; leading dimensions are one run
         q, k, v    in the rope's order; new ones where None
+        copy_v     False without a cache: V, which nothing rotates, stays where it is, and the v that is
+                   returned is a view of qkv, of any row, padding too. It costs nothing
         Returns q, or (q, k, v) without a cache. Padding, and rows past the step, are left as they
         are: in new tensors they hold anything. A row without room is not appended: Kv.check().
         """
         with self.handle as address, using(rows) as map_address:
             where, kept, least = self._where(rows, positions)
-            written, fields = self.prepare(qkv, q, k, v, least)
+            written, fields = self.prepare(qkv, q, k, v, least, bool(copy_v))
             fields.update(where)
             self._run("stg_rope_apply", (address, map_address), fields, layer, stream)
         del kept
         return written[0] if self.kv is not None else written
 
     def backward(self, rows, q, k, v, qkv=None, *, positions=None, layer=0, stream=None):
-        """The way back: gradients of q, k and v in, that of the packed rows out. Returns qkv; a new
-        one is zeros for rows that the call leaves as they are."""
+        """The way back: gradients of q, k and v in, that of the packed rows out. With v None the V of
+        qkv is left as it is. Returns qkv; a new one is zeros for what the call leaves as it is."""
         with self.handle as address, using(rows) as map_address:
             fields, kept, least = self._where(rows, positions)
             for name, tensor in (("q", q), ("k", k), ("v", v)):
+                if name == "v" and tensor is None:
+                    continue
                 heads = self.heads if name == "q" else self.kv_heads
                 place, count, stride = self._shapes.heads(tensor, name, heads, least)
                 fields[name], fields[name + "_stride"] = place, stride

@@ -5,7 +5,8 @@
     torch.ops.steergraph.attend_(q, out, k, v, lengths, key_mask, attend, rows, layer)
     torch.ops.steergraph.block_(qkv, q, out, key_mask, block, layer, steer_layer)
     torch.ops.steergraph.rope(qkv, positions, rope) -> (Tensor, Tensor, Tensor)
-    torch.ops.steergraph.rope_backward(q, k, v, positions, rope) -> Tensor
+    torch.ops.steergraph.rope_qk(qkv, positions, rope) -> (Tensor, Tensor)    V stays in qkv
+    torch.ops.steergraph.rope_backward(q, k, v, positions, rope) -> Tensor    without v zeros for it
 
 An op takes no objects but their numbers; the functions below take the objects. An op reads what the
 last step of its rows says when it runs: in a CUDA graph, when it is replayed. torch sees neither rows
@@ -67,6 +68,12 @@ def _rope(qkv, positions, rope):
     return rope_of(rope).apply(None, qkv, positions=positions)
 
 
+def _rope_qk(qkv, positions, rope):
+    if wants_grad(qkv):
+        raise _errors.InvalidError("the op rope_qk has no gradient: use torch_attention.rope")
+    return rope_of(rope).apply(None, qkv, positions=positions, copy_v=False)[:2]
+
+
 def _rope_backward(q, k, v, positions, rope):
     return rope_of(rope).backward(None, q, k, v, positions=positions)
 
@@ -96,6 +103,10 @@ def _fake_rope(qkv, positions, rope):
     rows = qkv.numel() // own.width
     heads = own.heads, own.kv_heads, own.kv_heads
     return tuple(qkv.new_empty(own.shape_of(count, rows)) for count in heads)
+
+
+def _fake_rope_qk(qkv, positions, rope):
+    return _fake_rope(qkv, positions, rope)[:2]
 
 
 def _fake_rope_backward(q, k, v, positions, rope):
@@ -138,8 +149,14 @@ _OPS = (
         _fake_rope,
     ),
     (
+        "rope_qk",
+        "(Tensor qkv, Tensor positions, SymInt rope) -> (Tensor, Tensor)",
+        _rope_qk,
+        _fake_rope_qk,
+    ),
+    (
         "rope_backward",
-        "(Tensor q, Tensor k, Tensor v, Tensor positions, SymInt rope) -> Tensor",
+        "(Tensor q, Tensor k, Tensor? v, Tensor positions, SymInt rope) -> Tensor",
         _rope_backward,
         _fake_rope_backward,
     ),
@@ -153,6 +170,7 @@ _op_attend_ = torch.ops.steergraph.attend_.default
 _op_attend = torch.ops.steergraph.attend.default
 _op_block_ = torch.ops.steergraph.block_.default
 _op_rope = torch.ops.steergraph.rope.default
+_op_rope_qk = torch.ops.steergraph.rope_qk.default
 _op_rope_backward = torch.ops.steergraph.rope_backward.default
 
 
@@ -173,9 +191,27 @@ class _Rope(torch.autograd.Function):
         return _op_rope_backward(*grads, positions, ctx.rope).view(ctx.shape), None, None
 
 
-def rope(rope: Rope, qkv: Tensor, positions: Tensor):
+class _RopeQK(torch.autograd.Function):
+    """The same of Q and K; the gradient of V is that of a view."""
+
+    @staticmethod
+    def forward(ctx, qkv, positions, rope):
+        ctx.save_for_backward(positions)
+        ctx.rope, ctx.shape = rope, qkv.shape
+        return _op_rope_qk(qkv, positions, rope)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, q, k):
+        (positions,) = ctx.saved_tensors
+        packed = _op_rope_backward(q.contiguous(), k.contiguous(), None, positions, ctx.rope)
+        return packed.view(ctx.shape), None, None
+
+
+def rope(rope: Rope, qkv: Tensor, positions: Tensor, *, copy_v: bool = True):
     """(q, k, v) of packed rows at positions, one for each row, for a rope without a cache. Where qkv
-    asks for a gradient, the rope declares backward."""
+    asks for a gradient, the rope declares backward. Without copy_v V stays where it is: v is a view of
+    qkv."""
     if rope.kv is not None:
         raise _errors.InvalidError("the rope appends to a cache: use rope_append_")
     positions = positions.reshape(-1)
@@ -187,7 +223,11 @@ def rope(rope: Rope, qkv: Tensor, positions: Tensor):
     if wants_grad(qkv):
         if not rope.has_backward:
             raise _errors.NotDeclaredError("qkv requires grad, but the rope declares no backward")
+        if not copy_v:
+            return (*_RopeQK.apply(qkv, positions, rope.number), rope.view_of_v(qkv))
         return _Rope.apply(qkv, positions, rope.number)
+    if not copy_v:
+        return (*_op_rope_qk(qkv, positions, rope.number), rope.view_of_v(qkv))
     return _op_rope(qkv, positions, rope.number)
 
 
