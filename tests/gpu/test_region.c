@@ -8,6 +8,8 @@
 
 #include <steergraph/steergraph.h>
 
+#include "tests/support/quick.h"
+
 #define N 1000
 
 /* An engine beside the device of the group, whose kernels are a host's. */
@@ -236,9 +238,10 @@ static void a_thousand_random_batches_give_at_most_a_record_for_each_bucket(void
   enum { N_SIZES = sizeof sizes / sizeof sizes[0] };
   struct fixture f;
   stg_error error = STG_ERROR_INIT;
+  const unsigned runs = test_is_quick() ? 100 : 1000;
   open_fixture(&f, *state);
   uint32_t random = 1;
-  for (int i = 0; i < 1000; i++) {
+  for (unsigned i = 0; i < runs; i++) {
     int64_t padded = 0;
     random = random * 1664525U + 1013904223U;
     check_ok(stg_region_bucket(sizes, N_SIZES, 1 + (int64_t)(random >> 16) % N, &padded, &error),
@@ -255,7 +258,7 @@ static void a_thousand_random_batches_give_at_most_a_record_for_each_bucket(void
   const stg_stats stats = stats_of(&f);
   assert_true(stats.regions_recorded <= N_SIZES);
   assert_int_equal(stats.regions_recorded, f.calls);
-  assert_int_equal(1000, stats.regions_recorded + stats.region_replays);
+  assert_int_equal(runs, stats.regions_recorded + stats.region_replays);
   assert_int_equal(0, stats.region_failures);
   close_fixture(&f);
 }
@@ -329,11 +332,12 @@ static void what_a_host_captured_is_replayed_and_told_when_its_launches_are_over
   stg_stream_handle side = NULL;
   stg_error error = STG_ERROR_INIT;
   uint64_t token = 0;
+  const unsigned launches = test_is_quick() ? 20 : 200;
   open_fixture(&f, *state);
   check_ok(stg_stream_create(f.gpu->device, &side, &error), &error);
   struct owned owned[2] = {capture_owned(&f, side), capture_owned(&f, side)};
   adopt(&owned[0], 11);
-  for (int i = 0; i < 200; i++) {
+  for (unsigned i = 0; i < launches; i++) {
     fill_ones(&f, f.x);
     check_ok(stg_region_replay(f.engine, "owned", 0, 0, 0, f.gpu->stream, &error), &error);
   }
@@ -346,7 +350,7 @@ static void what_a_host_captured_is_replayed_and_told_when_its_launches_are_over
   assert_floats(f.gpu, f.x, N, 13.0f);
   assert_int_equal(STG_E_NOT_FOUND, stg_region_replay(f.engine, "owned", 0, 0, 0, side, &error));
   assert_int_equal(2, stats_of(&f).regions_recorded);
-  assert_int_equal(201, stats_of(&f).region_replays);
+  assert_int_equal(launches + 1, stats_of(&f).region_replays);
   assert_int_equal(4096, stats_of(&f).region_bytes);
   check_ok(stg_region_forget(f.engine, "owned", &error), &error);
   assert_int_equal(1, told(&f, &token));
