@@ -30,6 +30,35 @@ static_assert(sizeof(stg_components_weights_args) == 128, "codegen/components_ar
 #define STG_ALIGNED_DM 32u
 #define STG_SHARED_DM 64u // there are parts of dm
 
+// Two neighbours of a row of Width that begins at a multiple of 16 bytes times Width.
+template <int Width>
+__device__ __forceinline__ void stg_store_sums(float *row, int column, float x, float y) {
+  if (Width % 2 == 0 && column < Width) {
+    *(float2 *)(row + column) = make_float2(x, y);
+    return;
+  }
+  if (column < Width) {
+    row[column] = x;
+  }
+  if (column + 1 < Width) {
+    row[column + 1] = y;
+  }
+}
+
+// Where a span's part of a result begins, in the manner of codegen/components_parts.c: each result
+// has one of every span, from 16 bytes in whole on.
+struct stg_components_at {
+  float *at;
+  const int spans;
+
+  __device__ __forceinline__ float *part(long long elements, int span) const {
+    return at + elements * span;
+  }
+  __device__ __forceinline__ void pass(long long elements) {
+    at += (elements * spans + 3) / 4 * 4;
+  }
+};
+
 // What a block is for.
 #define STG_OF_COMPONENTS 0
 #define STG_OF_DELTA 1
@@ -62,7 +91,8 @@ template <class G> struct stg_components_span_layout {
 
   static constexpr int u = v_bytes, h = u + u_bytes, s = h + narrow_bytes, ring = s + s_bytes;
   static constexpr int bytes = ring + G::stages * stage_bytes;
-  static_assert(bytes == G::shared_bytes, "codegen/components_extents.c has the same");
+  static_assert(G::groups ? bytes <= G::shared_bytes : bytes == G::shared_bytes,
+                "codegen/components_extents.c has the same");
 };
 
 template <class G> struct stg_components_ring {
