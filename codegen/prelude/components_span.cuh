@@ -139,54 +139,42 @@ template <class G> struct stg_components_ring {
     return (a.flags & flag) != 0;
   }
 
+  // Float32 that begin at no multiple of 16 bytes come by words; those of 16 bits by elements.
+  static constexpr bool has_words = sizeof(element) == 4;
+
   // Of a packed matrix of Height x Width: Rows from `top` on, and Pieces from column `left` on.
   template <int Height, int Width, int Rows, int Pieces, int Pitch>
   __device__ __forceinline__ void bring_matrix(unsigned to, const void *matrix, int top, int left,
                                                unsigned flag) const {
-    const bool aligned = Width % of_piece == 0 && has(flag);
-    stg_share_out<G::threads, Rows, Pieces>(
-        [&](int r, int piece) {
-          const int row = top + r, column = left + piece * of_piece;
-          const bool is = row < Height && column < Width;
-          const element *const from =
-              (const element *)matrix + (is ? (long long)row * Width + column : 0);
-          stg_bring_piece(to + (unsigned)(r * Pitch + piece) * 16u, from, is ? Width - column : 0,
-                          aligned);
-        },
-        stg_thread_here());
+    stg_bring_rows<G::threads, Rows, Pieces, stg_by_rows<Pitch>, Width % of_piece == 0, element>(
+        to, Width % of_piece == 0 && has(flag), has_words, [&](int r, int &of_row) {
+          of_row = top + r < Height ? Width - left : 0;
+          return (const element *)matrix + ((long long)(top + r) * Width + left);
+        });
   }
 
   // Of the rows of a tile: Pieces from column `left` on, of Width columns.
   template <int Width, int Pieces, int Pitch>
   __device__ __forceinline__ void bring_rows(unsigned to, int tile, const void *matrix,
                                              long long stride, int left, unsigned flag) const {
-    const bool aligned = has(flag);
     const stg_components_rows<G> &of_tile = rows_of(tile);
-    stg_share_out<G::threads, G::tile, Pieces>(
-        [&](int r, int piece) {
-          const int column = left + piece * of_piece;
-          const bool is = of_tile.is_live(r) && column < Width;
-          const element *const from =
-              (const element *)matrix + (is ? (top(tile) + r) * stride + column : 0);
-          stg_bring_piece(to + (unsigned)(r * Pitch + piece) * 16u, from, is ? Width - column : 0,
-                          aligned);
-        },
-        stg_thread_here());
+    stg_bring_rows<G::threads, G::tile, Pieces, stg_by_rows<Pitch>, Width % of_piece == 0, element>(
+        to, has(flag), has_words, [&](int r, int &of_row) {
+          of_row = of_tile.is_live(r) ? Width - left : 0;
+          return (const element *)matrix + ((top(tile) + r) * stride + left);
+        });
   }
 
   template <class E> __device__ __forceinline__ void bring_mask(unsigned to, int tile) const {
-    constexpr int elements = 16 / (int)sizeof(E);
-    const bool aligned = has(STG_ALIGNED_MASK);
+    constexpr bool whole = G::components % (16 / (int)sizeof(E)) == 0;
     const stg_components_rows<G> &of_tile = rows_of(tile);
-    stg_share_out<G::threads, G::tile, layout::mask_pieces>(
-        [&](int r, int piece) {
-          const int at = begin + piece * elements;
-          const bool is = of_tile.is_live(r) && at < G::components;
-          const E *const from = (const E *)a.mask + (is ? of_tile.mask[r] + at : 0);
-          stg_bring_piece(to + (unsigned)(r * layout::mask_pitch + piece) * 16u, from,
-                          is ? G::components - at : 0, aligned);
-        },
-        stg_thread_here());
+    stg_bring_rows<G::threads, G::tile, layout::mask_pieces, stg_by_rows<layout::mask_pitch>, whole,
+                   E>(to, has(STG_ALIGNED_MASK), has_words && sizeof(E) == 4,
+                      [&](int r, int &of_row) {
+                        const long long at = of_tile.mask[r];
+                        of_row = at >= 0 ? G::components - begin : 0;
+                        return (const E *)a.mask + (at + begin);
+                      });
   }
 
   // Begin to bring a tile, if there is one, into its stage: a group.
