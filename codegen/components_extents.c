@@ -28,6 +28,8 @@
 
 /* Columns of 32 rows whose sums a thread has room for, beside what it multiplies. */
 #define MOST_WARP_COLUMNS 176
+/* dd, which is summed from them, takes some. */
+#define MOST_DD_COLUMNS 160
 /* Exact float32 has sums of parts beside them, and what it multiplies in two. */
 #define MOST_EXACT_COLUMNS 96
 
@@ -209,6 +211,8 @@ stg_components_extents_of(const struct stg_components_kernel *kernel) {
   const uint32_t most = stg_components_shared_bytes(kernel->sm);
   const uint32_t out = kernel->turned ? kernel->geometry.d_in : kernel->geometry.d_out;
   const bool exact = is_exact(&kernel->geometry);
+  const uint32_t most_columns =
+      kernel->turned && kernel->geometry.delta ? MOST_DD_COLUMNS : MOST_WARP_COLUMNS;
   struct stg_components_extents e = {0};
   if (try_groups(kernel, &e)) {
     return e;
@@ -220,8 +224,7 @@ stg_components_extents_of(const struct stg_components_kernel *kernel) {
       if (exact && e.chunk < STG_COMPONENTS_PART) {
         continue;
       }
-      const uint32_t columns =
-          exact ? MOST_EXACT_COLUMNS * 2 * STEP / e.warp_rows : MOST_WARP_COLUMNS;
+      const uint32_t columns = exact ? MOST_EXACT_COLUMNS * 2 * STEP / e.warp_rows : most_columns;
       if (e.warp_columns <= columns && e.static_bytes + e.dynamic_bytes <= most) {
         return e;
       }
