@@ -17,16 +17,16 @@
 #include "tools/components/check.h"
 
 #define RANDOM(seed) "{\"random\":{\"seed\":" #seed "}}"
+#define INPUT                                                                                      \
+  "\"x\":" RANDOM(1) ",\"v\":" RANDOM(2) ",\"u\":" RANDOM(3) ",\"mask\":" RANDOM(                  \
+      4) ",\"bias\":" RANDOM(5) ",\"d\":" RANDOM(6) ",\"delta\":" RANDOM(7) ",\"dy\":" RANDOM(8)
 
 /* Six rows of which four are live; everything that there is. */
-static const char text
-    [] = "{\"steergraph\":1,\"family\":\"components\",\"components\":{\"d_in\":4,\"d_out\":3,"
-         "\"components\":5,\"dtype\":\"f32\",\"bias\":true,\"delta\":true},"
-         "\"rows\":{\"rows\":6,\"sequence\":3,\"valid\":[3,1]},\"direction\":\"both\","
-         "\"input\":{\"x\":" RANDOM(1) ",\"v\":" RANDOM(2) ",\"u\":" RANDOM(3) ",\"mask\":" RANDOM(
-             4) ",\"bias\":" RANDOM(5) ",\"d\":" RANDOM(6) ",\"delta\":" RANDOM(7) ",\"dy\""
-                                                                                   ":" RANDOM(8) "}"
-                                                                                                 "}";
+static const char text[] =
+    "{\"steergraph\":1,\"family\":\"components\",\"components\":{\"d_in\":4,\"d_out\":3,"
+    "\"components\":5,\"dtype\":\"f32\",\"bias\":true,\"delta\":true},"
+    "\"rows\":{\"rows\":6,\"sequence\":3,\"valid\":[3,1]},\"direction\":\"both\","
+    "\"input\":{" INPUT "}}";
 
 /* A run that was done on the CPU. */
 struct done {
