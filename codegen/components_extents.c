@@ -153,51 +153,70 @@ static uint32_t columns_bytes(uint32_t rows, uint32_t pieces) {
   return (pieces + 1) * (rows + 1) * UNIT_BYTES;
 }
 
-/* By products of four warps at once, which an architecture alone has, of 16-bit types alone. False:
- * there are not registers for it, or not memory. */
-static bool try_groups(const struct stg_components_kernel *kernel,
-                       struct stg_components_extents *ret) {
-  static const struct { uint32_t chunk, stages; } rings[] = {{64, 3}, {64, 2}, {32, 3}, {32, 2}};
+/* Extents by groups of four warps; what of second factors stands by rows of k does so in 16-bit
+ * types alone. */
+static struct stg_components_extents spread_groups(const struct stg_components_kernel *kernel,
+                                                   uint32_t tile, uint32_t chunk, uint32_t stages) {
   const struct stg_components_geometry *g = &kernel->geometry;
+  const uint32_t piece = UNIT_BYTES / (uint32_t)stg_dtype_bytes(g->dtype);
   const uint32_t in = round_up(kernel->turned ? g->d_out : g->d_in, STEP);
   const uint32_t out = round_up(kernel->turned ? g->d_in : g->d_out, STEP);
-  const uint32_t tile = larger(kernel->tile, GROUP_ROWS);
-  if (kernel->sm != GROUPS_SM || stg_dtype_bytes(g->dtype) != 2) {
+  const bool by_n = kernel->turned || g->dtype == STG_F32;
+  const bool delta_by_n = !kernel->turned || g->dtype == STG_F32;
+  const uint32_t by_rows = columns_bytes(out, chunk / piece);
+  const uint32_t by_columns = columns_bytes(chunk, out / piece);
+  const uint32_t first = by_n ? columns_bytes(chunk, in / piece) : columns_bytes(in, chunk / piece);
+  const uint32_t mask_piece = g->mask == STG_COMPONENTS_MASK_BOOL ? UNIT_BYTES : piece;
+  const uint32_t mask =
+      g->mask == STG_COMPONENTS_MASK_NONE ? 0 : columns_bytes(tile, chunk / mask_piece);
+  const uint32_t delta = !g->delta ? 0 : delta_by_n ? by_rows : by_columns;
+  const uint32_t stage = larger(first + (by_n ? by_rows : by_columns) + mask, delta);
+  return (struct stg_components_extents){
+      .groups = true,
+      .threads = tile * 2,
+      .tile = tile,
+      .chunk = chunk,
+      .stages = stages,
+      .warps_n = 1,
+      .warp_rows = STEP,
+      .warp_columns = out,
+      .s_rows = STEP,
+      .s_columns = chunk,
+      .static_bytes = tile * ROW_BYTES,
+      .dynamic_bytes = larger(columns_bytes(tile, in / piece) + stages * stage,
+                              tile * matrix_bytes(1, out / 8)), /* the result goes out through it */
+  };
+}
+
+/* A sum and a pair of what is multiplied take a register each, of 16 rows by 32 lanes; rows of
+ * float32 stay in shared memory. */
+static bool has_group_registers(const struct stg_components_kernel *kernel,
+                                const struct stg_components_extents *e) {
+  const struct stg_components_geometry *g = &kernel->geometry;
+  const uint32_t in = round_up(kernel->turned ? g->d_out : g->d_in, STEP);
+  const uint32_t rows = g->dtype == STG_F32 ? e->chunk / 2 : in / 4;
+  return e->warp_columns <= 2 * MOST_WARP_COLUMNS &&
+         rows + (e->warp_columns + e->chunk) / 2 <= MOST_GROUP_REGISTERS;
+}
+
+/* By products of four warps at once, which an architecture alone has, of 16-bit types and TF32.
+ * False: there are not registers for it, or not memory. */
+static bool try_groups(const struct stg_components_kernel *kernel,
+                       struct stg_components_extents *ret) {
+  static const struct {
+    uint32_t chunk, stages;
+  } rings[] = {{64, 3}, {64, 2}, {32, 3}, {32, 2}, {16, 3}, {16, 2}};
+  const bool wide = kernel->geometry.dtype == STG_F32;
+  if (kernel->sm != GROUPS_SM || is_exact(&kernel->geometry)) {
     return false;
   }
-  for (size_t i = 0; i < sizeof rings / sizeof rings[0]; i++) {
-    const uint32_t chunk = rings[i].chunk;
-    const uint32_t mask =
-        g->mask == STG_COMPONENTS_MASK_NONE
-            ? 0
-            : columns_bytes(tile, chunk / (g->mask == STG_COMPONENTS_MASK_BOOL ? 16 : 8));
-    const uint32_t by_rows = columns_bytes(out, chunk / 8);
-    const uint32_t by_columns = columns_bytes(chunk, out / 8);
-    const uint32_t first =
-        kernel->turned ? columns_bytes(chunk, in / 8) : columns_bytes(in, chunk / 8);
-    const uint32_t second = kernel->turned ? by_rows : by_columns;
-    const uint32_t delta = !g->delta ? 0 : kernel->turned ? by_columns : by_rows;
-    const struct stg_components_extents e = {
-        .groups = true,
-        .threads = tile * 2,
-        .tile = tile,
-        .chunk = chunk,
-        .stages = rings[i].stages,
-        .warps_n = 1,
-        .warp_rows = STEP,
-        .warp_columns = out,
-        .s_rows = STEP,
-        .s_columns = chunk,
-        .static_bytes = tile * ROW_BYTES,
-        .dynamic_bytes = larger(columns_bytes(tile, in / 8) +
-                                    rings[i].stages * larger(first + second + mask, delta),
-                                tile * matrix_bytes(1, out / 8)),
-    };
-    /* a sum and a pair of what is multiplied take a register each, of 16 rows by 32 lanes */
-    if (out <= 2 * MOST_WARP_COLUMNS && in / 4 + (out + chunk) / 2 <= MOST_GROUP_REGISTERS &&
-        e.static_bytes + e.dynamic_bytes <= stg_components_shared_bytes(kernel->sm)) {
-      *ret = e;
-      return true;
+  for (uint32_t tile = larger(kernel->tile, GROUP_ROWS); tile >= GROUP_ROWS; tile /= 2) {
+    for (size_t i = wide ? 2 : 0; i < (wide ? 6 : 4); i++) {
+      *ret = spread_groups(kernel, tile, rings[i].chunk, rings[i].stages);
+      if (has_group_registers(kernel, ret) &&
+          ret->static_bytes + ret->dynamic_bytes <= stg_components_shared_bytes(kernel->sm)) {
+        return true;
+      }
     }
   }
   return false;

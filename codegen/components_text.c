@@ -29,7 +29,9 @@ static const char *const apply_stems[] = {"warp",
                                           "components_out",
                                           "components_apply",
                                           "gmma16",
-                                          "components_gmma"};
+                                          "gmma32",
+                                          "components_gmma",
+                                          "components_gmma32"};
 static const char *const weights_stems[] = {"warp",
                                             "chunk",
                                             "copies",

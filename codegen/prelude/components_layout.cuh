@@ -21,12 +21,15 @@ template <class G> struct stg_components_layout {
   static constexpr int delta_pitch =
       G::turned ? operands::pitch_by_k(out_pieces) : stg_pitch_of(chunk_pieces);
 
-  static constexpr int first_rows = G::turned ? G::chunk : in_columns;
-  static constexpr int second_rows = G::turned ? out_columns : G::chunk;
-  static constexpr int delta_rows = G::turned ? G::chunk : out_columns;
-  static constexpr int first_pieces = G::turned ? in_pieces : chunk_pieces;
-  static constexpr int second_pieces = G::turned ? chunk_pieces : out_pieces;
-  static constexpr int delta_pieces = G::turned ? out_pieces : chunk_pieces;
+  // whether second factors of products stand by rows of n even where the tensors do not
+  static constexpr bool turns = G::groups && of_piece == 4;
+  static constexpr bool first_by_n = G::turned || turns, delta_by_n = !G::turned || turns;
+  static constexpr int first_rows = first_by_n ? G::chunk : in_columns;
+  static constexpr int second_rows = first_by_n ? out_columns : G::chunk;
+  static constexpr int delta_rows = delta_by_n ? out_columns : G::chunk;
+  static constexpr int first_pieces = first_by_n ? in_pieces : chunk_pieces;
+  static constexpr int second_pieces = first_by_n ? chunk_pieces : out_pieces;
+  static constexpr int delta_pieces = delta_by_n ? chunk_pieces : out_pieces;
   typedef stg_place<G::groups, G::tile, in_pitch> rows_place;
   typedef stg_place<G::groups, first_rows, first_pitch> first_place;
   typedef stg_place<G::groups, second_rows, second_pitch> second_place;
