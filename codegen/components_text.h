@@ -33,7 +33,7 @@ struct stg_components_kernel {
   uint32_t sm; /* of the architecture, as 90: how much shared memory there is */
   /* of an apply */
   bool turned;
-  uint32_t tile; /* rows of a block: 32, 64 or 128, or as near as there is. No bit depends on it. */
+  uint32_t tile; /* rows of a block at most: 32, 64 or 128. No bit depends on it. */
 };
 
 /** The tile that suits calls of up to so many rows. */
@@ -64,10 +64,6 @@ STG_NODISCARD stg_status stg_components_generate(const struct stg_components_ker
 /** Whether the kernel's float32 have room in the shared memory of its architecture; those of 16
  * bits always do. For kernels that are right otherwise. */
 bool stg_components_has_room(const struct stg_components_kernel *kernel);
-
-/** The architecture whose instructions the kernel's text has: `arch`, or its own form, as sm_90a.
- * Borrowed or static. */
-const char *stg_components_arch(const struct stg_components_kernel *kernel, const char *arch);
 
 /** Append the hand-written device helpers that go before the generated text. */
 void stg_components_prelude(enum stg_components_work work, struct stg_strbuf *out);

@@ -48,22 +48,6 @@ template <class G> struct stg_components_bring {
         });
   }
 
-  // What has come of a chunk as operands, by columns.
-  template <int Rows, int Pieces, class Place>
-  __device__ __forceinline__ void round_factor(unsigned at) const {
-    stg_share_out<G::threads, Rows, Pieces>(
-        [&](int r, int piece) { operands::round_piece(at + Place::at(r, piece)); },
-        stg_thread_here());
-  }
-  __device__ __forceinline__ void round_chunk(int n) const {
-    round_factor<layout::first_rows, layout::first_pieces, typename layout::first_place>(stage(n));
-    round_factor<layout::second_rows, layout::second_pieces, typename layout::second_place>(
-        stage(n) + layout::first_bytes);
-  }
-  __device__ __forceinline__ void round_delta(int n) const {
-    round_factor<layout::delta_rows, layout::delta_pieces, typename layout::delta_place>(stage(n));
-  }
-
   // The rows as operands.
   __device__ __forceinline__ void round_in() const {
     stg_share_out<G::threads, G::tile, layout::in_pieces>([&](int r, int piece) {
@@ -80,38 +64,6 @@ template <class G> struct stg_components_bring {
           of_row = top + r < Height ? Width - left : 0;
           return (const element *)matrix + ((top + r) * Width + left);
         });
-  }
-
-  // A second factor, of Rows of n and Pieces of k, from `top` and `left` of the matrix on. Turned: it
-  // stands by rows of k there, and comes by words: a warp's are of 8 columns and 4 of k, which lie
-  // beside each other here. Apart: of 8 rows the 4th and so on come between the first ones.
-  template <int Height, int Width, int Rows, int Pieces, class Place, bool Turned, bool Apart>
-  __device__ __forceinline__ void bring_factor(unsigned to, const void *matrix, int top, int left,
-                                               unsigned flag) const {
-    if constexpr (!layout::turns) {
-      bring_matrix<Height, Width, Rows, Pieces, Place>(to, matrix, top, left, flag);
-    } else if constexpr (!Turned) {
-      stg_bring_rows<G::threads, Rows, Pieces, Place, Width % of_piece == 0, element>(
-          to, Width % of_piece == 0 && is_aligned(flag), true, [&](int slot, int &of_row) {
-            const int r = Apart ? row_of_slot(slot) : slot;
-            of_row = top + r < Height ? Width - left : 0;
-            return (const element *)matrix + ((top + r) * Width + left);
-          });
-    } else {
-      const int thread = stg_thread_here(), lane = thread % STG_LANES;
-#pragma unroll 2
-      for (int i = thread / STG_LANES; i < Rows / 8 * Pieces; i += G::threads / STG_LANES) {
-        const int slot = i % (Rows / 8) * 8 + lane % 8, k = i / (Rows / 8) * 4 + lane / 8;
-        const int n = Apart ? row_of_slot(slot) : slot;
-        const bool is = top + k < Height && left + n < Width;
-        stg_copy_word_async(to + Place::at(slot, k / 4) + lane / 8 * 4u,
-                            (const element *)matrix + ((top + k) * Width + left + n), is);
-      }
-    }
-  }
-  // Where sums of two neighbours are wanted as those of t and t + 4.
-  static __device__ __forceinline__ int row_of_slot(int slot) {
-    return slot / 8 * 8 + slot % 8 / 2 + slot % 2 * 4;
   }
 
   __device__ __forceinline__ void bring_mask(unsigned to, int begin) const {
@@ -137,18 +89,18 @@ template <class G> struct stg_components_bring {
     if (n < delta_chunks) {
       const int k = n * G::chunk;
       constexpr int height = G::turned ? G::in : G::out, width = G::turned ? G::out : G::in;
-      bring_factor<height, width, layout::delta_rows, layout::delta_pieces,
-                   typename layout::delta_place, G::turned, false>(
-          to, a.delta, G::turned ? k : 0, G::turned ? 0 : k, STG_ALIGNED_DELTA);
+      bring_matrix<height, width, layout::delta_rows, layout::delta_pieces,
+                   typename layout::delta_place>(to, a.delta, G::turned ? k : 0, G::turned ? 0 : k,
+                                                 STG_ALIGNED_DELTA);
     } else if (n < all_chunks) {
       const int begin = (n - delta_chunks) * G::chunk, top = G::turned ? begin : 0;
       const unsigned second = to + layout::first_bytes;
       constexpr int components = G::components, in = G::in, out = G::out;
-      bring_factor<G::turned ? components : in, G::turned ? in : components, layout::first_rows,
-                   layout::first_pieces, typename layout::first_place, !G::turned, true>(
+      bring_matrix<G::turned ? components : in, G::turned ? in : components, layout::first_rows,
+                   layout::first_pieces, typename layout::first_place>(
           to, a.first, top, begin - top, STG_ALIGNED_FIRST);
-      bring_factor<G::turned ? out : components, G::turned ? components : out, layout::second_rows,
-                   layout::second_pieces, typename layout::second_place, !G::turned, false>(
+      bring_matrix<G::turned ? out : components, G::turned ? components : out, layout::second_rows,
+                   layout::second_pieces, typename layout::second_place>(
           second, a.second, begin - top, top, STG_ALIGNED_SECOND);
       bring_mask(second + layout::second_bytes, begin);
     }
