@@ -314,7 +314,9 @@ static void the_model_of_the_design_has_whole_tiles_on_a_large_card(void **state
     kernel.turned = i % 2 != 0;
     kernel.geometry.delta = i / 2 % 2 != 0;
     const struct stg_components_extents e = stg_components_extents_of(&kernel);
-    assert_int_equal(e.tile, 128);
+    /* dd takes registers that sums of 341 columns leave none of */
+    const bool dd = kernel.turned && kernel.geometry.delta && kernel.geometry.d_in == 341;
+    assert_int_equal(e.tile, dd ? 64 : 128);
     assert_true(e.stages >= 2 && e.chunk >= 32);
   }
 }
