@@ -14,7 +14,6 @@
  * nothing.
  */
 struct stg_components_extents {
-  bool groups; /* of four warps multiply at once; each has 16 rows of the result, and of s */
   uint32_t threads, tile, chunk, stages;
   uint32_t warps_n, warp_rows, warp_columns;
   uint32_t s_rows, s_columns;
@@ -32,8 +31,6 @@ struct stg_components_extents stg_components_extents_of(const struct stg_compone
  * `warps_n` of them beside each other.
  */
 struct stg_components_weights_extents {
-  bool groups; /* of four warps multiply at once, where no rows share a row of a mask of elements */
-  uint32_t group_tile, group_stages; /* in the place of tile and stages then */
   uint32_t threads, tile, block, stages;
   uint32_t warps_n, s_rows;
   uint32_t static_bytes, dynamic_bytes; /* of shared memory */

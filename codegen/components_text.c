@@ -27,9 +27,7 @@ static const char *const apply_stems[] = {"warp",
                                           "components_layout",
                                           "components_bring",
                                           "components_out",
-                                          "components_apply",
-                                          "gmma16",
-                                          "components_gmma"};
+                                          "components_apply"};
 static const char *const weights_stems[] = {"warp",
                                             "chunk",
                                             "copies",
@@ -39,11 +37,9 @@ static const char *const weights_stems[] = {"warp",
                                             "tile32",
                                             "strips16",
                                             "strips32",
-                                            "gmma16",
                                             "components_mask",
                                             "components_span",
                                             "components_groups",
-                                            "components_parts",
                                             "components_weights"};
 static const char *const sum_stems[] = {"warp", "chunk", "pieces", "components_sum"};
 
@@ -147,13 +143,6 @@ static stg_status check_kernel(const struct stg_components_kernel *kernel, stg_e
   return check_room(kernel, reterr);
 }
 
-const char *stg_components_arch(const struct stg_components_kernel *kernel, const char *arch) {
-  const bool groups =
-      (kernel->work == STG_COMPONENTS_APPLY && stg_components_extents_of(kernel).groups) ||
-      (kernel->work == STG_COMPONENTS_WEIGHTS && stg_components_weights_extents_of(kernel).groups);
-  return groups ? "sm_90a" : arch;
-}
-
 /* ---- text ---- */
 
 static const char *mask_name(enum stg_components_mask mask) {
@@ -190,7 +179,6 @@ static void write_apply(struct stg_writer *w, const struct stg_components_kernel
   write_mask(w, g->mask);
   stg_write_bool(w, "bias", g->bias && !kernel->turned, "is added");
   stg_write_bool(w, "delta", g->delta, "has a product of its own");
-  stg_write_bool(w, "groups", e->groups, "of four warps multiply at once");
   stg_write_int(w, "threads", e->threads, "of a block");
   stg_write_int(w, "tile", e->tile, "rows of a block");
   stg_write_int(w, "chunk", e->chunk, "components of a stage");
@@ -212,13 +200,8 @@ static void write_weights(struct stg_writer *w, const struct stg_components_geom
   write_mask(w, g->mask);
   stg_write_bool(w, "bias", g->bias, "has a gradient");
   stg_write_bool(w, "delta", g->delta, "has one");
-  stg_write_bool(w, "groups", e->groups, "of four warps multiply at once");
   stg_write_int(w, "threads", e->threads, "of a block");
   stg_write_int(w, "block", e->block, "components of a block");
-  if (e->groups) {
-    stg_write_int(w, "group_tile", e->group_tile, "rows of a stage of theirs");
-    stg_write_int(w, "group_stages", e->group_stages, "of their ring");
-  }
   stg_write_int(w, "tile", e->tile, "rows of a stage");
   stg_write_int(w, "stages", e->stages, "of the ring");
   stg_write_int(w, "warps_n", e->warps_n, "beside each other in a sum");

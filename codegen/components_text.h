@@ -65,10 +65,6 @@ STG_NODISCARD stg_status stg_components_generate(const struct stg_components_ker
  * bits always do. For kernels that are right otherwise. */
 bool stg_components_has_room(const struct stg_components_kernel *kernel);
 
-/** The architecture whose instructions the kernel's text has: `arch`, or its own form, as sm_90a.
- * Borrowed or static. */
-const char *stg_components_arch(const struct stg_components_kernel *kernel, const char *arch);
-
 /** Append the hand-written device helpers that go before the generated text. */
 void stg_components_prelude(enum stg_components_work work, struct stg_strbuf *out);
 

@@ -132,7 +132,7 @@ stg_status stg_components_check_kernel(const struct stg_components_decl *decl, c
 
 static stg_status write_text(const struct stg_components_decl *decl, const char *arch,
                              struct stg_kernel_text *text, const char **ret_name,
-                             const char **ret_arch, stg_error *reterr) {
+                             stg_error *reterr) {
   uint32_t sm = 0;
   stg_status status = stg_components_check_kernel(decl, arch, reterr);
   if (status == STG_OK && stg_arch_parse(arch, &sm)) {
@@ -140,7 +140,6 @@ static stg_status write_text(const struct stg_components_decl *decl, const char 
     status = stg_components_generate(&kernel, &text->source, &text->rule, reterr);
     stg_components_prelude(kernel.work, &text->prelude);
     *ret_name = stg_components_kernel_name(kernel.work);
-    *ret_arch = stg_components_arch(&kernel, arch);
   }
   return status;
 }
@@ -149,15 +148,14 @@ static stg_status kernel_text(const struct stg_decl *decl, unsigned variant, con
                               const char *nvrtc_options, struct stg_kernel_text *ret_text,
                               stg_error *reterr) {
   const char *name = NULL;
-  const char *own_arch = arch;
   (void)variant;
   *ret_text = (struct stg_kernel_text){0};
   stg_components_decl_print(components_of(decl), arch, &ret_text->signature);
-  stg_status status = stg_arch_is_cpu(arch) ? STG_OK
-                                            : write_text(components_of(decl), arch, ret_text, &name,
-                                                         &own_arch, reterr);
+  stg_status status = stg_arch_is_cpu(arch)
+                          ? STG_OK
+                          : write_text(components_of(decl), arch, ret_text, &name, reterr);
   if (status == STG_OK) {
-    status = stg_kernel_text_complete(ret_text, name, own_arch, nvrtc_options, reterr);
+    status = stg_kernel_text_complete(ret_text, name, arch, nvrtc_options, reterr);
   }
   if (status != STG_OK) {
     stg_kernel_text_finish(ret_text);

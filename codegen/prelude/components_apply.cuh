@@ -203,3 +203,12 @@ template <class G> struct stg_components_block : stg_components_sums<G> {
     sums::store();
   }
 };
+
+template <class G>
+__device__ __forceinline__ void stg_components_apply_run(const stg_components_apply_args &a) {
+  extern __shared__ uint4 stg_shared[];
+  __shared__ stg_components_rows<G> rows;
+  __shared__ float dd[G::tile];
+  stg_components_block<G> block(a, rows, dd, (unsigned)__cvta_generic_to_shared(stg_shared));
+  block.run();
+}

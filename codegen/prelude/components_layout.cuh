@@ -27,26 +27,25 @@ template <class G> struct stg_components_layout {
   static constexpr int first_pieces = G::turned ? in_pieces : chunk_pieces;
   static constexpr int second_pieces = G::turned ? chunk_pieces : out_pieces;
   static constexpr int delta_pieces = G::turned ? out_pieces : chunk_pieces;
-  typedef stg_place<G::groups, G::tile, in_pitch> rows_place;
-  typedef stg_place<G::groups, first_rows, first_pitch> first_place;
-  typedef stg_place<G::groups, second_rows, second_pitch> second_place;
-  typedef stg_place<G::groups, delta_rows, delta_pitch> delta_place;
-  typedef stg_place<G::groups, G::tile, mask_pitch> mask_place;
+  typedef stg_by_rows<in_pitch> rows_place;
+  typedef stg_by_rows<first_pitch> first_place;
+  typedef stg_by_rows<second_pitch> second_place;
+  typedef stg_by_rows<delta_pitch> delta_place;
+  typedef stg_by_rows<mask_pitch> mask_place;
 
-  static constexpr int first_bytes = first_place::bytes(first_pieces);
-  static constexpr int second_bytes = second_place::bytes(second_pieces);
-  static constexpr int delta_bytes = G::delta ? delta_place::bytes(delta_pieces) : 0;
-  static constexpr int mask_bytes = G::mask == STG_MASK_NONE ? 0 : mask_place::bytes(mask_pieces);
+  static constexpr int first_bytes = first_rows * first_pitch * 16;
+  static constexpr int second_bytes = second_rows * second_pitch * 16;
+  static constexpr int delta_bytes = G::delta ? delta_rows * delta_pitch * 16 : 0;
+  static constexpr int mask_bytes = G::mask == STG_MASK_NONE ? 0 : G::tile * mask_pitch * 16;
   static constexpr int chunk_bytes = first_bytes + second_bytes + mask_bytes;
   static constexpr int stage_bytes = chunk_bytes > delta_bytes ? chunk_bytes : delta_bytes;
-  static constexpr int in_bytes = rows_place::bytes(in_pieces);
-  static constexpr int s_bytes = in_place || G::groups ? 0 : G::tile * s_pitch * 16;
+  static constexpr int in_bytes = G::tile * in_pitch * 16;
+  static constexpr int s_bytes = in_place ? 0 : G::tile * s_pitch * 16;
   // what a warp has of the result of 16 bits, 16 rows at a time, takes the place of all else
   static constexpr int strip_pieces = G::warp_columns / 8;
   static constexpr int strip_bytes = 16 * stg_pitch_of(strip_pieces) * 16;
-  static constexpr int ring_bytes = in_bytes + s_bytes + G::stages * stage_bytes;
   static constexpr int strips_bytes = G::threads / STG_LANES * strip_bytes;
-  static constexpr int bytes = G::groups && strips_bytes > ring_bytes ? strips_bytes : ring_bytes;
+  static constexpr int bytes = in_bytes + s_bytes + G::stages * stage_bytes;
   static_assert(bytes == G::shared_bytes, "codegen/components_extents.c has the same");
   static_assert(strips_bytes <= bytes, "there is room for the result");
 };

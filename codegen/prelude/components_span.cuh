@@ -30,35 +30,6 @@ static_assert(sizeof(stg_components_weights_args) == 128, "codegen/components_ar
 #define STG_ALIGNED_DM 32u
 #define STG_SHARED_DM 64u // there are parts of dm
 
-// Two neighbours of a row of Width that begins at a multiple of 16 bytes times Width.
-template <int Width>
-__device__ __forceinline__ void stg_store_sums(float *row, int column, float x, float y) {
-  if (Width % 2 == 0 && column < Width) {
-    *(float2 *)(row + column) = make_float2(x, y);
-    return;
-  }
-  if (column < Width) {
-    row[column] = x;
-  }
-  if (column + 1 < Width) {
-    row[column + 1] = y;
-  }
-}
-
-// Where a span's part of a result begins, in the manner of codegen/components_parts.c: each result
-// has one of every span, from 16 bytes in whole on.
-struct stg_components_at {
-  float *at;
-  const int spans;
-
-  __device__ __forceinline__ float *part(long long elements, int span) const {
-    return at + elements * span;
-  }
-  __device__ __forceinline__ void pass(long long elements) {
-    at += (elements * spans + 3) / 4 * 4;
-  }
-};
-
 // What a block is for.
 #define STG_OF_COMPONENTS 0
 #define STG_OF_DELTA 1
@@ -91,8 +62,7 @@ template <class G> struct stg_components_span_layout {
 
   static constexpr int u = v_bytes, h = u + u_bytes, s = h + narrow_bytes, ring = s + s_bytes;
   static constexpr int bytes = ring + G::stages * stage_bytes;
-  static_assert(G::groups ? bytes <= G::shared_bytes : bytes == G::shared_bytes,
-                "codegen/components_extents.c has the same");
+  static_assert(bytes == G::shared_bytes, "codegen/components_extents.c has the same");
 };
 
 template <class G> struct stg_components_ring {
@@ -139,15 +109,19 @@ template <class G> struct stg_components_ring {
     return (a.flags & flag) != 0;
   }
 
-  // Float32 that begin at no multiple of 16 bytes come by words; those of 16 bits by elements.
-  static constexpr bool has_words = sizeof(element) == 4;
+  // Rows that begin at no multiple of 16 bytes: whether they come by words, or else by elements.
+  static __device__ __forceinline__ bool has_words(const void *tensor) {
+    unsigned low = (unsigned)(unsigned long long)tensor;
+    asm volatile("" : "+r"(low)); // where it stands, as stg_thread_here
+    return (low & 3u) == 0;
+  }
 
   // Of a packed matrix of Height x Width: Rows from `top` on, and Pieces from column `left` on.
   template <int Height, int Width, int Rows, int Pieces, int Pitch>
   __device__ __forceinline__ void bring_matrix(unsigned to, const void *matrix, int top, int left,
                                                unsigned flag) const {
     stg_bring_rows<G::threads, Rows, Pieces, stg_by_rows<Pitch>, Width % of_piece == 0, element>(
-        to, Width % of_piece == 0 && has(flag), has_words, [&](int r, int &of_row) {
+        to, Width % of_piece == 0 && has(flag), has_words(matrix), [&](int r, int &of_row) {
           of_row = top + r < Height ? Width - left : 0;
           return (const element *)matrix + ((long long)(top + r) * Width + left);
         });
@@ -159,7 +133,7 @@ template <class G> struct stg_components_ring {
                                              long long stride, int left, unsigned flag) const {
     const stg_components_rows<G> &of_tile = rows_of(tile);
     stg_bring_rows<G::threads, G::tile, Pieces, stg_by_rows<Pitch>, Width % of_piece == 0, element>(
-        to, has(flag), has_words, [&](int r, int &of_row) {
+        to, has(flag), has_words(matrix), [&](int r, int &of_row) {
           of_row = of_tile.is_live(r) ? Width - left : 0;
           return (const element *)matrix + ((top(tile) + r) * stride + left);
         });
@@ -169,12 +143,11 @@ template <class G> struct stg_components_ring {
     constexpr bool whole = G::components % (16 / (int)sizeof(E)) == 0;
     const stg_components_rows<G> &of_tile = rows_of(tile);
     stg_bring_rows<G::threads, G::tile, layout::mask_pieces, stg_by_rows<layout::mask_pitch>, whole,
-                   E>(to, has(STG_ALIGNED_MASK), has_words && sizeof(E) == 4,
-                      [&](int r, int &of_row) {
-                        const long long at = of_tile.mask[r];
-                        of_row = at >= 0 ? G::components - begin : 0;
-                        return (const E *)a.mask + (at + begin);
-                      });
+                   E>(to, has(STG_ALIGNED_MASK), has_words(a.mask), [&](int r, int &of_row) {
+      const long long at = of_tile.mask[r];
+      of_row = at >= 0 ? G::components - begin : 0;
+      return (const E *)a.mask + (at + begin);
+    });
   }
 
   // Begin to bring a tile, if there is one, into its stage: a group.
@@ -244,6 +217,50 @@ template <class G> struct stg_components_ring {
         stg_thread_here());
   }
 
+  // ---- rows of 16-bit elements that came by words, into their places; true: the block has to meet
+  // Tiles, blocks and spans begin at even rows and columns, so that a row's own parity says whether
+  // it is late.
+
+  template <int Rows, int Pieces, int Pitch>
+  __device__ __forceinline__ bool settle_rows(unsigned at, const void *matrix, bool odd) const {
+    if constexpr (sizeof(element) == 2) {
+      if (odd && has_words(matrix)) {
+        stg_settle_words<G::threads, Rows, Pieces, stg_by_rows<Pitch>>(
+            at, [](int r) { return r % 2 != 0; });
+        return true;
+      }
+    }
+    return false;
+  }
+  template <int Kind> __device__ __forceinline__ bool settle(int tile) const {
+    const unsigned dy = stage(tile), behind = dy + layout::dy_bytes;
+    const bool odd_x = (a.x_stride & 1) != 0;
+    bool is = settle_rows<G::tile, layout::out_pieces, layout::out_pitch>(dy, a.dy,
+                                                                          (a.dy_stride & 1) != 0);
+    if constexpr (Kind == STG_OF_DELTA) {
+      is |= settle_rows<G::tile, layout::block_pieces, layout::block_pitch>(behind, a.x, odd_x);
+    } else if constexpr (Kind == STG_OF_COMPONENTS) {
+      is |= settle_rows<G::tile, layout::in_pieces, layout::in_pitch>(behind, a.x, odd_x);
+      if constexpr (G::mask == STG_MASK_ELEMENTS && sizeof(element) == 2) {
+        if ((a.mask_stride & 1) != 0 && has_words(a.mask)) {
+          const stg_components_rows<G> &of_tile = rows_of(tile);
+          stg_settle_words<G::threads, G::tile, layout::mask_pieces,
+                           stg_by_rows<layout::mask_pitch>>(behind + layout::x_bytes, [&](int r) {
+            return of_tile.is_live(r) && of_tile.mask[r] % 2 != 0;
+          });
+          is = true;
+        }
+      }
+      if (tile == 0) { // V and U came with it
+        is |= settle_rows<layout::in_columns, layout::block_pieces, layout::block_pitch>(
+            memory, a.v, G::components % 2 != 0);
+        is |= settle_rows<G::block, layout::out_pieces, layout::out_pitch>(memory + layout::u, a.u,
+                                                                           G::out % 2 != 0);
+      }
+    }
+    return is;
+  }
+
   // A tile is there, for all; and the stages ahead of it are on their way.
   template <int Kind> __device__ __forceinline__ void meet(int tile) const {
     if constexpr (G::stages == 1) {
@@ -257,5 +274,8 @@ template <class G> struct stg_components_ring {
       bring<Kind>(tile + G::stages - 1);
     }
     find(tile + G::stages);
+    if (settle<Kind>(tile)) {
+      __syncthreads();
+    }
   }
 };

@@ -130,6 +130,35 @@ template <class D> struct stg_ones16 {
   }
 };
 
+// Two neighbours of a row of Width that begins at a multiple of 16 bytes times Width.
+template <int Width>
+__device__ __forceinline__ void stg_store_sums(float *row, int column, float x, float y) {
+  if (Width % 2 == 0 && column < Width) {
+    *(float2 *)(row + column) = make_float2(x, y);
+    return;
+  }
+  if (column < Width) {
+    row[column] = x;
+  }
+  if (column + 1 < Width) {
+    row[column + 1] = y;
+  }
+}
+
+// Where a span's part of a result begins, in the manner of codegen/components_parts.c: each result
+// has one of every span, from 16 bytes in whole on.
+struct stg_components_at {
+  float *at;
+  const int spans;
+
+  __device__ __forceinline__ float *part(long long elements, int span) const {
+    return at + elements * span;
+  }
+  __device__ __forceinline__ void pass(long long elements) {
+    at += (elements * spans + 3) / 4 * 4;
+  }
+};
+
 template <class G> struct stg_components_weights_block {
   typedef typename G::data data;
   typedef typename data::element element;
@@ -161,44 +190,54 @@ template <class G> struct stg_components_weights_block {
                             : ring.memory + layout::s;
   }
 
-  // dm of a row, components begin + c and the one behind.
-  __device__ __forceinline__ void store_dm(int row, int c, float x, float y) const {
+  // A row of a tile, worked out once for all of its components.
+  struct row {
+    int place; // in the tile
+    bool live;
+    element *dm; // of the block's components; null: not wanted, or there is no such row
+  };
+  __device__ __forceinline__ row row_of(int tile, int place) const {
+    const int r = ring.top(tile) + place;
+    const bool has_dm = G::mask == STG_MASK_ELEMENTS && ring.a.dm != nullptr && r < ring.end;
+    return {place, ring.rows_of(tile).is_live(place),
+            has_dm ? (element *)ring.a.dm + r * ring.a.dm_stride + ring.begin : nullptr};
+  }
+  // Components c and the one behind.
+  __device__ __forceinline__ void store_dm(element *of_row, int c, float x, float y) const {
     const int column = ring.begin + c;
-    element *const at = (element *)ring.a.dm + row * ring.a.dm_stride + column;
     if (column + 1 < G::components) {
-      operands::store_two(at, x, y, ring.has(STG_ALIGNED_DM));
+      operands::store_two(of_row + c, x, y, ring.has(STG_ALIGNED_DM));
     } else if (column < G::components) {
-      operands::store(at, x);
+      operands::store(of_row + c, x);
     }
   }
 
-  // What follows from t and g of 16 rows from `top` of the tile on, and of 8 components from
-  // `left`.
-  __device__ __forceinline__ void give(int tile, int lane, int top, int left, const float (&t)[4],
-                                       const float (&g)[4],
+  // What follows from t and g of 16 rows from `top` of the tile on, of which the thread has two,
+  // and of 8 components from `left`.
+  __device__ __forceinline__ void give(int tile, int top, int left, const row (&rows)[2],
+                                       const float (&t)[4], const float (&g)[4],
                                        const stg_components_groups<G> &groups) const {
     constexpr unsigned element_bytes = layout::in_place ? bytes : 1u;
-    const int c = left + lane % 4 * 2;
+    const int c = left + stg_thread_here() % 4 * 2;
     const unsigned mask = ring.stage(tile) + layout::dy_bytes + layout::x_bytes;
     float dm[2][2];
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-      const int r = top + half * 8 + lane / 4;
-      const bool live = ring.rows_of(tile).is_live(r);
-      const float t0 = live ? t[2 * half] : 0.0f, t1 = live ? t[2 * half + 1] : 0.0f;
-      const float g0 = live ? g[2 * half] : 0.0f, g1 = live ? g[2 * half + 1] : 0.0f;
+      const row &of = rows[half];
+      const float t0 = of.live ? t[2 * half] : 0.0f, t1 = of.live ? t[2 * half + 1] : 0.0f;
+      const float g0 = of.live ? g[2 * half] : 0.0f, g1 = of.live ? g[2 * half + 1] : 0.0f;
       float of_x = 1.0f, of_y = 1.0f;
       if constexpr (G::mask != STG_MASK_NONE) {
-        stg_mask_pair<G>(mask + (unsigned)(r * layout::mask_pitch) * 16u + c * element_bytes, of_x,
-                         of_y);
+        stg_mask_pair<G>(mask + (unsigned)(of.place * layout::mask_pitch) * 16u + c * element_bytes,
+                         of_x, of_y);
       }
-      const unsigned at = (unsigned)(r * layout::block_pitch) * 16u + c * bytes;
+      const unsigned at = (unsigned)(of.place * layout::block_pitch) * 16u + c * bytes;
       operands::store_pair(s_of(tile) + at, __fmul_rn(t0, of_x), __fmul_rn(t1, of_y));
       operands::store_pair(ring.memory + layout::h + at, __fmul_rn(g0, of_x), __fmul_rn(g1, of_y));
       if constexpr (G::mask == STG_MASK_ELEMENTS) {
         dm[half][0] = __fmul_rn(g0, t0), dm[half][1] = __fmul_rn(g1, t1);
-        if (ring.a.dm != nullptr && ring.top(tile) + r < ring.end) {
-          store_dm(ring.top(tile) + r, c, dm[half][0], dm[half][1]);
+        if (of.dm != nullptr) {
+          store_dm(of.dm, c, dm[half][0], dm[half][1]);
         }
       }
     }
@@ -229,10 +268,12 @@ template <class G> struct stg_components_weights_block {
         ring.memory + layout::u + strip * of_u::strip + of_u::of_lane(lane), s_tiles, mine);
 #pragma unroll
     for (int m = 0; m < s_tiles; m++) {
+      const int first = top + m * 16, mine_of = first + lane / 4;
+      const row rows[2] = {row_of(tile, mine_of), row_of(tile, mine_of + 8)};
 #pragma unroll
       for (int n = 0; n < s_strips; n++) {
         if (n < mine) {
-          give(tile, lane, top + m * 16, (strip + n) * 8, t[m][n], g[m][n], groups);
+          give(tile, first, (strip + n) * 8, rows, t[m][n], g[m][n], groups);
         }
       }
     }
@@ -356,12 +397,6 @@ __device__ __forceinline__ void stg_components_weights_run(const stg_components_
   // the longest first
   if (number < blocks * spans) {
     ring.take(number, blocks);
-    if constexpr (G::groups) {
-      if (G::mask != STG_MASK_ELEMENTS || a.share == 1) {
-        stg_components_parts_run<G>(ring, spans);
-        return;
-      }
-    }
     stg_components_weights_block<G>(ring, heads).run_components();
     return;
   }

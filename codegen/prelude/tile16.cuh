@@ -17,18 +17,12 @@ __device__ __forceinline__ int stg_thread_here() {
 constexpr __device__ int stg_pitch_of(int pieces) {
   return pieces | 1;
 }
-// Where the pieces of a matrix of Rows are: by rows, Pitch pieces from one to the next, or by
-// columns of pieces, where there is a piece more than there are rows.
-template <bool Columns, int Rows, int Pitch> struct stg_place {
+// Where the pieces of a matrix are, of which rows are Pitch pieces apart.
+template <int Pitch> struct stg_by_rows {
   static constexpr __device__ unsigned at(int row, int piece) {
-    return (unsigned)(Columns ? piece * (Rows + 1) + row : row * Pitch + piece) * 16u;
-  }
-  // Of rows of so many pieces, and one more for those that come late.
-  static constexpr __device__ int bytes(int pieces) {
-    return (Columns ? (pieces + 1) * (Rows + 1) : Rows * Pitch) * 16;
+    return (unsigned)(row * Pitch + piece) * 16u;
   }
 };
-template <int Pitch> using stg_by_rows = stg_place<false, 1, Pitch>;
 constexpr __device__ int stg_round_up(int n, int by) {
   return (n + by - 1) / by * by;
 }
@@ -74,11 +68,6 @@ __device__ __forceinline__ unsigned stg_load_half(unsigned at) {
 // A barrier of `threads` of the block, whole warps that have a number from 1 to 15 in common.
 __device__ __forceinline__ void stg_meet_some(unsigned number, unsigned threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
-}
-
-// Likewise, for who does not wait there.
-__device__ __forceinline__ void stg_arrive_some(unsigned number, unsigned threads) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
 // A piece of elements of type E, of which the first `left` are there; zeros behind them. Aligned:

@@ -80,7 +80,6 @@ static struct stg_module *load(const struct gpu *gpu, const struct stg_component
   stg_error error = STG_ERROR_INIT;
   stg_components_prelude(kernel->work, &prelude);
   request.prelude = stg_strbuf_text(&prelude);
-  request.arch = stg_components_arch(kernel, request.arch);
   request.threads = slot->rule.threads;
   request.rows_per_block = slot->rule.rows_per_block;
   check_ok(stg_compile(&request, &no_log, &image, &error), &error);

@@ -186,6 +186,10 @@ static struct components_shape shape_of(size_t how) {
   struct components_shape shape = components_shape(n[0], n[1], n[2], n[3]);
   shape.geometry.dtype = how / 2 % 2 == 0 ? STG_BF16 : how % 8 < 4 ? STG_F16 : STG_F32;
   shape.geometry.tf32 = how % 8 == 6;
+  if (shape.geometry.dtype == STG_F32) { /* what every card has room for */
+    shape.geometry.d_in = n[0] < 128 ? n[0] : 128;
+    shape.geometry.d_out = n[2] < 128 ? n[2] : 128;
+  }
   shape.geometry.mask = (enum stg_components_mask)(how % 3);
   shape.geometry.bias = how % 5 < 3;
   shape.geometry.delta = how % 7 < 4;

@@ -139,48 +139,32 @@ static void the_models_shapes_are_within_the_bounds(void **state) {
 
 /* ---- invariance ---- */
 
-static bool is_by_groups(struct components_device *device, const struct components_shape *shape,
-                         struct components_how how) {
-  const struct stg_components_kernel kernel = {.geometry = shape->geometry,
-                                               .tile = how.tile != 0 ? how.tile : 32,
-                                               .sm = how.sm != 0 ? how.sm
-                                                                 : components_device_sm(device)};
-  return stg_components_extents_of(&kernel).groups;
-}
-
-/* Tiles, rings of smaller devices, and addresses at whole elements; of products by groups of warps
- * and of the others apart, which may cut off sums elsewhere. */
+/* Tiles, rings of smaller devices, and addresses at whole elements. */
 static void compare_bits(struct components_device *device, struct components_shape shape) {
   static const uint32_t archs[] = {0, 80, 120};
   struct attn_bed bed;
-  struct components_case firsts[2];
-  bool are_there[2] = {false, false};
+  struct components_case first;
   struct components_case other;
   device->how = (struct components_how){0};
   const uint32_t room = stg_components_shared_bytes(components_device_sm(device));
   attn_open(&bed, SEED);
-  applied_open(&bed, &shape, &other);
-  for (size_t k = 0; k < COUNT(tiles) * COUNT(archs); k += test_is_quick() && k > 0 ? 2 : 1) {
-    const struct components_how how = {.tile = tiles[k % COUNT(tiles)],
-                                       .sm = archs[k / COUNT(tiles)],
-                                       .aligned = k % 2 == 0,
-                                       .misaligned = k % 3 == 2};
+  applied_open(&bed, &shape, &first);
+  applied_run_well(device, &first, (struct components_how){.aligned = true});
+  for (size_t k = 0; k < COUNT(tiles) * COUNT(archs); k += test_is_quick() ? 2 : 1) {
+    const uint32_t sm = archs[k / COUNT(tiles)];
     const struct stg_components_kernel kernel = {
-        .geometry = shape.geometry, .tile = 32, .sm = how.sm != 0 ? how.sm : 90};
-    if (how.sm != 0 &&
-        (stg_components_shared_bytes(how.sm) > room || !stg_components_has_room(&kernel))) {
-      continue;
-    }
+        .geometry = shape.geometry, .tile = 32, .sm = sm != 0 ? sm : 90};
+    other = first;
     applied_renew(&other);
-    const bool groups = is_by_groups(device, &shape, how);
-    if (!are_there[groups]) {
-      applied_run_well(device, &other, how);
-      firsts[groups] = other;
-      are_there[groups] = true;
+    if (sm != 0 && (stg_components_shared_bytes(sm) > room || !stg_components_has_room(&kernel))) {
       continue;
     }
-    applied_run(device, &other, how);
-    applied_expect_same(&firsts[groups], &other, shape.rows);
+    applied_run(device, &other,
+                (struct components_how){.tile = tiles[k % COUNT(tiles)],
+                                        .sm = sm,
+                                        .aligned = k % 2 == 0,
+                                        .misaligned = k % 3 == 2});
+    applied_expect_same(&first, &other, shape.rows);
   }
   attn_close(&bed);
 }

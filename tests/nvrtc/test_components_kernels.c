@@ -56,7 +56,7 @@ static void compile(const struct stg_components_kernel *kernel, const char *arch
       .name = name,
       .prelude = stg_strbuf_text(&prelude),
       .source = stg_strbuf_text(&source),
-      .arch = stg_components_arch(kernel, arch),
+      .arch = arch,
       .threads = rule.threads,
       .rows_per_block = rule.rows_per_block,
   };

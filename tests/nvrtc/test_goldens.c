@@ -193,14 +193,6 @@ static void compile_golden(const struct golden *golden, const char *arch) {
   if (stg_file_read(golden->path, MAX_GOLDEN_BYTES, &source, &size, &error) != STG_OK) {
     fail_msg("%s", error.message);
   }
-  /* what one architecture alone has */
-  if (strstr(source, " bool groups = true;") != NULL) {
-    if (strcmp(arch, "sm_90") != 0) {
-      stg_free(source);
-      return;
-    }
-    arch = "sm_90a";
-  }
   const struct stg_kernel_request request = {
       .signature = "test: golden",
       .name = golden->kind->kernel,

@@ -16,7 +16,6 @@
 
 #include "codegen/components_args.h"
 #include "codegen/components_extents.h"
-#include "runtime/base/dtype.h"
 #include "tests/support/matrix_lanes.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -243,12 +242,10 @@ static void check_extents(const struct stg_components_kernel *kernel) {
   const struct stg_components_extents e = stg_components_extents_of(kernel);
   const uint32_t out = kernel->turned ? kernel->geometry.d_in : kernel->geometry.d_out;
   assert_true(e.static_bytes + e.dynamic_bytes <= stg_components_shared_bytes(kernel->sm));
-  const uint32_t warps = e.threads / LANES;
-  assert_int_equal(e.threads % LANES, 0);
-  assert_true(e.groups || warps == WARPS);
-  assert_true(e.tile <= kernel->tile || (e.groups && e.tile == 64)); /* that four warps have */
+  assert_true(e.tile <= kernel->tile);
+  assert_int_equal(e.threads, WARPS * LANES);
   /* warps have the result between them, and it is not much larger */
-  assert_int_equal(e.warp_rows * (warps / e.warps_n), e.tile);
+  assert_int_equal(e.warp_rows * (WARPS / e.warps_n), e.tile);
   assert_true(e.warp_columns * e.warps_n >= out);
   assert_true((e.warp_columns - 16) * e.warps_n < out);
   assert_int_equal(e.warp_rows % 16, 0);
@@ -259,19 +256,10 @@ static void check_extents(const struct stg_components_kernel *kernel) {
   assert_int_equal(e.chunk % e.s_columns, 0);
   assert_int_equal(e.s_rows % 16, 0);
   assert_int_equal(e.s_columns % 16, 0);
-  assert_true(e.tile / e.s_rows * (e.chunk / e.s_columns) <= warps);
+  assert_true(e.tile / e.s_rows * (e.chunk / e.s_columns) <= WARPS);
   assert_in_range(e.stages, 1, 3);
-  if (e.groups) {
-    const uint32_t in = kernel->turned ? kernel->geometry.d_out : kernel->geometry.d_in;
-    assert_int_equal(kernel->sm, 90);
-    assert_int_equal(stg_dtype_bytes(kernel->geometry.dtype), 2);
-    assert_int_equal(warps % 4, 0);
-    assert_true(e.stages >= 2);
-    /* rows, sums and s in registers */
-    assert_true((in + 15) / 16 * 4 + (e.warp_columns + e.chunk) / 2 <= 224);
-  }
   /* the result goes out by way of memory that the ring had, 16 rows of each warp at a time */
-  assert_true(warps * 16 * (e.warp_columns / 8 | 1) * 16 <= e.dynamic_bytes);
+  assert_true(WARPS * 16 * (e.warp_columns / 8 | 1) * 16 <= e.dynamic_bytes);
   /* what comes by words has a piece behind each row, and as many rows of either parity */
   assert_int_equal(e.chunk % 16, 0);
   assert_int_equal(e.tile % 2, 0);
@@ -326,7 +314,9 @@ static void the_model_of_the_design_has_whole_tiles_on_a_large_card(void **state
     kernel.turned = i % 2 != 0;
     kernel.geometry.delta = i / 2 % 2 != 0;
     const struct stg_components_extents e = stg_components_extents_of(&kernel);
-    assert_int_equal(e.tile, 128);
+    /* dd takes registers that sums of 341 columns leave none of */
+    const bool dd = kernel.turned && kernel.geometry.delta && kernel.geometry.d_in == 341;
+    assert_int_equal(e.tile, dd ? 64 : 128);
     assert_true(e.stages >= 2 && e.chunk >= 32);
   }
 }

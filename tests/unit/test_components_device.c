@@ -241,7 +241,7 @@ static void plans_say_which_kernels_follow_each_other(void **state) {
   must(stg_components_plan(all.components, 40, false, &info, &error), &error);
   assert_string_equal(forward, info.signature);
   assert_int_equal(64, info.tile_rows);
-  assert_int_equal(128, info.threads); /* four warps for 64 rows */
+  assert_int_equal(256, info.threads);
   must(stg_components_plan(all.components, 40, true, &info, &error), &error);
   assert_string_equal(back, info.signature);
   apply(&all);

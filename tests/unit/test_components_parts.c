@@ -12,7 +12,7 @@
 #include "codegen/components_args.h"
 
 static void spans_cover_the_rows_and_have_whole_parts(void **state) {
-  static const uint32_t components[] = {1, 64, 65, 1200, 2048, 20000, UINT32_MAX};
+  static const uint32_t components[] = {1, 80, 81, 1200, 2048, 20000, UINT32_MAX};
   for (size_t k = 0; k < sizeof components / sizeof components[0]; k++) {
     for (int64_t rows = 1; rows < 5000; rows++) {
       const int64_t span = stg_components_span(components[k], rows);
@@ -25,11 +25,11 @@ static void spans_cover_the_rows_and_have_whole_parts(void **state) {
   (void)state;
 }
 
-/* 19 blocks of components, each 6 spans: 114 of 132. */
+/* 15 blocks of components, each 8 spans: 120 of 132. */
 static void spans_and_blocks_are_as_many_as_a_card_works_on(void **state) {
-  assert_int_equal(6, stg_components_spans(1200, 16384));
-  assert_int_equal(2752, stg_components_span(1200, 16384));
-  assert_int_equal(4, stg_components_spans(2048, 16384));
+  assert_int_equal(8, stg_components_spans(1200, 16384));
+  assert_int_equal(2048, stg_components_span(1200, 16384));
+  assert_int_equal(5, stg_components_spans(2048, 16384));
   assert_int_equal(128, stg_components_spans(7, 16384)); /* of 128 rows */
   assert_int_equal(1, stg_components_spans(20000, 16384));
   (void)state;

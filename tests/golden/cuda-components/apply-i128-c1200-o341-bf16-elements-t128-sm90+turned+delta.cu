@@ -1,4 +1,4 @@
-// launch: threads 256, rows_per_block 128, stage_bytes 226080
+// launch: threads 256, rows_per_block 128, stage_bytes 222720
 
 // components: gradients of rows of 341 -> 1200 -> 128 bf16
 struct stg_geometry {
@@ -10,17 +10,16 @@ struct stg_geometry {
   static constexpr int mask = STG_MASK_ELEMENTS;  // what its elements are
   static constexpr bool bias = false;             // is added
   static constexpr bool delta = true;             // has a product of its own
-  static constexpr bool groups = true;            // of four warps multiply at once
   static constexpr int threads = 256;             // of a block
   static constexpr int tile = 128;                // rows of a block
   static constexpr int chunk = 32;                // components of a stage
   static constexpr int stages = 3;                // of the ring
-  static constexpr int warps_n = 1;               // beside each other
-  static constexpr int warp_rows = 16;            // of the tile that a warp has
-  static constexpr int warp_columns = 128;        // of what goes out
-  static constexpr int s_rows = 16;               // and of the intermediate
-  static constexpr int s_columns = 32;            // of a chunk
-  static constexpr int shared_bytes = 226080;     // of the launch
+  static constexpr int warps_n = 2;               // beside each other
+  static constexpr int warp_rows = 32;            // of the tile that a warp has
+  static constexpr int warp_columns = 64;         // of what goes out
+  static constexpr int s_rows = 32;               // and of the intermediate
+  static constexpr int s_columns = 16;            // of a chunk
+  static constexpr int shared_bytes = 222720;     // of the launch
 };
 
 extern "C" __global__ void __launch_bounds__(256, 1)

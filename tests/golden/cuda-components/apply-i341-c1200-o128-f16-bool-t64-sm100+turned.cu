@@ -10,7 +10,6 @@ struct stg_geometry {
   static constexpr int mask = STG_MASK_BYTES;     // what its elements are
   static constexpr bool bias = false;             // is added
   static constexpr bool delta = false;            // has a product of its own
-  static constexpr bool groups = false;           // of four warps multiply at once
   static constexpr int threads = 256;             // of a block
   static constexpr int tile = 64;                 // rows of a block
   static constexpr int chunk = 64;                // components of a stage

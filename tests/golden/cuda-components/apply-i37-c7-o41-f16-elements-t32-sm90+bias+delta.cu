@@ -1,4 +1,4 @@
-// launch: threads 128, rows_per_block 64, stage_bytes 78368
+// launch: threads 256, rows_per_block 32, stage_bytes 65792
 
 // components: results of 37 -> 7 -> 41 f16
 struct stg_geometry {
@@ -10,20 +10,19 @@ struct stg_geometry {
   static constexpr int mask = STG_MASK_ELEMENTS;  // what its elements are
   static constexpr bool bias = true;              // is added
   static constexpr bool delta = true;             // has a product of its own
-  static constexpr bool groups = true;            // of four warps multiply at once
-  static constexpr int threads = 128;             // of a block
-  static constexpr int tile = 64;                 // rows of a block
+  static constexpr int threads = 256;             // of a block
+  static constexpr int tile = 32;                 // rows of a block
   static constexpr int chunk = 64;                // components of a stage
   static constexpr int stages = 3;                // of the ring
-  static constexpr int warps_n = 1;               // beside each other
+  static constexpr int warps_n = 4;               // beside each other
   static constexpr int warp_rows = 16;            // of the tile that a warp has
-  static constexpr int warp_columns = 48;         // of what goes out
+  static constexpr int warp_columns = 16;         // of what goes out
   static constexpr int s_rows = 16;               // and of the intermediate
-  static constexpr int s_columns = 64;            // of a chunk
-  static constexpr int shared_bytes = 78368;      // of the launch
+  static constexpr int s_columns = 16;            // of a chunk
+  static constexpr int shared_bytes = 65792;      // of the launch
 };
 
-extern "C" __global__ void __launch_bounds__(128, 1)
+extern "C" __global__ void __launch_bounds__(256, 1)
 stg_components_apply(const __grid_constant__ stg_components_apply_args args) {
   stg_components_apply_run<stg_geometry>(args);
 }
