@@ -25,7 +25,7 @@
 #define STG_COMPONENTS_PART 32
 /* Whoever computes gradients of the weights shares them out by blocks of so many components, and by
  * spans of rows: so many of both together, about what a large card works on at a time. */
-#define STG_COMPONENTS_BLOCK 80
+#define STG_COMPONENTS_BLOCK 64
 #define STG_COMPONENTS_BLOCKS 132
 
 /* What the elements of a mask are. */

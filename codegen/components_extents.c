@@ -1,12 +1,14 @@
 /*
  * components_extents.c: see components_extents.h.
  *
- * No figure here has been measured yet; they follow from these counts. What a product of 16 x 8 x
- * 16 reads of shared memory limits it: 128 bytes a cycle of a multiprocessor, which could begin one
- * in 1.5 cycles. A warp's tile of 32 x 32 reads 256 bytes for each, of 32 x 64 192, of 32 x 176
- * 151. At 128 -> 128 all of a chunk, with its intermediate and what the ring writes, comes to 238
- * for each product; at 128 -> 341 to 199. Of weights, t and g read about 350 and sums over rows 230
- * where a side has 128, 145 where it has 341.
+ * Those of warps follow from these counts. What a product of 16 x 8 x 16 reads of shared memory
+ * limits it: 128 bytes a cycle of a multiprocessor, which could begin one in 1.5 cycles. On an
+ * H200 that was 44 % busy, the tensor cores 37 % and issue 32 %: the 8 warps that sums leave room
+ * for wait for each other's latencies, which is why there are groups of four. A warp's tile of 32 x
+ * 32 reads 256 bytes for each, of 32 x 64 192, of 32 x 176 151. At 128 -> 128 all of a chunk, with
+ * its intermediate and what the ring writes, comes to 238 for each product; at 128 -> 341 to 199.
+ * Of weights, t and g read about 350 and sums over rows 230 where a side has 128, 145 where it has
+ * 341.
  */
 #include "codegen/components_extents.h"
 
@@ -28,6 +30,8 @@
 
 /* Columns of 32 rows whose sums a thread has room for, beside what it multiplies. */
 #define MOST_WARP_COLUMNS 176
+/* dd, which is summed from them, takes some. */
+#define MOST_DD_COLUMNS 160
 /* Exact float32 has sums of parts beside them, and what it multiplies in two. */
 #define MOST_EXACT_COLUMNS 96
 
@@ -209,6 +213,8 @@ stg_components_extents_of(const struct stg_components_kernel *kernel) {
   const uint32_t most = stg_components_shared_bytes(kernel->sm);
   const uint32_t out = kernel->turned ? kernel->geometry.d_in : kernel->geometry.d_out;
   const bool exact = is_exact(&kernel->geometry);
+  const uint32_t most_columns =
+      kernel->turned && kernel->geometry.delta ? MOST_DD_COLUMNS : MOST_WARP_COLUMNS;
   struct stg_components_extents e = {0};
   if (try_groups(kernel, &e)) {
     return e;
@@ -220,8 +226,7 @@ stg_components_extents_of(const struct stg_components_kernel *kernel) {
       if (exact && e.chunk < STG_COMPONENTS_PART) {
         continue;
       }
-      const uint32_t columns =
-          exact ? MOST_EXACT_COLUMNS * 2 * STEP / e.warp_rows : MOST_WARP_COLUMNS;
+      const uint32_t columns = exact ? MOST_EXACT_COLUMNS * 2 * STEP / e.warp_rows : most_columns;
       if (e.warp_columns <= columns && e.static_bytes + e.dynamic_bytes <= most) {
         return e;
       }
@@ -263,6 +268,41 @@ static uint32_t sums_of_thread(const struct stg_components_geometry *g, uint32_t
   return tiles * (block / STRIP / SUM_WARPS_N) * 4;
 }
 
+/* Add groups of four warps to extents of warps, with which they share the block. */
+static void try_part_groups(const struct stg_components_kernel *kernel,
+                            struct stg_components_weights_extents *e) {
+  static const uint32_t tiles[] = {64, 32};
+  const struct stg_components_geometry *g = &kernel->geometry;
+  const uint32_t in = round_up(g->d_in, STEP);
+  const uint32_t out = round_up(g->d_out, STEP);
+  const bool elements = g->mask == STG_COMPONENTS_MASK_DTYPE;
+  if (kernel->sm != GROUPS_SM || stg_dtype_bytes(g->dtype) != 2 || e->block != GROUP_ROWS) {
+    return;
+  }
+  for (size_t i = 0; i < 2 * sizeof tiles / sizeof tiles[0] && !e->groups; i++) {
+    const uint32_t tile = tiles[i / 2];
+    const uint32_t stages = 4 - (uint32_t)(i % 2); /* 4 or 3 */
+    const uint32_t dm = elements ? tile * (GROUP_ROWS * 4 + (GROUP_ROWS / 8 + 1) * UNIT_BYTES) : 0;
+    const uint32_t mask = g->mask == STG_COMPONENTS_MASK_NONE
+                              ? 0
+                              : columns_bytes(tile, GROUP_ROWS / (elements ? 8 : 16));
+    const uint32_t stage = columns_bytes(tile, out / 8) + columns_bytes(tile, in / 8) + mask;
+    const uint32_t dynamic = columns_bytes(in, GROUP_ROWS / 8) +
+                             columns_bytes(GROUP_ROWS, out / 8) + dm + stages * stage;
+    const uint32_t fixed = e->static_bytes + (stages + 1) * tile * KNOWN_BYTES;
+    /* each group has one matrix, and the sums of the other one */
+    const uint32_t registers = larger(in / 4 + out / 2, out / 4 + in / 2) + tile / 2;
+    if (registers <= MOST_GROUP_REGISTERS &&
+        fixed + larger(dynamic, e->dynamic_bytes) <= stg_components_shared_bytes(kernel->sm)) {
+      e->groups = true;
+      e->group_tile = tile;
+      e->group_stages = stages;
+      e->static_bytes = fixed;
+      e->dynamic_bytes = larger(dynamic, e->dynamic_bytes);
+    }
+  }
+}
+
 struct stg_components_weights_extents
 stg_components_weights_extents_of(const struct stg_components_kernel *kernel) {
   /* In the order in which they are wanted, each with whatever block fits; of 16-bit types the last
@@ -295,6 +335,7 @@ stg_components_weights_extents_of(const struct stg_components_kernel *kernel) {
       e.static_bytes = weights_static_bytes(&e);
       e.dynamic_bytes = weights_dynamic_bytes(g, &e);
       if (sums_of_thread(g, block) <= sums && e.static_bytes + e.dynamic_bytes <= most) {
+        try_part_groups(kernel, &e);
         return e;
       }
     }

@@ -32,6 +32,8 @@ struct stg_components_extents stg_components_extents_of(const struct stg_compone
  * `warps_n` of them beside each other.
  */
 struct stg_components_weights_extents {
+  bool groups; /* of four warps multiply at once, where no rows share a row of a mask of elements */
+  uint32_t group_tile, group_stages; /* in the place of tile and stages then */
   uint32_t threads, tile, block, stages;
   uint32_t warps_n, s_rows;
   uint32_t static_bytes, dynamic_bytes; /* of shared memory */

@@ -35,12 +35,15 @@ static const char *const weights_stems[] = {"warp",
                                             "copies",
                                             "mma",
                                             "tile16",
+                                            "words16",
                                             "tile32",
                                             "strips16",
                                             "strips32",
+                                            "gmma16",
                                             "components_mask",
                                             "components_span",
                                             "components_groups",
+                                            "components_parts",
                                             "components_weights"};
 static const char *const sum_stems[] = {"warp", "chunk", "pieces", "components_sum"};
 
@@ -145,8 +148,10 @@ static stg_status check_kernel(const struct stg_components_kernel *kernel, stg_e
 }
 
 const char *stg_components_arch(const struct stg_components_kernel *kernel, const char *arch) {
-  return kernel->work == STG_COMPONENTS_APPLY && stg_components_extents_of(kernel).groups ? "sm_90a"
-                                                                                          : arch;
+  const bool groups =
+      (kernel->work == STG_COMPONENTS_APPLY && stg_components_extents_of(kernel).groups) ||
+      (kernel->work == STG_COMPONENTS_WEIGHTS && stg_components_weights_extents_of(kernel).groups);
+  return groups ? "sm_90a" : arch;
 }
 
 /* ---- text ---- */
@@ -207,8 +212,13 @@ static void write_weights(struct stg_writer *w, const struct stg_components_geom
   write_mask(w, g->mask);
   stg_write_bool(w, "bias", g->bias, "has a gradient");
   stg_write_bool(w, "delta", g->delta, "has one");
+  stg_write_bool(w, "groups", e->groups, "of four warps multiply at once");
   stg_write_int(w, "threads", e->threads, "of a block");
   stg_write_int(w, "block", e->block, "components of a block");
+  if (e->groups) {
+    stg_write_int(w, "group_tile", e->group_tile, "rows of a stage of theirs");
+    stg_write_int(w, "group_stages", e->group_stages, "of their ring");
+  }
   stg_write_int(w, "tile", e->tile, "rows of a stage");
   stg_write_int(w, "stages", e->stages, "of the ring");
   stg_write_int(w, "warps_n", e->warps_n, "beside each other in a sum");

@@ -33,7 +33,7 @@ struct stg_components_kernel {
   uint32_t sm; /* of the architecture, as 90: how much shared memory there is */
   /* of an apply */
   bool turned;
-  uint32_t tile; /* rows of a block at most: 32, 64 or 128. No bit depends on it. */
+  uint32_t tile; /* rows of a block: 32, 64 or 128, or as near as there is. No bit depends on it. */
 };
 
 /** The tile that suits calls of up to so many rows. */

@@ -30,6 +30,35 @@ static_assert(sizeof(stg_components_weights_args) == 128, "codegen/components_ar
 #define STG_ALIGNED_DM 32u
 #define STG_SHARED_DM 64u // there are parts of dm
 
+// Two neighbours of a row of Width that begins at a multiple of 16 bytes times Width.
+template <int Width>
+__device__ __forceinline__ void stg_store_sums(float *row, int column, float x, float y) {
+  if (Width % 2 == 0 && column < Width) {
+    *(float2 *)(row + column) = make_float2(x, y);
+    return;
+  }
+  if (column < Width) {
+    row[column] = x;
+  }
+  if (column + 1 < Width) {
+    row[column + 1] = y;
+  }
+}
+
+// Where a span's part of a result begins, in the manner of codegen/components_parts.c: each result
+// has one of every span, from 16 bytes in whole on.
+struct stg_components_at {
+  float *at;
+  const int spans;
+
+  __device__ __forceinline__ float *part(long long elements, int span) const {
+    return at + elements * span;
+  }
+  __device__ __forceinline__ void pass(long long elements) {
+    at += (elements * spans + 3) / 4 * 4;
+  }
+};
+
 // What a block is for.
 #define STG_OF_COMPONENTS 0
 #define STG_OF_DELTA 1
@@ -62,7 +91,8 @@ template <class G> struct stg_components_span_layout {
 
   static constexpr int u = v_bytes, h = u + u_bytes, s = h + narrow_bytes, ring = s + s_bytes;
   static constexpr int bytes = ring + G::stages * stage_bytes;
-  static_assert(bytes == G::shared_bytes, "codegen/components_extents.c has the same");
+  static_assert(G::groups ? bytes <= G::shared_bytes : bytes == G::shared_bytes,
+                "codegen/components_extents.c has the same");
 };
 
 template <class G> struct stg_components_ring {
@@ -109,54 +139,42 @@ template <class G> struct stg_components_ring {
     return (a.flags & flag) != 0;
   }
 
+  // Float32 that begin at no multiple of 16 bytes come by words; those of 16 bits by elements.
+  static constexpr bool has_words = sizeof(element) == 4;
+
   // Of a packed matrix of Height x Width: Rows from `top` on, and Pieces from column `left` on.
   template <int Height, int Width, int Rows, int Pieces, int Pitch>
   __device__ __forceinline__ void bring_matrix(unsigned to, const void *matrix, int top, int left,
                                                unsigned flag) const {
-    const bool aligned = Width % of_piece == 0 && has(flag);
-    stg_share_out<G::threads, Rows, Pieces>(
-        [&](int r, int piece) {
-          const int row = top + r, column = left + piece * of_piece;
-          const bool is = row < Height && column < Width;
-          const element *const from =
-              (const element *)matrix + (is ? (long long)row * Width + column : 0);
-          stg_bring_piece(to + (unsigned)(r * Pitch + piece) * 16u, from, is ? Width - column : 0,
-                          aligned);
-        },
-        stg_thread_here());
+    stg_bring_rows<G::threads, Rows, Pieces, stg_by_rows<Pitch>, Width % of_piece == 0, element>(
+        to, Width % of_piece == 0 && has(flag), has_words, [&](int r, int &of_row) {
+          of_row = top + r < Height ? Width - left : 0;
+          return (const element *)matrix + ((long long)(top + r) * Width + left);
+        });
   }
 
   // Of the rows of a tile: Pieces from column `left` on, of Width columns.
   template <int Width, int Pieces, int Pitch>
   __device__ __forceinline__ void bring_rows(unsigned to, int tile, const void *matrix,
                                              long long stride, int left, unsigned flag) const {
-    const bool aligned = has(flag);
     const stg_components_rows<G> &of_tile = rows_of(tile);
-    stg_share_out<G::threads, G::tile, Pieces>(
-        [&](int r, int piece) {
-          const int column = left + piece * of_piece;
-          const bool is = of_tile.is_live(r) && column < Width;
-          const element *const from =
-              (const element *)matrix + (is ? (top(tile) + r) * stride + column : 0);
-          stg_bring_piece(to + (unsigned)(r * Pitch + piece) * 16u, from, is ? Width - column : 0,
-                          aligned);
-        },
-        stg_thread_here());
+    stg_bring_rows<G::threads, G::tile, Pieces, stg_by_rows<Pitch>, Width % of_piece == 0, element>(
+        to, has(flag), has_words, [&](int r, int &of_row) {
+          of_row = of_tile.is_live(r) ? Width - left : 0;
+          return (const element *)matrix + ((top(tile) + r) * stride + left);
+        });
   }
 
   template <class E> __device__ __forceinline__ void bring_mask(unsigned to, int tile) const {
-    constexpr int elements = 16 / (int)sizeof(E);
-    const bool aligned = has(STG_ALIGNED_MASK);
+    constexpr bool whole = G::components % (16 / (int)sizeof(E)) == 0;
     const stg_components_rows<G> &of_tile = rows_of(tile);
-    stg_share_out<G::threads, G::tile, layout::mask_pieces>(
-        [&](int r, int piece) {
-          const int at = begin + piece * elements;
-          const bool is = of_tile.is_live(r) && at < G::components;
-          const E *const from = (const E *)a.mask + (is ? of_tile.mask[r] + at : 0);
-          stg_bring_piece(to + (unsigned)(r * layout::mask_pitch + piece) * 16u, from,
-                          is ? G::components - at : 0, aligned);
-        },
-        stg_thread_here());
+    stg_bring_rows<G::threads, G::tile, layout::mask_pieces, stg_by_rows<layout::mask_pitch>, whole,
+                   E>(to, has(STG_ALIGNED_MASK), has_words && sizeof(E) == 4,
+                      [&](int r, int &of_row) {
+                        const long long at = of_tile.mask[r];
+                        of_row = at >= 0 ? G::components - begin : 0;
+                        return (const E *)a.mask + (at + begin);
+                      });
   }
 
   // Begin to bring a tile, if there is one, into its stage: a group.

@@ -130,35 +130,6 @@ template <class D> struct stg_ones16 {
   }
 };
 
-// Two neighbours of a row of Width that begins at a multiple of 16 bytes times Width.
-template <int Width>
-__device__ __forceinline__ void stg_store_sums(float *row, int column, float x, float y) {
-  if (Width % 2 == 0 && column < Width) {
-    *(float2 *)(row + column) = make_float2(x, y);
-    return;
-  }
-  if (column < Width) {
-    row[column] = x;
-  }
-  if (column + 1 < Width) {
-    row[column + 1] = y;
-  }
-}
-
-// Where a span's part of a result begins, in the manner of codegen/components_parts.c: each result
-// has one of every span, from 16 bytes in whole on.
-struct stg_components_at {
-  float *at;
-  const int spans;
-
-  __device__ __forceinline__ float *part(long long elements, int span) const {
-    return at + elements * span;
-  }
-  __device__ __forceinline__ void pass(long long elements) {
-    at += (elements * spans + 3) / 4 * 4;
-  }
-};
-
 template <class G> struct stg_components_weights_block {
   typedef typename G::data data;
   typedef typename data::element element;
@@ -385,6 +356,12 @@ __device__ __forceinline__ void stg_components_weights_run(const stg_components_
   // the longest first
   if (number < blocks * spans) {
     ring.take(number, blocks);
+    if constexpr (G::groups) {
+      if (G::mask != STG_MASK_ELEMENTS || a.share == 1) {
+        stg_components_parts_run<G>(ring, spans);
+        return;
+      }
+    }
     stg_components_weights_block<G>(ring, heads).run_components();
     return;
   }

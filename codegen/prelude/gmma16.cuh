@@ -31,6 +31,13 @@ __device__ __forceinline__ void stg_gmma_publish() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+// Two matrices of 8 x 8 beside each other, turned; lanes 0-15 say where their rows begin.
+__device__ __forceinline__ void stg_store_two_turned(unsigned at, unsigned first, unsigned second) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(at),
+               "r"(first), "r"(second)
+               : "memory");
+}
+
 // A second factor at an address of shared memory: bytes from 8 of k to the next, and from 8 columns
 // to the next.
 __device__ __forceinline__ unsigned long long stg_gmma_factor(unsigned at, unsigned by_k,

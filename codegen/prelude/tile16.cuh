@@ -76,6 +76,11 @@ __device__ __forceinline__ void stg_meet_some(unsigned number, unsigned threads)
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
+// Likewise, for who does not wait there.
+__device__ __forceinline__ void stg_arrive_some(unsigned number, unsigned threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
 // A piece of elements of type E, of which the first `left` are there; zeros behind them. Aligned:
 // in the background.
 template <class E>

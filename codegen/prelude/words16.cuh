@@ -55,7 +55,7 @@ __device__ __forceinline__ void stg_bring_rows(unsigned to, bool aligned, bool w
   constexpr int elements = 16 / (int)sizeof(E);
   const int thread = stg_thread_here();
   if (aligned) {
-    stg_share_out<Threads, Rows, Pieces, 2>(
+    stg_share_out<Threads, Rows, Pieces>(
         [&](int r, int piece) {
           int left;
           const E *const row = row_of(r, left);

@@ -2,7 +2,7 @@
  * test_components_kernel.c: kernels of the components family on a device: within the oracle's
  * bounds, and with the same bits in every tile, ring and company.
  */
-#include "tests/gpu/components_device.h"
+#include "tests/gpu/components_applied.h"
 
 #include <string.h>
 
@@ -14,90 +14,7 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define SEED 17
 
-static const stg_dtype dtypes[] = {STG_BF16, STG_F16};
 static const uint32_t tiles[] = {32, 64, 128};
-
-/* Results of a call of apply: places in components_result. */
-enum { RESULT_Y = 0, RESULT_DX = 1, RESULT_DD = 6 };
-
-#define HOWS 24
-/* A shape whose mask, dtype, bias and delta follow from `how`. */
-static struct components_shape shape_of(const uint32_t sizes[4], size_t how) {
-  struct components_shape shape = components_shape(sizes[0], sizes[1], sizes[2], sizes[3]);
-  shape.geometry.dtype = dtypes[how % 2];
-  shape.geometry.mask = (enum stg_components_mask)(how / 2 % 3);
-  shape.geometry.bias = how / 6 % 2 != 0;
-  shape.geometry.delta = how / 12 % 2 != 0;
-  return shape;
-}
-
-/* The same of float32: in TF32, or of an odd `how` exact. */
-static struct components_shape float_shape_of(const uint32_t sizes[4], size_t how) {
-  struct components_shape shape = shape_of(sizes, how);
-  shape.geometry.dtype = STG_F32;
-  shape.geometry.tf32 = how % 2 == 0;
-  return shape;
-}
-
-/* What apply does not compute is not there. */
-static void leave_what_apply_has(struct components_case *c) {
-  c->out.dv = c->out.du = c->out.dm = c->out.dbias = c->out.ddelta = NULL;
-}
-
-static void open_case(struct attn_bed *bed, const struct components_shape *shape,
-                      struct components_case *ret) {
-  components_open(bed, shape, ret);
-  leave_what_apply_has(ret);
-}
-
-static void renew_case(struct components_case *c) {
-  components_renew(c);
-  leave_what_apply_has(c);
-}
-
-static void run(struct components_device *device, const struct components_case *c,
-                struct components_how how) {
-  device->how = how;
-  components_device_apply(device, c);
-  components_device_turn(device, c);
-  components_expect_gaps(c);
-}
-
-static void expect_ok(const struct components_case *c,
-                      const struct stg_oracle_components_report *report) {
-  if (!report->ok) {
-    const struct stg_components_geometry *g = &c->geometry;
-    fail_msg(
-        "%u->%u->%u of %lld rows, %s, mask %d: %s[%lld][%lld] is the first of %llu violations; "
-        "the worst is %g of its bound",
-        g->d_in, g->components, g->d_out, (long long)c->inputs.rows.rows, stg_dtype_name(g->dtype),
-        (int)g->mask, report->first_in, (long long)report->first_row,
-        (long long)report->first_element, (unsigned long long)report->violations,
-        report->worst_ratio);
-  }
-}
-
-static void check(const struct components_case *c) {
-  struct stg_oracle_components_report report = components_check(c);
-  expect_ok(c, &report);
-  report = components_check_back(c);
-  expect_ok(c, &report);
-}
-
-static void run_well(struct components_device *device, const struct components_case *c,
-                     struct components_how how) {
-  run(device, c, how);
-  check(c);
-}
-
-static void expect_same(const struct components_case *a, const struct components_case *b,
-                        int64_t rows) {
-  components_expect_same(a, b, RESULT_Y, rows);
-  components_expect_same(a, b, RESULT_DX, rows);
-  if (a->geometry.delta) {
-    components_expect_same(a, b, RESULT_DD, rows);
-  }
-}
 
 /* ---- sizes ---- */
 
@@ -113,12 +30,13 @@ static void odd_sizes_are_within_the_bounds(void **state) {
   struct components_device *device = *state;
   const size_t hows = test_is_quick() ? 1 : 3;
   for (size_t i = 0; i < COUNT(odd_sizes) * hows; i++) {
-    const struct components_shape shape = shape_of(odd_sizes[i / hows], i * 7 % HOWS);
+    const struct components_shape shape = applied_shape(odd_sizes[i / hows], i * 7 % APPLIED_HOWS);
     struct attn_bed bed;
     struct components_case c;
     attn_open(&bed, SEED + i);
-    open_case(&bed, &shape, &c);
-    run_well(device, &c, (struct components_how){.tile = tiles[i % 3], .aligned = i % 2 != 0});
+    applied_open(&bed, &shape, &c);
+    applied_run_well(device, &c,
+                     (struct components_how){.tile = tiles[i % 3], .aligned = i % 2 != 0});
     attn_close(&bed);
   }
 }
@@ -126,7 +44,8 @@ static void odd_sizes_are_within_the_bounds(void **state) {
 /* A lower part of exact products that is lost is seen at small sizes alone. */
 static void float32_of_odd_sizes(struct components_device *device, size_t exact) {
   for (size_t i = 0; i < COUNT(odd_sizes); i++) {
-    const struct components_shape shape = float_shape_of(odd_sizes[i], i * 14 % HOWS + exact);
+    const struct components_shape shape =
+        applied_float_shape(odd_sizes[i], i * 14 % APPLIED_HOWS + exact);
     const struct stg_components_kernel kernel = {
         .geometry = shape.geometry, .tile = 32, .sm = components_device_sm(device)};
     struct attn_bed bed;
@@ -135,10 +54,10 @@ static void float32_of_odd_sizes(struct components_device *device, size_t exact)
       continue;
     }
     attn_open(&bed, SEED + i);
-    open_case(&bed, &shape, &c);
-    run_well(device, &c,
-             (struct components_how){
-                 .tile = tiles[i % 3], .aligned = i % 2 != 0, .misaligned = i % 4 == 2});
+    applied_open(&bed, &shape, &c);
+    applied_run_well(device, &c,
+                     (struct components_how){
+                         .tile = tiles[i % 3], .aligned = i % 2 != 0, .misaligned = i % 4 == 2});
     attn_close(&bed);
   }
 }
@@ -167,17 +86,18 @@ static void sweep(struct components_device *device, size_t from) {
     const size_t nth = i % COUNT(rows_of);
     const uint32_t n[] = {widths[from], counts[(from + 2 * to) % COUNT(counts)], widths[to],
                           rows_of[nth]};
-    const struct components_shape shape = shape_of(n, (from * 7 + to * 5) % HOWS);
+    const struct components_shape shape = applied_shape(n, (from * 7 + to * 5) % APPLIED_HOWS);
     struct attn_bed bed;
     struct components_case c;
     if (!is_quick_to_check(n)) {
       continue;
     }
     attn_open(&bed, SEED + i);
-    open_case(&bed, &shape, &c);
-    run_well(device, &c,
-             (struct components_how){
-                 .tile = tiles[(from + to) % 3], .aligned = nth % 2 != 0, .misaligned = nth == 2});
+    applied_open(&bed, &shape, &c);
+    applied_run_well(device, &c,
+                     (struct components_how){.tile = tiles[(from + to) % 3],
+                                             .aligned = nth % 2 != 0,
+                                             .misaligned = nth == 2});
     attn_close(&bed);
   }
 }
@@ -206,12 +126,13 @@ static void the_models_shapes_are_within_the_bounds(void **state) {
   static const uint32_t sizes[][4] = {
       {128, 1200, 128, 140}, {128, 1200, 64, 140}, {128, 1200, 341, 140}, {341, 1200, 128, 140}};
   for (size_t i = 0; i < COUNT(sizes) * 2; i++) {
-    const struct components_shape shape = shape_of(sizes[i / 2], i % 2 == 0 ? 2 : 14);
+    const struct components_shape shape = applied_shape(sizes[i / 2], i % 2 == 0 ? 2 : 14);
     struct attn_bed bed;
     struct components_case c;
     attn_open(&bed, SEED + i);
-    open_case(&bed, &shape, &c);
-    run_well(device, &c, (struct components_how){.tile = 128, .aligned = true, .early = true});
+    applied_open(&bed, &shape, &c);
+    applied_run_well(device, &c,
+                     (struct components_how){.tile = 128, .aligned = true, .early = true});
     attn_close(&bed);
   }
 }
@@ -238,7 +159,7 @@ static void compare_bits(struct components_device *device, struct components_sha
   device->how = (struct components_how){0};
   const uint32_t room = stg_components_shared_bytes(components_device_sm(device));
   attn_open(&bed, SEED);
-  open_case(&bed, &shape, &other);
+  applied_open(&bed, &shape, &other);
   for (size_t k = 0; k < COUNT(tiles) * COUNT(archs); k += test_is_quick() && k > 0 ? 2 : 1) {
     const struct components_how how = {.tile = tiles[k % COUNT(tiles)],
                                        .sm = archs[k / COUNT(tiles)],
@@ -250,55 +171,55 @@ static void compare_bits(struct components_device *device, struct components_sha
         (stg_components_shared_bytes(how.sm) > room || !stg_components_has_room(&kernel))) {
       continue;
     }
-    renew_case(&other);
+    applied_renew(&other);
     const bool groups = is_by_groups(device, &shape, how);
     if (!are_there[groups]) {
-      run_well(device, &other, how);
+      applied_run_well(device, &other, how);
       firsts[groups] = other;
       are_there[groups] = true;
       continue;
     }
-    run(device, &other, how);
-    expect_same(&firsts[groups], &other, shape.rows);
+    applied_run(device, &other, how);
+    applied_expect_same(&firsts[groups], &other, shape.rows);
   }
   attn_close(&bed);
 }
 
 static void bits_of_128_to_128_are_those_of_any_tile_and_ring(void **state) {
-  compare_bits(*state, shape_of((uint32_t[4]){128, 300, 128, 140}, 20));
+  compare_bits(*state, applied_shape((uint32_t[4]){128, 300, 128, 140}, 20));
 }
 static void bits_of_128_to_341_are_those_of_any_tile_and_ring(void **state) {
-  compare_bits(*state, shape_of((uint32_t[4]){128, 200, 341, 140}, 15));
+  compare_bits(*state, applied_shape((uint32_t[4]){128, 200, 341, 140}, 15));
 }
 static void bits_of_341_to_128_are_those_of_any_tile_and_ring(void **state) {
-  compare_bits(*state, shape_of((uint32_t[4]){341, 100, 128, 70}, 23));
+  compare_bits(*state, applied_shape((uint32_t[4]){341, 100, 128, 70}, 23));
 }
 static void bits_of_512_to_512_are_those_of_any_tile_and_ring(void **state) {
-  compare_bits(*state, shape_of((uint32_t[4]){512, 90, 512, 70}, 12));
+  compare_bits(*state, applied_shape((uint32_t[4]){512, 90, 512, 70}, 12));
 }
 static void bits_of_tf32_are_those_of_any_tile_and_ring(void **state) {
-  compare_bits(*state, float_shape_of((uint32_t[4]){128, 100, 341, 140}, 14));
+  compare_bits(*state, applied_float_shape((uint32_t[4]){128, 100, 341, 140}, 14));
 }
 static void bits_of_exact_float32_are_those_of_any_tile_and_ring(void **state) {
-  compare_bits(*state, float_shape_of((uint32_t[4]){128, 100, 200, 140}, 15));
+  compare_bits(*state, applied_float_shape((uint32_t[4]){128, 100, 200, 140}, 15));
 }
 
 static void a_rows_bits_do_not_depend_on_its_company(void **state) {
   struct components_device *device = *state;
   static const int64_t fewer[] = {64, 3, 1};
-  for (size_t how = 0; how < HOWS; how += test_is_quick() ? 5 : 1) {
-    const struct components_shape shape = shape_of((uint32_t[4]){50, 70, 40, 150}, how);
+  for (size_t how = 0; how < APPLIED_HOWS; how += test_is_quick() ? 5 : 1) {
+    const struct components_shape shape = applied_shape((uint32_t[4]){50, 70, 40, 150}, how);
     struct attn_bed bed;
     struct components_case many;
     attn_open(&bed, SEED + how);
-    open_case(&bed, &shape, &many);
-    run(device, &many, (struct components_how){.tile = 64});
+    applied_open(&bed, &shape, &many);
+    applied_run(device, &many, (struct components_how){.tile = 64});
     for (size_t i = 0; i < COUNT(fewer); i++) {
       struct components_case few = many;
-      renew_case(&few);
+      applied_renew(&few);
       few.inputs.rows.rows = fewer[i];
-      run(device, &few, (struct components_how){.tile = 64});
-      expect_same(&many, &few, fewer[i]);
+      applied_run(device, &few, (struct components_how){.tile = 64});
+      applied_expect_same(&many, &few, fewer[i]);
     }
     attn_close(&bed);
   }
@@ -327,19 +248,19 @@ static void masks_that_rows_share_equal_the_expanded_one(void **state) {
   static const int64_t shares[] = {1, 2, 7, 33, 64, 0};
   for (size_t i = 0; i < COUNT(shares) * 2; i++) {
     struct components_shape shape = components_shape(24, 90, 40, 100);
-    shape.geometry.dtype = dtypes[i % 2];
+    shape.geometry.dtype = i % 2 == 0 ? STG_BF16 : STG_F16;
     shape.geometry.mask = i % 2 == 0 ? STG_COMPONENTS_MASK_DTYPE : STG_COMPONENTS_MASK_BOOL;
     shape.share = shares[i / 2];
     struct attn_bed bed;
     struct components_case shared;
     attn_open(&bed, SEED + i);
-    open_case(&bed, &shape, &shared);
-    run_well(device, &shared, (struct components_how){.aligned = i % 4 < 2});
+    applied_open(&bed, &shape, &shared);
+    applied_run_well(device, &shared, (struct components_how){.aligned = i % 4 < 2});
     struct components_case expanded = shared;
     expand_mask(&expanded);
-    renew_case(&expanded);
-    run(device, &expanded, (struct components_how){.tile = 64});
-    expect_same(&shared, &expanded, shape.rows);
+    applied_renew(&expanded);
+    applied_run(device, &expanded, (struct components_how){.tile = 64});
+    applied_expect_same(&shared, &expanded, shape.rows);
     attn_close(&bed);
   }
 }
@@ -384,24 +305,24 @@ static void expect_zeros(const struct components_case *c, size_t result) {
 static void padding_is_zeros_and_what_it_holds_touches_no_other_row(void **state) {
   struct components_device *device = *state;
   static const int32_t valid[] = {5, 0, 13, 12, -1, 40, 1, 3};
-  for (size_t how = 0; how < HOWS; how += test_is_quick() ? 5 : 1) {
-    const struct components_shape shape = shape_of((uint32_t[4]){33, 70, 41, 100}, how);
+  for (size_t how = 0; how < APPLIED_HOWS; how += test_is_quick() ? 5 : 1) {
+    const struct components_shape shape = applied_shape((uint32_t[4]){33, 70, 41, 100}, how);
     struct attn_bed bed;
     struct components_case clean;
     attn_open(&bed, SEED + how);
-    open_case(&bed, &shape, &clean);
+    applied_open(&bed, &shape, &clean);
     clean.inputs.rows.sequence = 13; /* the last of 8 is cut short */
     clean.inputs.rows.valid = valid;
-    run_well(device, &clean, (struct components_how){.tile = tiles[how % 3]});
+    applied_run_well(device, &clean, (struct components_how){.tile = tiles[how % 3]});
     struct components_case dirty = clean;
-    renew_case(&dirty);
+    applied_renew(&dirty);
     soil_padding(&dirty);
-    run(device, &dirty, (struct components_how){.aligned = true});
-    expect_same(&clean, &dirty, shape.rows);
-    expect_zeros(&dirty, RESULT_Y);
-    expect_zeros(&dirty, RESULT_DX);
+    applied_run(device, &dirty, (struct components_how){.aligned = true});
+    applied_expect_same(&clean, &dirty, shape.rows);
+    expect_zeros(&dirty, APPLIED_Y);
+    expect_zeros(&dirty, APPLIED_DX);
     if (shape.geometry.delta) {
-      expect_zeros(&dirty, RESULT_DD);
+      expect_zeros(&dirty, APPLIED_DD);
     }
     attn_close(&bed);
   }
@@ -410,40 +331,40 @@ static void padding_is_zeros_and_what_it_holds_touches_no_other_row(void **state
 /* A NaN in a live row is that row's alone. */
 static void a_bad_row_spoils_no_other_one(void **state) {
   struct components_device *device = *state;
-  const struct components_shape shape = shape_of((uint32_t[4]){40, 90, 24, 70}, 2);
+  const struct components_shape shape = applied_shape((uint32_t[4]){40, 90, 24, 70}, 2);
   struct attn_bed bed;
   struct components_case clean;
   attn_open(&bed, SEED);
-  open_case(&bed, &shape, &clean);
-  run(device, &clean, (struct components_how){.tile = 64});
+  applied_open(&bed, &shape, &clean);
+  applied_run(device, &clean, (struct components_how){.tile = 64});
   struct components_case dirty = clean;
-  renew_case(&dirty);
+  applied_renew(&dirty);
   fill_row(shape.geometry.dtype, dirty.inputs.x, 17, dirty.inputs.x_stride, 40);
   fill_row(shape.geometry.dtype, dirty.dy, 17, dirty.dy_stride, 24);
-  run(device, &dirty, (struct components_how){.tile = 64});
-  expect_same(&clean, &dirty, 17);
-  check(&dirty);
+  applied_run(device, &dirty, (struct components_how){.tile = 64});
+  applied_expect_same(&clean, &dirty, 17);
+  applied_check(&dirty);
   attn_close(&bed);
 }
 
 /* One of dx and dd alone has the bits that it has with the other. */
 static void what_is_not_wanted_changes_no_other(void **state) {
   struct components_device *device = *state;
-  const struct components_shape shape = shape_of((uint32_t[4]){128, 90, 64, 70}, 14);
+  const struct components_shape shape = applied_shape((uint32_t[4]){128, 90, 64, 70}, 14);
   struct attn_bed bed;
   struct components_case both;
   attn_open(&bed, SEED);
-  open_case(&bed, &shape, &both);
-  run_well(device, &both, (struct components_how){0});
+  applied_open(&bed, &shape, &both);
+  applied_run_well(device, &both, (struct components_how){0});
   struct components_case one = both;
-  renew_case(&one);
+  applied_renew(&one);
   one.out.dd = NULL;
   components_device_turn(device, &one);
-  components_expect_same(&both, &one, RESULT_DX, shape.rows);
-  renew_case(&one);
+  components_expect_same(&both, &one, APPLIED_DX, shape.rows);
+  applied_renew(&one);
   one.out.dx = NULL;
   components_device_turn(device, &one);
-  components_expect_same(&both, &one, RESULT_DD, shape.rows);
+  components_expect_same(&both, &one, APPLIED_DD, shape.rows);
   attn_close(&bed);
 }
 

@@ -356,49 +356,6 @@ static void tiles_grow_with_the_rows(void **state) {
   assert_int_equal(stg_components_tile_of(INT32_MAX), 128);
 }
 
-/* ---- what addresses allow ---- */
-
-static void flags_say_what_is_aligned_one_by_one(void **state) {
-  (void)state;
-  const struct stg_components_geometry g = {.d_in = 128,
-                                            .d_out = 341,
-                                            .components = 1200,
-                                            .dtype = STG_BF16,
-                                            .mask = STG_COMPONENTS_MASK_DTYPE};
-  const struct stg_components_apply_args all = {.in = 4096,
-                                                .out = 4096,
-                                                .first = 4096,
-                                                .second = 4096,
-                                                .delta = 4096,
-                                                .mask = 4096,
-                                                .in_stride = 128,
-                                                .out_stride = 344,
-                                                .mask_stride = 1200};
-  const uint32_t rows = STG_COMPONENTS_ALIGNED_IN | STG_COMPONENTS_ALIGNED_MASK |
-                        STG_COMPONENTS_ALIGNED_OUT | STG_COMPONENTS_ALIGNED_DELTA;
-  /* U has rows of 341, whichever it is */
-  assert_int_equal(stg_components_apply_flags(&g, false, &all),
-                   rows | STG_COMPONENTS_ALIGNED_FIRST);
-  assert_int_equal(stg_components_apply_flags(&g, true, &all),
-                   rows | STG_COMPONENTS_ALIGNED_SECOND);
-  struct stg_components_apply_args some = all;
-  some.in_stride = 129;
-  some.out = 4098;
-  some.first = 4104;
-  assert_int_equal(stg_components_apply_flags(&g, false, &some),
-                   STG_COMPONENTS_ALIGNED_MASK | STG_COMPONENTS_ALIGNED_DELTA);
-  /* a mask of bytes counts in bytes */
-  struct stg_components_geometry bytes = g;
-  bytes.mask = STG_COMPONENTS_MASK_BOOL;
-  some.mask_stride = 1208;
-  assert_int_equal(stg_components_apply_flags(&bytes, false, &some), STG_COMPONENTS_ALIGNED_DELTA);
-  some.mask_stride = 1216;
-  assert_int_equal(stg_components_apply_flags(&bytes, false, &some),
-                   STG_COMPONENTS_ALIGNED_MASK | STG_COMPONENTS_ALIGNED_DELTA);
-  bytes.d_in = 100;
-  assert_int_equal(stg_components_apply_flags(&bytes, false, &some), STG_COMPONENTS_ALIGNED_MASK);
-}
-
 /* ---- lanes: what prelude/tile16.cuh does, in C ---- */
 
 static void lanes_read_the_elements_that_products_want(void **state) {
@@ -503,7 +460,6 @@ int main(void) {
       cmocka_unit_test(the_model_of_the_design_has_whole_tiles_on_a_large_card),
       cmocka_unit_test(the_launch_rule_says_what_the_extents_are),
       cmocka_unit_test(tiles_grow_with_the_rows),
-      cmocka_unit_test(flags_say_what_is_aligned_one_by_one),
       cmocka_unit_test(lanes_read_the_elements_that_products_want),
       cmocka_unit_test(no_two_of_eight_lanes_read_one_group_of_banks),
       cmocka_unit_test(no_two_lanes_read_or_write_words_of_one_bank),

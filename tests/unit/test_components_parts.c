@@ -12,7 +12,7 @@
 #include "codegen/components_args.h"
 
 static void spans_cover_the_rows_and_have_whole_parts(void **state) {
-  static const uint32_t components[] = {1, 80, 81, 1200, 2048, 20000, UINT32_MAX};
+  static const uint32_t components[] = {1, 64, 65, 1200, 2048, 20000, UINT32_MAX};
   for (size_t k = 0; k < sizeof components / sizeof components[0]; k++) {
     for (int64_t rows = 1; rows < 5000; rows++) {
       const int64_t span = stg_components_span(components[k], rows);
@@ -25,11 +25,11 @@ static void spans_cover_the_rows_and_have_whole_parts(void **state) {
   (void)state;
 }
 
-/* 15 blocks of components, each 8 spans: 120 of 132. */
+/* 19 blocks of components, each 6 spans: 114 of 132. */
 static void spans_and_blocks_are_as_many_as_a_card_works_on(void **state) {
-  assert_int_equal(8, stg_components_spans(1200, 16384));
-  assert_int_equal(2048, stg_components_span(1200, 16384));
-  assert_int_equal(5, stg_components_spans(2048, 16384));
+  assert_int_equal(6, stg_components_spans(1200, 16384));
+  assert_int_equal(2752, stg_components_span(1200, 16384));
+  assert_int_equal(4, stg_components_spans(2048, 16384));
   assert_int_equal(128, stg_components_spans(7, 16384)); /* of 128 rows */
   assert_int_equal(1, stg_components_spans(20000, 16384));
   (void)state;
@@ -103,8 +103,52 @@ static void parts_that_no_memory_has_are_refused(void **state) {
   (void)state;
 }
 
+/* ---- what addresses allow ---- */
+
+static void flags_say_what_is_aligned_one_by_one(void **state) {
+  (void)state;
+  const struct stg_components_geometry g = {.d_in = 128,
+                                            .d_out = 341,
+                                            .components = 1200,
+                                            .dtype = STG_BF16,
+                                            .mask = STG_COMPONENTS_MASK_DTYPE};
+  const struct stg_components_apply_args all = {.in = 4096,
+                                                .out = 4096,
+                                                .first = 4096,
+                                                .second = 4096,
+                                                .delta = 4096,
+                                                .mask = 4096,
+                                                .in_stride = 128,
+                                                .out_stride = 344,
+                                                .mask_stride = 1200};
+  const uint32_t rows = STG_COMPONENTS_ALIGNED_IN | STG_COMPONENTS_ALIGNED_MASK |
+                        STG_COMPONENTS_ALIGNED_OUT | STG_COMPONENTS_ALIGNED_DELTA;
+  /* U has rows of 341, whichever it is */
+  assert_int_equal(stg_components_apply_flags(&g, false, &all),
+                   rows | STG_COMPONENTS_ALIGNED_FIRST);
+  assert_int_equal(stg_components_apply_flags(&g, true, &all),
+                   rows | STG_COMPONENTS_ALIGNED_SECOND);
+  struct stg_components_apply_args some = all;
+  some.in_stride = 129;
+  some.out = 4098;
+  some.first = 4104;
+  assert_int_equal(stg_components_apply_flags(&g, false, &some),
+                   STG_COMPONENTS_ALIGNED_MASK | STG_COMPONENTS_ALIGNED_DELTA);
+  /* a mask of bytes counts in bytes */
+  struct stg_components_geometry bytes = g;
+  bytes.mask = STG_COMPONENTS_MASK_BOOL;
+  some.mask_stride = 1208;
+  assert_int_equal(stg_components_apply_flags(&bytes, false, &some), STG_COMPONENTS_ALIGNED_DELTA);
+  some.mask_stride = 1216;
+  assert_int_equal(stg_components_apply_flags(&bytes, false, &some),
+                   STG_COMPONENTS_ALIGNED_MASK | STG_COMPONENTS_ALIGNED_DELTA);
+  bytes.d_in = 100;
+  assert_int_equal(stg_components_apply_flags(&bytes, false, &some), STG_COMPONENTS_ALIGNED_MASK);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(flags_say_what_is_aligned_one_by_one),
       cmocka_unit_test(spans_cover_the_rows_and_have_whole_parts),
       cmocka_unit_test(spans_and_blocks_are_as_many_as_a_card_works_on),
       cmocka_unit_test(no_rows_have_no_spans),

@@ -15,6 +15,7 @@
 #include "codegen/components_args.h"
 #include "codegen/components_extents.h"
 #include "codegen/components_text.h"
+#include "runtime/base/dtype.h"
 #include "tests/support/matrix_lanes.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -110,6 +111,17 @@ static void check_extents(const struct stg_components_kernel *kernel) {
   assert_int_equal(e.tile % e.s_rows, 0);
   assert_true(WARPS % (e.tile / e.s_rows) == 0);
   assert_in_range(e.stages, 1, 2);
+  if (e.groups) {
+    const uint32_t in = (g->d_in + 15) / 16 * 16;
+    const uint32_t out = (g->d_out + 15) / 16 * 16;
+    assert_int_equal(kernel->sm, 90);
+    assert_int_equal(stg_dtype_bytes(g->dtype), 2);
+    assert_int_equal(e.block, 64); /* rows of a product */
+    assert_true(e.group_tile == 32 || e.group_tile == 64);
+    assert_in_range(e.group_stages, 3, 4);
+    assert_true(in / 4 + out / 2 + e.group_tile / 2 <= 224);
+    assert_true(out / 4 + in / 2 + e.group_tile / 2 <= 224);
+  }
   const uint32_t sums = (tiles_of_warp(g->d_in) + tiles_of_warp(g->d_out)) * (e.block / 16) * 4;
   assert_in_range(sums, 4, 160);
 }
@@ -165,7 +177,10 @@ static void the_model_of_the_design_has_whole_blocks_on_a_large_card(void **stat
     const struct stg_components_weights_extents e = stg_components_weights_extents_of(&kernel);
     assert_int_equal(e.block, STG_COMPONENTS_BLOCK);
     assert_int_equal(e.stages, 2);
-    assert_int_equal(e.tile, shapes[i / 2][0] + shapes[i / 2][1] <= 256 ? 64 : 32);
+    assert_int_equal(e.tile, 64);
+    assert_true(e.groups);
+    assert_int_equal(e.group_tile, shapes[i / 2][0] + shapes[i / 2][1] <= 256 ? 64 : 32);
+    assert_true(e.group_stages >= 3);
   }
 }
 
@@ -189,16 +204,16 @@ static void float32_has_smaller_blocks_where_a_side_is_wide(void **state) {
 static void a_span_has_blocks_of_components_of_delta_and_of_the_bias(void **state) {
   (void)state;
   struct stg_components_kernel kernel = usual();
-  assert_int_equal(stg_components_weights_blocks(&kernel, 16384), 120); /* 15 by 8 spans */
+  assert_int_equal(stg_components_weights_blocks(&kernel, 16384), 114); /* 19 by 6 spans */
   kernel.geometry.bias = true;
-  assert_int_equal(stg_components_weights_blocks(&kernel, 16384), 128);
+  assert_int_equal(stg_components_weights_blocks(&kernel, 16384), 120);
   kernel.geometry.delta = true; /* 128 columns are 2 blocks */
-  assert_int_equal(stg_components_weights_blocks(&kernel, 16384), 144);
+  assert_int_equal(stg_components_weights_blocks(&kernel, 16384), 132);
   kernel.geometry.components = 1;
   assert_int_equal(stg_components_weights_blocks(&kernel, 33), 2 * 4);
   kernel.geometry.components = 1200;
   kernel.sm = 89; /* blocks of 48: 25, and 3 of the columns */
-  assert_int_equal(stg_components_weights_blocks(&kernel, 16384), 29 * 8);
+  assert_int_equal(stg_components_weights_blocks(&kernel, 16384), 29 * 6);
 }
 
 static void the_launch_rule_says_what_the_extents_are(void **state) {

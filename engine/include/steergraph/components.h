@@ -56,11 +56,11 @@ typedef struct stg_components_desc {
   stg_dtype dtype;
   stg_components_math math;
   stg_components_mask_kind mask;
-  bool bias;     /* every call brings a bias */
-  bool delta;    /* every call brings d and Delta */
-  bool backward; /* declares stg_components_back */
-  uint32_t tile; /* rows of a block of threads at most: 32, 64 or 128; 0: by max_rows. Says nothing
-                    of bits */
+  bool bias;        /* every call brings a bias */
+  bool delta;       /* every call brings d and Delta */
+  bool backward;    /* declares stg_components_back */
+  uint32_t tile;    /* rows of a block of threads: 32, 64 or 128, or as near as kernels have; 0: by
+                       max_rows. Says nothing of bits */
   int64_t max_rows; /* that calls have most often, for the tile; no limit; 0: many */
   /* Padded sizes that plans and the record of traffic know rows by, ascending; copied. A call of
    * more rows than the last is STG_E_CAPACITY. NULL, 0: the default series, without an end. */

@@ -1,4 +1,4 @@
-// launch: threads 256, rows_per_block 32, stage_bytes 160512
+// launch: threads 256, rows_per_block 64, stage_bytes 219136
 
 // components: parts of gradients of 128 -> 1200 -> 341 bf16
 struct stg_geometry {
@@ -9,13 +9,16 @@ struct stg_geometry {
   static constexpr int mask = STG_MASK_ELEMENTS;  // what its elements are
   static constexpr bool bias = true;              // has a gradient
   static constexpr bool delta = true;             // has one
+  static constexpr bool groups = true;            // of four warps multiply at once
   static constexpr int threads = 256;             // of a block
-  static constexpr int block = 80;                // components of a block
-  static constexpr int tile = 32;                 // rows of a stage
+  static constexpr int block = 64;                // components of a block
+  static constexpr int group_tile = 32;           // rows of a stage of theirs
+  static constexpr int group_stages = 3;          // of their ring
+  static constexpr int tile = 64;                 // rows of a stage
   static constexpr int stages = 2;                // of the ring
   static constexpr int warps_n = 2;               // beside each other in a sum
   static constexpr int s_rows = 16;               // of the tile whose intermediate a warp has
-  static constexpr int shared_bytes = 160512;     // of the launch
+  static constexpr int shared_bytes = 219136;     // of the launch
 };
 
 extern "C" __global__ void __launch_bounds__(256, 1)

@@ -9,6 +9,7 @@ struct stg_geometry {
   static constexpr int mask = STG_MASK_ELEMENTS;  // what its elements are
   static constexpr bool bias = true;              // has a gradient
   static constexpr bool delta = true;             // has one
+  static constexpr bool groups = false;           // of four warps multiply at once
   static constexpr int threads = 256;             // of a block
   static constexpr int block = 64;                // components of a block
   static constexpr int tile = 16;                 // rows of a stage

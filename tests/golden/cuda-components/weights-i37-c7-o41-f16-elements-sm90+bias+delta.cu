@@ -1,4 +1,4 @@
-// launch: threads 256, rows_per_block 64, stage_bytes 79872
+// launch: threads 256, rows_per_block 64, stage_bytes 135616
 
 // components: parts of gradients of 37 -> 7 -> 41 f16
 struct stg_geometry {
@@ -9,13 +9,16 @@ struct stg_geometry {
   static constexpr int mask = STG_MASK_ELEMENTS;  // what its elements are
   static constexpr bool bias = true;              // has a gradient
   static constexpr bool delta = true;             // has one
+  static constexpr bool groups = true;            // of four warps multiply at once
   static constexpr int threads = 256;             // of a block
-  static constexpr int block = 80;                // components of a block
+  static constexpr int block = 64;                // components of a block
+  static constexpr int group_tile = 64;           // rows of a stage of theirs
+  static constexpr int group_stages = 4;          // of their ring
   static constexpr int tile = 64;                 // rows of a stage
   static constexpr int stages = 2;                // of the ring
   static constexpr int warps_n = 2;               // beside each other in a sum
   static constexpr int s_rows = 16;               // of the tile whose intermediate a warp has
-  static constexpr int shared_bytes = 79872;      // of the launch
+  static constexpr int shared_bytes = 135616;     // of the launch
 };
 
 extern "C" __global__ void __launch_bounds__(256, 1)
