@@ -7,8 +7,8 @@ __device__ __forceinline__ void stg_copy_or_clear_async(unsigned at, const void 
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(bytes)
                : "memory");
 }
-// The same for what is read once: it is the first to leave the second-level cache, and what others
-// keep there stays.
+// The same for what is most often read once: it is the first to leave the second-level cache, and
+// what others keep there stays.
 __device__ __forceinline__ void stg_copy_or_clear_once_async(unsigned at, const void *from,
                                                              bool copy) {
   const unsigned bytes = copy ? 16u : 0u;

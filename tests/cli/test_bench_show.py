@@ -194,7 +194,7 @@ class Recorded(Case):
             with self.subTest(path=path.name):
                 plot = path.with_suffix(".svg")
                 suites = {found["suite"] for found in json.loads(path.read_text())["rows"]}
-                if not suites & {"steer", "decode", "warmup"}:  # nothing that is drawn
+                if not suites & {"steer", "decode", "rope", "attend", "warmup"}:  # nothing that is drawn
                     self.assertFalse(plot.exists())
                     continue
                 drawn = self.folder / plot.name

@@ -3,9 +3,10 @@
 same bits, and what the CPU gives is near."""
 import json
 import math
+import struct
 
 import tap
-from cli import FAILED, SPECS, Case, read_safetensors
+from cli import FAILED, SPECS, Case, read_safetensors, safetensors_bytes
 
 NAMES = ("rope_llama3", "kv_decode", "kv_decode_paged", "toto_timewise", "step_llama_block", "token_window")
 
@@ -51,11 +52,26 @@ class Families(Case):
         self.assertEqual((report["ok"], report["rows_refused"]), (True, 2))
         self.assertEqual(report["lengths_after"], [1, 1024, 64, 65, 128, 1024, 301, 512])
 
-    def test_a_result_beyond_its_bound_fails(self):
+    def test_what_leaves_float32_on_the_way_is_counted_and_no_failure(self):
         spec = json.loads((SPECS / "toto_timewise.json").read_text())
         spec["rope"]["xpos"]["base"] = 0.02  # scales that float32 does not hold
-        outcome = self.run_command("run", "--json", "--no-timing", self.write("w.json", spec))
+        report = self.run_example(self.write("w.json", spec), "--backend", "cuda", "--no-timing")
+        self.assertEqual((report["ok"], report["violations"]), (True, 0))
+        self.assertGreater(report["overflows"], 0)
+
+    def test_a_result_beyond_its_bound_fails(self):
+        """An op that drops a row multiplies it by 0, which leaves the NaN that it had."""
+        self.write("drop.json", {"op": "drop", "vectors": ["v"], "params": {}, "body": ["h = v"]})
+        nans = struct.pack(f"<{8 * 48 * 128}f", *[math.nan] * (8 * 48 * 128))
+        self.write("nan.st", safetensors_bytes({"t": ("F32", [8, 48 * 128], nans)}))
+        spec = json.loads((SPECS / "step_llama_block.json").read_text())
+        spec["steer"]["ops"] = ["drop.json"]
+        spec["steer"]["slots"]["calm"]["layers"]["0"] = [{"op": "drop", "v": "calm"}]
+        spec["input"]["qkv"] = {"file": "nan.st", "tensor": "t"}
+        path = self.write("w.json", spec)
+        outcome = self.run_command("run", "--json", "--backend", "cuda", "--no-timing", path)
         self.assertEqual((outcome.code, outcome.json()["ok"]), (FAILED, False))
+        self.assertGreater(outcome.json()["violations"], 0)
 
 
 tap.main()
