@@ -23,7 +23,12 @@ class Record:
 
     def __init__(self, key, graph, outputs, kept):
         self.key = key
-        self.given = key[0].encode(), *key[1:]  # as C takes it
+        # as C takes it
+        self.given = (
+            ctypes.c_char_p(key[0].encode()),
+            *map(ctypes.c_int64, key[1:4]),
+            ctypes.c_void_p(key[4]),
+        )
         self.graph = graph
         self.outputs = outputs
         self.kept = kept
@@ -53,10 +58,13 @@ class Regions:
         self._device = engine.device
         self._index = int(engine.device.partition(":")[2] or 0)
         self.capture = None  # how torch does it; None: on the CPU
+        # the stream that is current; None where it is not the one that is asked for
+        self.here = lambda index, stream: None
         if engine.device != "cpu":
             from . import _capture
 
             self.capture = _capture
+            self.here = _capture.here
         self.captures = self.capture is not None and not engine.is_plain
         self._engine = engine.handle
         self._records = {}  # (text, batch, seq, rows, stream): Record, unless it was evicted
@@ -107,6 +115,10 @@ class Regions:
     def found(self, name, stream):
         return self._records.get((*name, stream))
 
+    def found_here(self, name):
+        """The record for the stream that is current; None too where the device is not."""
+        return self._records.get((*name, self.here(self._index, None)))
+
     def replay(self, name, stream):
         """The record that was launched; None where there is none, or no longer."""
         record = self._records.get((*name, stream))
@@ -115,9 +127,13 @@ class Regions:
     def replay_here(self, name, stream):
         """As replay, but None too where the stream is not current, or captures. The shortest way, for
         what comes each time."""
-        address = self.here(stream)
-        record = None if address is None else self._records.get((*name, address))
-        return None if record is None or self.capture.is_capturing() else self.launch(record)
+        record = self._records.get((*name, self.here(self._index, stream)))
+        if record is None:
+            return None
+        try:
+            return self.launch(record)
+        except _errors.CapturingError:
+            return None
 
     def launch(self, expected):
         """Launch a record, whose stream is current. Returns what was launched; None where it is no more."""
@@ -221,10 +237,6 @@ class Regions:
             self.freed = True
 
     # What is done.
-
-    def here(self, stream):
-        """The CUDA stream that a region runs on, where it is the current one; else, and on the CPU, None."""
-        return None if self.capture is None else self.capture.here(self._index, stream)
 
     @contextlib.contextmanager
     def current(self, stream):

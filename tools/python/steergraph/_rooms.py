@@ -107,14 +107,13 @@ class Room:
 
     def results(self, outputs, size, clone):
         """What the graph leaves in `outputs`, without the rows that no row was given for."""
-        if not clone:
-            return self._cut(outputs, size)
         if outputs is not self._outputs:  # captured anew
             self._outputs, self._cuts = outputs, {}
         cut = self._cuts.get(size)
         if cut is None:
             cut = _remember(self._cuts, size, self._cut(outputs, size))
-        return mapped(torch.Tensor.clone, cut)
+        # not what is kept here, whose caller might have it require grad
+        return mapped(torch.Tensor.clone if clone else torch.Tensor.detach, cut)
 
     def _cut(self, outputs, size):
         dim, padded = self._dim, self._padded

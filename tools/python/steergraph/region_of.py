@@ -24,13 +24,8 @@ def _text_of(tensor, dim):
     return f"{str(tensor.dtype).removeprefix('torch.')}[{','.join(extents)}]"
 
 
-def _modes(device):
-    """What of torch's modes a capture has for good: autocast's type, inference, grad."""
-    autocast = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
-    return autocast, torch.is_inference_mode_enabled(), torch.is_grad_enabled()
-
-
 def _mode_words(autocast, inference, grad):
+    """What of torch's modes a capture has for good."""
     words = [] if autocast is None else [f"autocast={str(autocast).removeprefix('torch.')}"]
     if inference or grad:
         words.append("inference" if inference else "grad")
@@ -42,7 +37,7 @@ class _Known:
 
     def __init__(self, text, pieces):
         self.text = text
-        self.pieces = pieces
+        self.pieces = [((text, padded, 0, 0), first, size) for first, size, padded in pieces]
 
 
 class RegionOf:
@@ -67,6 +62,7 @@ class RegionOf:
         self._names = tuple(parameters)
         self._defaults = tuple(parameter.default for parameter in parameters.values())
         self._n_places = len(kinds) - kinds.count(inspect.Parameter.KEYWORD_ONLY)
+        self._n_simple = len(kinds) if self._n_places == len(kinds) else -1
         self._are_fixed = [name in self._fixed for name in parameters]
         self._orders = {}  # by how many arguments have no name, and the names of the others
         self._known = {}
@@ -84,6 +80,8 @@ class RegionOf:
         self._name = regions.take_name(wanted, signature is None)
         Region(engine, self._name, None, 0, 0, 0, None, 0)  # which refuses what is none
         self._texts = set()
+        capture = regions.capture
+        self._is_capturing = capture.is_capturing if capture is not None else lambda: False
         self._last = {}  # a record of each stream, whose memory the next shares
         _locks.own(self, "_lock", threading.RLock)
         weakref.finalize(self, regions.give_up, self._name, self._texts)
@@ -94,27 +92,29 @@ class RegionOf:
             self._regions.forget(text)
 
     def __call__(self, *args, **kwargs):
+        values = args if not kwargs and len(args) == self._n_simple else self._in_order(args, kwargs)
+        if self._is_capturing():
+            return self._as_it_is(values)
+        with self._lock:
+            pieces = self._find(values).pieces
+            if len(pieces) == 1:
+                return self._piece(values, *pieces[0], True, self._clone)
+            results = [self._piece(values, *piece, False, True) for piece in pieces]
+        if not results:
+            return self._as_it_is(values)  # of no rows
+        return self._joined(results, [size for _, _, size in pieces])
+
+    def _as_it_is(self, values):
+        names = self._names[self._n_places :]
+        return self._function(*values[: self._n_places], **dict(zip(names, values[self._n_places :])))
+
+    def _in_order(self, args, kwargs):
         form = len(args), tuple(kwargs)
         order = self._orders.get(form)
         if order is None:
             order = self._orders[form] = self._order(*form)
         given = (*args, *kwargs.values(), *self._defaults)
-        values = [given[i] for i in order]
-        if self._is_capturing():
-            return self._as_it_is(values)
-        with self._lock:
-            known = self._find(values)
-            pieces = known.pieces
-            if len(pieces) == 1:
-                return self._piece(known, values, pieces[0], self._clone)
-            results = [self._piece(known, values, piece, True) for piece in pieces]
-        if not results:
-            return self._as_it_is(values)  # of no rows
-        return self._joined(results, [size for _, size, _ in pieces])
-
-    def _as_it_is(self, values):
-        names = self._names[self._n_places :]
-        return self._function(*values[: self._n_places], **dict(zip(names, values[self._n_places :])))
+        return [given[i] for i in order]
 
     def _order(self, count, names):
         """Where each parameter's value is among those given, with the defaults behind them."""
@@ -123,18 +123,18 @@ class RegionOf:
         bound = self._parameters.bind(*range(count), **named).arguments
         return [bound.get(name, n_given + i) for i, name in enumerate(self._names)]
 
-    def _is_capturing(self):
-        capture = self._regions.capture
-        return capture is not None and capture.is_capturing()
-
     # Arguments.
 
     def _find(self, values):
         """What there is to know of a call. It is worked out once for arguments that differ in nothing but
         what is in their tensors."""
-        modes = _modes(self._device_type)
-        key = [*modes, None if self._key is None else repr(self._key())]
-        grad, device = modes[2], self._device
+        word, device, grad = self._device_type, self._device, torch.is_grad_enabled()
+        key = [
+            torch.get_autocast_dtype(word) if torch.is_autocast_enabled(word) else None,
+            torch.is_inference_mode_enabled(),
+            grad,
+            None if self._key is None else repr(self._key()),
+        ]
         for value in values:
             if isinstance(value, torch.Tensor):
                 if value.device != device or (grad and value.requires_grad):
@@ -217,20 +217,21 @@ class RegionOf:
 
     # Calls.
 
-    def _piece(self, known, values, piece, clone):
-        first, size, padded = piece
-        regions, is_whole = self._regions, len(known.pieces) == 1
-        name = known.text, padded, 0, 0
-        stream = regions.here(None)
-        record = None if stream is None else regions.found(name, stream)
+    def _piece(self, values, name, first, size, is_whole, clone):
+        record = self._regions.found_here(name)
         if record is not None:
-            record.kept.fill(values, first, size, is_whole)
-            if regions.launch(record) is not None:
-                self._last[stream] = record.ref
-                return record.kept.results(record.outputs, size, clone)
+            room = record.kept
+            room.fill(values, first, size, is_whole)
+            if self._regions.launch(record) is not None:
+                self._last[record.key[-1]] = record.ref
+                return room.results(record.outputs, size, clone)
+        return self._piece_anew(values, name, first, size, is_whole, clone)
+
+    def _piece_anew(self, values, name, first, size, is_whole, clone):
+        regions = self._regions
         with regions.current(None) as stream:
             record = regions.found(name, stream)
-            room = record.kept if record is not None else Room(values, self._are_fixed, self._dim, padded)
+            room = record.kept if record is not None else Room(values, self._are_fixed, self._dim, name[1])
             room.fill(values, first, size, is_whole)
             region = Region(self.engine, *name[:1], None, *name[1:], lambda: self._pool(stream), self._warmup)
             outputs = region.run(lambda: self._checked(room), kept=room)
