@@ -4,7 +4,6 @@ graph.
 
 Called with the library and the stub of libcuda.
 """
-import contextlib
 import ctypes
 import gc
 import random
@@ -16,82 +15,11 @@ import unittest
 import support  # first: it puts the package on the path
 
 import tap
+from region_stand_in import Capture, Graph
 from support import refusal, steergraph
 
 # The library then finds it whatever driver the machine has.
 _stub = ctypes.CDLL(sys.argv[2])
-
-
-class Graph:
-    """Work that was put on a stream while it captured; a replay does it."""
-
-    def __init__(self, capture):
-        self.capture = capture
-        self.work = []
-        self.freed = False
-
-    def replay(self):
-        assert not self.freed and not self.capture.going
-        for item in self.work:
-            item()
-
-    def reset(self):
-        assert not self.capture.going
-        self.freed = True
-
-
-class Capture:
-    """Stands for _capture.py."""
-
-    def __init__(self):
-        self.going = None  # the graph of the capture in progress
-        self.breaks = None  # what a capture raises at its end
-        self.asides = 0
-        self.graphs = []
-        self.pools = []
-
-    def do(self, item):
-        """Work of a body: now, or in replays of what is being captured."""
-        if self.going is not None:
-            self.going.work.append(item)
-        else:
-            item()
-
-    def stream_of(self, device):
-        return object()
-
-    def is_capturing(self):
-        return self.going is not None
-
-    def is_out_of_memory(self, error):
-        return isinstance(error, MemoryError)
-
-    def on(self, device, stream):
-        return contextlib.nullcontext()
-
-    def wait(self, device):
-        pass
-
-    @contextlib.contextmanager
-    def beside(self, stream):
-        self.asides += 1
-        yield
-
-    @contextlib.contextmanager
-    def capturing(self, stream, pool):
-        graph = Graph(self)
-        self.pools.append(pool)
-        self.going = graph
-        try:
-            yield types.SimpleNamespace(graph=graph, bytes=100)
-            if self.breaks is not None:
-                raise self.breaks
-        finally:
-            self.going = None
-        self.graphs.append(graph)
-
-    def live(self):
-        return sum(not graph.freed for graph in self.graphs)
 
 
 class Case(unittest.TestCase):

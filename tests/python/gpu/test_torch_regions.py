@@ -296,17 +296,29 @@ class Captures(Case):
             self.assertTrue(all(not torch.equal(one, other) for other in found[:i]))
 
     def test_a_capture_of_the_host_has_the_work_itself(self):
+        stream = torch.cuda.Stream()
+        known = self.engine.region_of((4,), warmup=0)(lambda x: x - 1)
         step = self.engine.region_of((4,), warmup=0)(lambda x: x + 1)
-        x, graph = rows(3), torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            y = step(x)
+        x, count, graph = rows(3), torch.zeros((), device=DEVICE), torch.cuda.CUDAGraph()
+        region = self.engine.region("known", warmup=0)
+        torch.cuda.synchronize()
+        with torch.cuda.stream(stream):
+            known(x)
+            region.run(lambda: count.add_(1))
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph, stream=stream):
+            y, z = step(x), known(x)
+            region.run(lambda: count.add_(1))
+            with region as going:
+                self.assertTrue(going)
             with self.engine.region("inner") as going:
                 self.assertTrue(going)
         x.add_(1)
         graph.replay()
         torch.cuda.synchronize()
-        self.assertTrue(torch.equal(y, x + 1))
-        self.assertEqual(self.counts(), (0, 0, 0))
+        self.assertTrue(torch.equal(y, x + 1) and torch.equal(z, x - 1))
+        self.assertEqual(count.item(), 2)
+        self.assertEqual(self.counts(), (2, 2, 0))
 
     def test_threads_run_a_function_on_streams_of_their_own(self):
         step = self.engine.region_of((4, 8))(lambda x: torch.tanh(x) * 2)

@@ -7,6 +7,13 @@ import threading
 
 import torch
 
+# torch documents neither of these; the code that torch.compile generates calls them. Its own functions
+# make an object each time, or see whether CUDA is there at all.
+_device = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
+_stream = getattr(
+    torch._C, "_cuda_getCurrentRawStream", lambda index: torch.cuda.current_stream(index).cuda_stream
+)
+
 # torch waits for the whole device before a capture, which no capture of another thread survives.
 _one_at_a_time = threading.RLock()
 
@@ -24,12 +31,20 @@ def stream_of(device):
     return torch.cuda.Stream(device=torch.device(device))
 
 
-def is_capturing():
-    return torch.cuda.is_current_stream_capturing()
+is_capturing = torch.cuda.is_current_stream_capturing
 
 
 def is_out_of_memory(error):
     return isinstance(error, torch.cuda.OutOfMemoryError)
+
+
+def here(index, stream):
+    """The address of the stream that is current on a device, where that device and the stream, if one
+    is given, are current already; else None."""
+    if _device() != index:
+        return None
+    address = _stream(index)
+    return address if stream is None or stream.cuda_stream == address else None
 
 
 def on(device, stream):

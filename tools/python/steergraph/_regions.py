@@ -7,13 +7,15 @@ import contextlib
 import ctypes
 import itertools
 import threading
+import weakref
 
-from . import _abi, _abi_region, _errors, _locks, tensors
+from . import _abi, _abi_region, _errors, _locks
 from ._handle import Handle
 
 _TOKENS = 16  # that are asked for at once
 _CAPTURE = _errors.CaptureError.status
 _CUDA = _errors.CudaError.status
+_NOT_FOUND = _errors.NotFoundError.status
 
 
 class Record:
@@ -21,10 +23,17 @@ class Record:
 
     def __init__(self, key, graph, outputs, kept):
         self.key = key
+        # as C takes it
+        self.given = (
+            ctypes.c_char_p(key[0].encode()),
+            *map(ctypes.c_int64, key[1:4]),
+            ctypes.c_void_p(key[4]),
+        )
         self.graph = graph
         self.outputs = outputs
         self.kept = kept
         self.is_live = True  # until the graph is freed
+        self.ref = weakref.ref(self)
 
 
 def _fill(error, status, message):
@@ -47,11 +56,15 @@ class Regions:
 
     def __init__(self, engine):
         self._device = engine.device
+        self._index = int(engine.device.partition(":")[2] or 0)
         self.capture = None  # how torch does it; None: on the CPU
+        # the stream that is current; None where it is not the one that is asked for
+        self.here = lambda index, stream: None
         if engine.device != "cpu":
             from . import _capture
 
             self.capture = _capture
+            self.here = _capture.here
         self.captures = self.capture is not None and not engine.is_plain
         self._engine = engine.handle
         self._records = {}  # (text, batch, seq, rows, stream): Record, unless it was evicted
@@ -65,6 +78,7 @@ class Regions:
         self.freed = False  # graphs, when the engine was closed
         self._here = threading.local()
         self._launch = _abi_region.LAUNCH_FUNCTION(self._launch_token)
+        self._replay = _abi.library().stg_region_replay
         _locks.own(self, "_lock", threading.RLock)
         with engine.handle as address:
             self.handle = Handle("regions of an engine", address, self._release, engine.handle)
@@ -101,27 +115,43 @@ class Regions:
     def found(self, name, stream):
         return self._records.get((*name, stream))
 
+    def found_here(self, name):
+        """The record for the stream that is current; None too where the device is not."""
+        return self._records.get((*name, self.here(self._index, None)))
+
     def replay(self, name, stream):
         """The record that was launched; None where there is none, or no longer."""
-        key = (*name, stream)
-        expected = self._records.get(key)
-        if expected is None:
+        record = self._records.get((*name, stream))
+        return None if record is None else self.launch(record)
+
+    def replay_here(self, name, stream):
+        """As replay, but None too where the stream is not current, or captures. The shortest way, for
+        what comes each time."""
+        record = self._records.get((*name, self.here(self._index, stream)))
+        if record is None:
             return None
+        try:
+            return self.launch(record)
+        except _errors.CapturingError:
+            return None
+
+    def launch(self, expected):
+        """Launch a record, whose stream is current. Returns what was launched; None where it is no more."""
         here = self._here
         here.raised = here.launched = None
-        try:
-            with self._engine as address:
-                _abi.call("stg_region_replay", address, name[0].encode(), *name[1:], stream)
-        except _errors.NotFoundError:
-            with self._lock:
-                if self._records.get(key) is expected:
-                    del self._records[key]
-            return None
-        except _errors.SteergraphError as error:
-            failure = error if here.raised is None else here.raised
-        else:
+        error = _abi.Error()
+        with self._engine as address:
+            status = self._replay(address, *expected.given, error)
+        if status == 0:
             return here.launched
-        raise failure
+        if here.raised is not None:
+            raise here.raised
+        if status != _NOT_FOUND:
+            raise _abi.failure(status, error)
+        with self._lock:
+            if self._records.get(expected.key) is expected:
+                del self._records[expected.key]
+        return None
 
     def adopt(self, name, stream, taken, outputs, kept):
         """Let the engine have what was captured."""
@@ -211,8 +241,11 @@ class Regions:
     @contextlib.contextmanager
     def current(self, stream):
         """The CUDA stream that a region runs on, current meanwhile; None on the CPU."""
-        with contextlib.nullcontext() if self.capture is None else self.capture.on(self._device, stream):
-            yield tensors.stream_of(self._device, None)
+        if self.capture is None:
+            yield None
+        else:
+            with self.capture.on(self._device, stream):
+                yield self.capture.here(self._index, None)
 
     def enqueue(self, name, stream, function, why=None):
         """Call a function by way of stg_region_run, which counts it and records nothing: on an engine

@@ -305,10 +305,11 @@ class Engine(Held):
 
     def its_regions(self):
         """The Regions of the engine, for what runs regions."""
-        with self._lock:
-            if self._regions is None:
-                self._regions = Regions(self)
-            return self._regions
+        if self._regions is None:
+            with self._lock:
+                if self._regions is None:
+                    self._regions = Regions(self)
+        return self._regions
 
     def stats(self):
         """What stg_stats in <steergraph/engine.h> has, as a dict: counters since the engine was

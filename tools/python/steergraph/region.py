@@ -5,8 +5,11 @@ when one is to go (_regions.py). What a function of tensors needs besides is in 
 """
 import contextlib
 import ctypes
+import re
 
 from . import _abi, _abi_region, _errors
+
+_is_signature = re.compile(f"[ -{{}}~]{{1,{_abi_region.MAX_SIGNATURE}}}").fullmatch  # without '|'
 
 
 def bucket(size, sizes=()):
@@ -53,9 +56,7 @@ class Region:
     def __init__(self, engine, signature, stream, batch, seq, rows, pool, warmup):
         if not isinstance(signature, str):
             raise TypeError(f"signature is {signature!r}, not a str")
-        if not 1 <= len(signature) <= _abi_region.MAX_SIGNATURE or any(
-            not " " <= letter <= "~" or letter == "|" for letter in signature
-        ):
+        if _is_signature(signature) is None:
             raise _errors.InvalidError(
                 f"signature is {signature!r}; write 1 to {_abi_region.MAX_SIGNATURE} printable ASCII "
                 "characters without '|'"
@@ -82,6 +83,9 @@ class Region:
         was recorded. One that torch cannot capture is called as it is from then on, which the log says
         once; what it raises by itself goes on. `kept` lives as long as the record."""
         regions = self._regions
+        record = regions.replay_here(self.name, self._stream)
+        if record is not None:
+            return record.outputs
         with regions.current(self._stream) as stream:
             if not regions.captures:
                 return regions.enqueue(self.name, stream, function)
@@ -133,6 +137,8 @@ class Region:
     def replay(self):
         """Launch what was recorded. NotFoundError where nothing was, or it was evicted: record again."""
         regions = self._regions
+        if regions.replay_here(self.name, self._stream) is not None:
+            return
         with regions.current(self._stream) as stream:
             if regions.replay(self.name, stream) is not None:
                 return
@@ -144,6 +150,9 @@ class Region:
         self._regions.forget(self.name[0])
 
     def __enter__(self):
+        if self._regions.replay_here(self.name, self._stream) is not None:
+            self._entered.append(None)
+            return False
         with contextlib.ExitStack() as stack:
             going = self._enter(stack)
             self._entered.append(stack.pop_all())
@@ -180,7 +189,8 @@ class Region:
             )
 
     def __exit__(self, *raised):
-        return self._entered.pop().__exit__(*raised)
+        stack = self._entered.pop()
+        return False if stack is None else stack.__exit__(*raised)
 
     def __repr__(self):
         return f"<steergraph.Region {self.name[0]!r} batch={self.name[1]} seq={self.name[2]} rows={self.name[3]}>"

@@ -11,9 +11,11 @@ import weakref
 import torch
 
 from . import _abi, _errors, _locks
+from ._rooms import CONSTANTS, Room, has_rows, mapped
 from .region import Region, bucket, chunks
 
-_CONSTANTS = (type(None), bool, int, float, str)
+_EXACT = frozenset((type(None), bool, int, str))  # equal ones have equal texts
+_KNOWN = 4096  # arguments that are remembered, by their types, shapes and constants
 _TEXT_CHARS = 160  # of what a signature says of arguments before it is a digest of that
 
 
@@ -22,34 +24,20 @@ def _text_of(tensor, dim):
     return f"{str(tensor.dtype).removeprefix('torch.')}[{','.join(extents)}]"
 
 
-def _mode_text(device):
+def _mode_words(autocast, inference, grad):
     """What of torch's modes a capture has for good."""
-    words = []
-    if torch.is_autocast_enabled(device):
-        words.append(f"autocast={str(torch.get_autocast_dtype(device)).removeprefix('torch.')}")
-    if torch.is_inference_mode_enabled():
-        words.append("inference")
-    elif torch.is_grad_enabled():
-        words.append("grad")
+    words = [] if autocast is None else [f"autocast={str(autocast).removeprefix('torch.')}"]
+    if inference or grad:
+        words.append("inference" if inference else "grad")
     return words
 
 
-def _mapped(function, tree):
-    """A result with each tensor as `function` has it."""
-    if isinstance(tree, torch.Tensor):
-        return function(tree)
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return type(tree)(*(_mapped(function, item) for item in tree))
-    if type(tree) in (tuple, list):
-        return type(tree)(_mapped(function, item) for item in tree)
-    if type(tree) is dict:
-        return {name: _mapped(function, item) for name, item in tree.items()}
-    if isinstance(tree, _CONSTANTS):
-        return tree
-    raise _errors.InvalidError(
-        f"a region_of function returns a {type(tree).__name__}, not tensors, numbers, str and None in "
-        "tuples, lists and dicts"
-    )
+class _Known:
+    """What a call comes to, from the types, shapes and constants of its arguments."""
+
+    def __init__(self, text, pieces):
+        self.text = text
+        self.pieces = [((text, padded, 0, 0), first, size) for first, size, padded in pieces]
 
 
 class RegionOf:
@@ -59,17 +47,25 @@ class RegionOf:
         functools.update_wrapper(self, function)
         self._function = function
         self._parameters = inspect.signature(function)
-        kinds = [parameter.kind for parameter in self._parameters.parameters.values()]
+        parameters = self._parameters.parameters
+        kinds = [parameter.kind for parameter in parameters.values()]
         if inspect.Parameter.VAR_POSITIONAL in kinds or inspect.Parameter.VAR_KEYWORD in kinds:
             raise _errors.InvalidError(
                 f"{function.__qualname__} takes any arguments; name those that it takes"
             )
         self._fixed = frozenset([fixed] if isinstance(fixed, str) else fixed)
-        unknown = self._fixed - self._parameters.parameters.keys()
+        unknown = self._fixed - parameters.keys()
         if unknown:
             raise _errors.InvalidError(
                 f"fixed names {sorted(unknown)[0]!r}, which {function.__qualname__} does not take"
             )
+        self._names = tuple(parameters)
+        self._defaults = tuple(parameter.default for parameter in parameters.values())
+        self._n_places = len(kinds) - kinds.count(inspect.Parameter.KEYWORD_ONLY)
+        self._n_simple = len(kinds) if self._n_places == len(kinds) else -1
+        self._are_fixed = [name in self._fixed for name in parameters]
+        self._orders = {}  # by how many arguments have no name, and the names of the others
+        self._known = {}
         self._buckets = tuple(buckets)
         bucket(0, self._buckets)  # which refuses what are none
         self._dim = _abi.integer(dim, "dim", 0, 2**31 - 1)
@@ -78,11 +74,14 @@ class RegionOf:
         self._warmup = _abi.uint32(warmup, "warmup")
         self.engine = engine
         self._device = torch.device(engine.device)
+        self._device_type = self._device.type
         self._regions = regions = engine.its_regions()
         wanted = signature if signature is not None else f"{function.__module__}.{function.__qualname__}"
         self._name = regions.take_name(wanted, signature is None)
         Region(engine, self._name, None, 0, 0, 0, None, 0)  # which refuses what is none
         self._texts = set()
+        capture = regions.capture
+        self._is_capturing = capture.is_capturing if capture is not None else lambda: False
         self._last = {}  # a record of each stream, whose memory the next shares
         _locks.own(self, "_lock", threading.RLock)
         weakref.finalize(self, regions.give_up, self._name, self._texts)
@@ -93,33 +92,80 @@ class RegionOf:
             self._regions.forget(text)
 
     def __call__(self, *args, **kwargs):
-        bound = self._parameters.bind(*args, **kwargs)
-        bound.apply_defaults()
-        given = bound.arguments
+        values = args if not kwargs and len(args) == self._n_simple else self._in_order(args, kwargs)
         if self._is_capturing():
-            return self._function(*bound.args, **bound.kwargs)
-        pieces = chunks(self._size(given), self._buckets)
-        if not pieces:
-            return self._function(*bound.args, **bound.kwargs)  # of no rows
+            return self._as_it_is(values)
         with self._lock:
-            text = self._text(given)
+            pieces = self._find(values).pieces
             if len(pieces) == 1:
-                return self._piece(given, text, pieces[0], self._clone)
-            results = [self._piece(given, text, piece, True) for piece in pieces]
-        return self._joined(results, [size for _, size, _ in pieces])
+                return self._piece(values, *pieces[0], True, self._clone)
+            results = [self._piece(values, *piece, False, True) for piece in pieces]
+        if not results:
+            return self._as_it_is(values)  # of no rows
+        return self._joined(results, [size for _, _, size in pieces])
 
-    def _is_capturing(self):
-        capture = self._regions.capture
-        return capture is not None and capture.is_capturing()
+    def _as_it_is(self, values):
+        names = self._names[self._n_places :]
+        return self._function(*values[: self._n_places], **dict(zip(names, values[self._n_places :])))
+
+    def _in_order(self, args, kwargs):
+        form = len(args), tuple(kwargs)
+        order = self._orders.get(form)
+        if order is None:
+            order = self._orders[form] = self._order(*form)
+        given = (*args, *kwargs.values(), *self._defaults)
+        return [given[i] for i in order]
+
+    def _order(self, count, names):
+        """Where each parameter's value is among those given, with the defaults behind them."""
+        n_given = count + len(names)
+        named = dict(zip(names, range(count, n_given)))
+        bound = self._parameters.bind(*range(count), **named).arguments
+        return [bound.get(name, n_given + i) for i, name in enumerate(self._names)]
 
     # Arguments.
+
+    def _find(self, values):
+        """What there is to know of a call. It is worked out once for arguments that differ in nothing but
+        what is in their tensors."""
+        word, device, grad = self._device_type, self._device, torch.is_grad_enabled()
+        key = [
+            torch.get_autocast_dtype(word) if torch.is_autocast_enabled(word) else None,
+            torch.is_inference_mode_enabled(),
+            grad,
+            None if self._key is None else repr(self._key()),
+        ]
+        for value in values:
+            if isinstance(value, torch.Tensor):
+                if value.device != device or (grad and value.requires_grad):
+                    break
+                key += value.dtype, value.shape
+            else:
+                kind = type(value)
+                if kind not in _EXACT:
+                    if not isinstance(value, CONSTANTS):
+                        break
+                    value = repr(value)  # -0.0 equals 0.0
+                key += kind, value
+        else:
+            known = self._known.get(key := tuple(key))
+            if known is not None:
+                return known
+        given = dict(zip(self._names, values))
+        pieces = chunks(self._size(given), self._buckets)  # which refuses what broke off
+        known = _Known(self._text(given, key[:4]), pieces)
+        self._texts.add(known.text)
+        if len(self._known) >= _KNOWN:
+            self._known.clear()
+        self._known[key] = known
+        return known
 
     def _size(self, given):
         """The extent of the padded dimension, which all tensors but the fixed ones have."""
         sizes = {}
         for name, value in given.items():
             if not isinstance(value, torch.Tensor):
-                if not isinstance(value, _CONSTANTS):
+                if not isinstance(value, CONSTANTS):
                     raise _errors.InvalidError(
                         f"{name} is a {type(value).__name__}; a region_of function takes tensors, "
                         "numbers, str and None"
@@ -150,7 +196,7 @@ class RegionOf:
                 )
         return size
 
-    def _text(self, given):
+    def _text(self, given, modes):
         """The signature: the function, and all of a call that a capture has for good, but the bucket."""
         words = []
         for name, value in given.items():
@@ -159,55 +205,40 @@ class RegionOf:
             else:
                 value = repr(value)
             words.append(f"{name}={value}")
-        words += _mode_text(self._device.type)
-        if self._key is not None:
-            words.append(f"key={self._key()!r}")
+        *modes, key = modes
+        words += _mode_words(*modes)
+        if key is not None:
+            words.append(f"key={key}")
         text = " ".join(words)
         fits = len(text) <= _TEXT_CHARS and all(" " <= c <= "~" and c != "|" for c in text)
         if not fits:
             text = hashlib.sha256(text.encode()).hexdigest()
         return f"{self._name} {text}"
 
-    def _room(self, given, padded):
-        """Tensors of a bucket, where the graph reads."""
-        room = {}
-        for name, value in given.items():
-            if isinstance(value, torch.Tensor):
-                shape = list(value.shape)
-                if name not in self._fixed:
-                    shape[self._dim] = padded
-                value = torch.empty(shape, dtype=value.dtype, device=value.device)
-            room[name] = value
-        return room
-
-    def _fill(self, room, given, first, size, padded):
-        for name, value in given.items():
-            if not isinstance(value, torch.Tensor):
-                continue
-            value, place = value.detach(), room[name]
-            if name in self._fixed:
-                place.copy_(value)
-                continue
-            place.narrow(self._dim, 0, size).copy_(value.narrow(self._dim, first, size))
-            if size < padded:
-                place.narrow(self._dim, size, padded - size).zero_()
-
     # Calls.
 
-    def _piece(self, given, text, piece, clone):
-        first, size, padded = piece
-        self._texts.add(text)
+    def _piece(self, values, name, first, size, is_whole, clone):
+        record = self._regions.found_here(name)
+        if record is not None:
+            room = record.kept
+            room.fill(values, first, size, is_whole)
+            if self._regions.launch(record) is not None:
+                self._last[record.key[-1]] = record.ref
+                return room.results(record.outputs, size, clone)
+        return self._piece_anew(values, name, first, size, is_whole, clone)
+
+    def _piece_anew(self, values, name, first, size, is_whole, clone):
         regions = self._regions
         with regions.current(None) as stream:
-            record = regions.found((text, padded, 0, 0), stream)
-            room = record.kept if record is not None else self._room(given, padded)
-            self._fill(room, given, first, size, padded)
-            region = Region(self.engine, text, None, padded, 0, 0, lambda: self._pool(stream), self._warmup)
+            record = regions.found(name, stream)
+            room = record.kept if record is not None else Room(values, self._are_fixed, self._dim, name[1])
+            room.fill(values, first, size, is_whole)
+            region = Region(self.engine, *name[:1], None, *name[1:], lambda: self._pool(stream), self._warmup)
             outputs = region.run(lambda: self._checked(room), kept=room)
-            record = regions.found(region.name, stream)
+            record = regions.found(name, stream)
             if record is not None:
-                self._last[stream] = weakref.ref(record)
-        return _mapped(lambda t: self._cut(t, size, padded, clone), outputs)
+                self._last[stream] = record.ref
+        return room.results(outputs, size, clone)
 
     def _pool(self, stream):
         """Buckets share memory: one of them runs at a time."""
@@ -215,9 +246,8 @@ class RegionOf:
         return record.graph.pool() if record is not None and record.is_live else None
 
     def _checked(self, room):
-        bound = inspect.BoundArguments(self._parameters, room)
-        outputs = self._function(*bound.args, **bound.kwargs)
-        _mapped(self._refuse_grad, outputs)
+        outputs = self._as_it_is(room.values)
+        mapped(self._refuse_grad, outputs)
         return outputs
 
     def _refuse_grad(self, tensor):
@@ -227,20 +257,12 @@ class RegionOf:
                 "detach it, and let the function have its own backward"
             )
 
-    def _has_rows(self, tensor, padded):
-        return tensor.dim() > self._dim and tensor.shape[self._dim] == padded
-
-    def _cut(self, tensor, size, padded, clone):
-        if self._has_rows(tensor, padded):
-            tensor = tensor.narrow(self._dim, 0, size)
-        return tensor.clone() if clone else tensor
-
     def _joined(self, results, sizes):
         """The results of pieces as one."""
         first = results[0]
         if isinstance(first, torch.Tensor):
             for result, size in zip(results, sizes):
-                if not self._has_rows(result, size):
+                if not has_rows(result, self._dim, size):
                     raise _errors.InvalidError(
                         f"{self._name} has a result of shape {list(result.shape)}, without rows, of "
                         f"which that of {sum(sizes)} rows in pieces cannot be made; give a larger bucket"
