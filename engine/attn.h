@@ -192,7 +192,12 @@ void stg_attn_launched(const struct stg_attn_launch *launch, stg_rows *rows);
  */
 void stg_attn_count(struct stg_engine *engine, stg_rows *rows, int64_t count,
                     const struct stg_kernel_set *set);
-/** One kernel, plainly or into a capture. */
+/** Kernels one after the other, plainly or into a capture: a node each. */
+STG_NODISCARD stg_status stg_attn_launch_line(struct stg_engine *engine,
+                                              const struct stg_attn_launch *launch,
+                                              const struct stg_node_launch *nodes, size_t count,
+                                              stg_error *reterr);
+/** One of them. */
 STG_NODISCARD stg_status stg_attn_launch_one(struct stg_engine *engine,
                                              const struct stg_attn_launch *launch,
                                              const struct stg_node_launch *node, stg_error *reterr);

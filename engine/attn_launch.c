@@ -30,15 +30,21 @@ void stg_attn_launched(const struct stg_attn_launch *launch, stg_rows *rows) {
   }
 }
 
-stg_status stg_attn_launch_one(struct stg_engine *engine, const struct stg_attn_launch *launch,
-                               const struct stg_node_launch *node, stg_error *reterr) {
+stg_status stg_attn_launch_line(struct stg_engine *engine, const struct stg_attn_launch *launch,
+                                const struct stg_node_launch *nodes, size_t count,
+                                stg_error *reterr) {
   const struct stg_plan_launch how = {.early = launch->early, .stream = launch->stream};
-  stg_status status = launch->capturing ? stg_plan_capture(engine, &how, node, 1, reterr)
-                                        : stg_plan_launch(engine, &how, node, 1, reterr);
-  if (status == STG_OK && !launch->capturing) {
-    stg_usage_launch(&engine->usage, stg_kernel_tier(node->kernel));
+  stg_status status = launch->capturing ? stg_plan_capture(engine, &how, nodes, count, reterr)
+                                        : stg_plan_launch(engine, &how, nodes, count, reterr);
+  for (size_t i = 0; i < count && status == STG_OK && !launch->capturing; i++) {
+    stg_usage_launch(&engine->usage, stg_kernel_tier(nodes[i].kernel));
   }
   return status;
+}
+
+stg_status stg_attn_launch_one(struct stg_engine *engine, const struct stg_attn_launch *launch,
+                               const struct stg_node_launch *node, stg_error *reterr) {
+  return stg_attn_launch_line(engine, launch, node, 1, reterr);
 }
 
 /* Whether this is the first launch of the set in its step; it is not any more then. Sets beyond

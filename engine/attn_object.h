@@ -1,6 +1,6 @@
 /*
- * attn_object.h: what the objects of the attention side have in common, and a prover with them: an
- * engine, who names them, and which graphs of a host use them.
+ * attn_object.h: what the objects of the attention side have in common, and provers and components
+ * with them: an engine, who names them, and which graphs of a host use them.
  */
 #ifndef STG_ENGINE_ATTN_OBJECT_H
 #define STG_ENGINE_ATTN_OBJECT_H

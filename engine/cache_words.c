@@ -46,15 +46,22 @@ static const struct {
     {"blocks=", "the policy has ", " blocks here, ", " there"},
     {"arithmetic=", "products are made in ", " here, in ", " there"},
     {"chunk=", "sums are merged every ", " positions here, every ", " there"},
+    {"d_in=", "rows of x have ", " elements here, ", " there"},
+    {"d_out=", "rows of y have ", " elements here, ", " there"},
+    {"components=", "there are ", " components here, ", " there"},
+    {"math=", "products are ", " here, ", " there"},
+    {"weights=", "matrices are ", " here, ", " there"},
+    {"mask=", "the mask is ", " here, ", " there"},
 };
 
-/* Pieces that are 0 or 1. */
+/* Pieces that are 0 or 1; one that may be a word as well is a sentence then. */
 static const struct {
   const char *piece, *what;
 } switches[] = {
     {"windows=", "windows"},    {"counters=", "counters"},
     {"probes=", "probes"},      {"window=", "windows of positions"},
     {"mask=", "masks of keys"}, {"loose=", "K and V that stand anywhere"},
+    {"bias=", "biases"},        {"delta=", "paths over Delta"},
 };
 
 /* Values that say little by themselves. */
@@ -75,6 +82,11 @@ static const struct {
     {"swapped_bf16", "bf16 and exchanged"},
     {"table", "read from a table"},
     {"out", "tensors"},
+    {"plain", "as they stand"},
+    {"turned", "turned"},
+    {"tf32", "of operands in TF32"},
+    {"elements", "of the tensors' type"},
+    {"bool", "of bytes"},
     {"dense", "a dense cache"},
     {"paged", "a paged cache"},
 };
@@ -156,10 +168,28 @@ static void say_ops(struct stg_strbuf *out, struct stg_factor_value here,
   }
 }
 
+static bool say_switch(struct stg_strbuf *out, struct stg_factor_value here,
+                       struct stg_factor_value there) {
+  for (size_t i = 0; i < sizeof switches / sizeof switches[0]; i++) {
+    const size_t len = strlen(switches[i].piece);
+    if (begins(here, switches[i].piece) && begins(there, switches[i].piece) &&
+        here.len == len + 1 && (here.text[len] == '0' || here.text[len] == '1')) {
+      const bool is_on = here.text[len] != '0';
+      stg_strbuf_printf(out, "with %s %s, without them %s", switches[i].what,
+                        is_on ? "here" : "there", is_on ? "there" : "here");
+      return true;
+    }
+  }
+  return false;
+}
+
 static bool say_piece(struct stg_strbuf *out, struct stg_factor_value here,
                       struct stg_factor_value there) {
   if (begins(here, "ops=") && begins(there, "ops=")) {
     say_ops(out, after(here, strlen("ops=")), after(there, strlen("ops=")));
+    return true;
+  }
+  if (say_switch(out, here, there)) {
     return true;
   }
   for (size_t i = 0; i < sizeof sentences / sizeof sentences[0]; i++) {
@@ -170,14 +200,6 @@ static bool say_piece(struct stg_strbuf *out, struct stg_factor_value here,
       stg_strbuf_str(out, sentences[i].between);
       say(out, after(there, len));
       stg_strbuf_str(out, sentences[i].after);
-      return true;
-    }
-  }
-  for (size_t i = 0; i < sizeof switches / sizeof switches[0]; i++) {
-    if (begins(here, switches[i].piece) && begins(there, switches[i].piece)) {
-      const bool is_on = here.text[here.len - 1] != '0';
-      stg_strbuf_printf(out, "with %s %s, without them %s", switches[i].what,
-                        is_on ? "here" : "there", is_on ? "there" : "here");
       return true;
     }
   }

@@ -3,6 +3,7 @@
  */
 #include "engine/engine.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -184,11 +185,22 @@ static size_t compile_threads(const stg_options *options) {
   return processors >= 8 ? 4 : processors >= 6 ? 3 : 2;
 }
 
+/* No call is in progress, so none is in use. */
+static void forget_regions(struct stg_engine *engine) {
+  if (engine->plans != NULL) {
+    stg_status status = stg_region_plans_forget(engine->plans, NULL, NULL);
+    assert(status == STG_OK);
+    (void)status;
+  }
+  stg_regions_finish(engine);
+}
+
 static void release_engine(struct stg_engine *engine) {
   stg_recipes_close(engine->recipes);
   stg_tiers_destroy(engine->tiers); /* its jobs hold kernels */
   stg_recipes_destroy(engine->recipes);
   stg_warm_sets_finish(&engine->warmed);
+  forget_regions(engine);
   stg_plan_table_destroy(engine->plans);
   stg_traffic_destroy(engine->traffic);
   stg_pins_list_destroy(engine->pins);
@@ -226,6 +238,7 @@ stg_status stg_engine_create(const stg_options *options, stg_engine **ret_engine
       options->compile == STG_COMPILE_DEFAULT ? STG_COMPILE_BACKGROUND : options->compile;
   stg_kernel_table_init(&engine->kernels);
   stg_warm_sets_init(&engine->warmed);
+  stg_regions_init(&engine->regions);
   engine->launch = options->launch == STG_LAUNCH_PLAIN ? STG_LAUNCH_PLAIN : STG_LAUNCH_GRAPH;
   status = copy_texts(engine, options, reterr);
   if (status == STG_OK) {

@@ -14,6 +14,7 @@
 #include "engine/pins.h"
 #include "engine/plan.h"
 #include "engine/recipes.h"
+#include "engine/region.h"
 #include "engine/tier.h"
 #include "engine/traffic.h"
 #include "engine/usage.h"
@@ -38,7 +39,8 @@ struct stg_engine_counters {
   X(ROWS, "rows of steps")                                                                         \
   X(ROPE, "ropes")                                                                                 \
   X(ATTEND, "attends")                                                                             \
-  X(PROVER, "provers")
+  X(PROVER, "provers")                                                                             \
+  X(COMPONENTS, "components")
 enum stg_object {
 #define STG_OBJECT_KIND(kind, name) STG_OBJECT_##kind,
   STG_OBJECT_LIST(STG_OBJECT_KIND)
@@ -68,6 +70,7 @@ struct stg_engine {
   struct stg_recipes *recipes;      /* NULL where none are kept */
   struct stg_kernel_table kernels;
   struct stg_plan_table *plans;
+  struct stg_regions regions;
   struct stg_traffic *traffic;
   struct stg_pins_list *pins; /* of its tables */
   struct stg_warm_sets warmed;

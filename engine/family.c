@@ -6,7 +6,8 @@
 #include <string.h>
 
 static const struct stg_family *const families[] = {&stg_family_steer, &stg_family_rope,
-                                                    &stg_family_decode, &stg_family_prover};
+                                                    &stg_family_decode, &stg_family_prover,
+                                                    &stg_family_components};
 
 const struct stg_family *stg_family_find(const char *text) {
   const size_t len = strcspn(text, " ");

@@ -90,7 +90,7 @@ struct stg_family {
 };
 
 extern const struct stg_family stg_family_steer, stg_family_rope, stg_family_decode,
-    stg_family_prover;
+    stg_family_prover, stg_family_components;
 
 /** Whether kernels of a declaration stand in for one another: those of a family with one variant
  * and one tier never do. */

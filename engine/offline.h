@@ -8,6 +8,7 @@
 
 #include <steergraph/attention.h>
 #include <steergraph/cache.h>
+#include <steergraph/components.h>
 #include <steergraph/prover.h>
 #include <steergraph/steer.h>
 
@@ -59,6 +60,15 @@ STG_NODISCARD stg_status stg_declare_prover(const stg_prover_desc *desc, struct 
                                             const struct stg_declared **ret_declared,
                                             stg_error *reterr);
 
+/**
+ * Declare components: y alone, or with backward the kernels of the way back, which are launched
+ * together, and y apart from them. STG_E_INVALID names the field and the value.
+ */
+STG_NODISCARD stg_status stg_declare_components(const stg_components_desc *desc,
+                                                struct stg_arena *arena,
+                                                const struct stg_declared **ret_declared,
+                                                stg_error *reterr);
+
 /* A block of the parts that are not NULL, over a cache. */
 struct stg_declared_block {
   const stg_kv_desc *kv;
@@ -76,8 +86,8 @@ STG_NODISCARD stg_status stg_declare_block(stg_engine *engine,
 
 /** How many kernels follow from it; of a steer table those of both tiles. */
 size_t stg_declared_kernels(const struct stg_declared *declared);
-/** The family of kernel `index`: "steer", "rope", "decode", "prover". NULL: there is no such
- * kernel. */
+/** The family of kernel `index`: "steer", "rope", "decode", "prover", "components". NULL: there is
+ * no such kernel. */
 const char *stg_declared_family(const struct stg_declared *declared, size_t index);
 
 /* How a kernel of an engine came to be there. */

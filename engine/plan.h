@@ -1,6 +1,7 @@
 /*
  * plan.h: the plans of an engine: kernels that are launched together, most often one, and a graph
- * shape. The graphs (execs) that launch them are plan_exec.h's.
+ * shape; or a host's own work (region.h), which has no kernels of ours. The graphs (execs) that
+ * launch them are plan_exec.h's.
  *
  * One table for all of an engine, so that steer tables of one declaration share plans. What
  * no frame uses stays, up to a limit: the plan, and likewise the exec, that was idle longest goes
@@ -22,7 +23,8 @@
 
 struct stg_plan_table;
 
-struct stg_exec; /* plan_exec.h */
+struct stg_exec;        /* plan_exec.h */
+struct stg_region_body; /* region.h */
 
 /* Whose kernels are launched together, one after the other. */
 struct stg_plan_parts {
@@ -38,11 +40,12 @@ unsigned stg_plan_varying(const struct stg_plan_parts *parts);
 
 /* Constant but for `execs`, `noted` and what has to do with users. */
 struct stg_plan {
-  struct stg_plan *next;    /* in its bucket */
-  struct stg_lru_node idle; /* while it has no user */
-  struct stg_plan_parts parts;
-  unsigned varying; /* which part's kernels stand in for one another */
-  unsigned variant; /* of that part */
+  struct stg_plan *next;          /* in its bucket */
+  struct stg_lru_node idle;       /* while it has no user */
+  struct stg_plan_parts parts;    /* none of a host's work */
+  struct stg_region_body *region; /* of a host's work; NULL: it is of kernels */
+  unsigned varying;               /* which part's kernels stand in for one another */
+  unsigned variant;               /* of that part */
   struct stg_graph_shape shape;
   uint64_t hash;
   uint32_t users; /* frames that point here */

@@ -29,6 +29,14 @@ static struct stg_exec *take_exec(struct stg_plan_table *table, const struct stg
   return exec;
 }
 
+static void init_exec(struct stg_exec *exec, struct stg_plan *plan, stg_stream stream) {
+  exec->plan = plan;
+  exec->stream = stream;
+  exec->users = 1;
+  exec->bytes = sizeof *exec;
+  pthread_mutex_init(&exec->lock, NULL);
+}
+
 static struct stg_exec *make_exec(struct stg_plan_table *table, struct stg_plan *plan,
                                   const struct stg_kernel *kernel, stg_stream stream) {
   struct stg_engine *engine = table->engine;
@@ -51,10 +59,7 @@ static struct stg_exec *make_exec(struct stg_plan_table *table, struct stg_plan 
     }
     return NULL;
   }
-  exec->plan = plan;
-  exec->stream = stream;
-  exec->users = 1;
-  pthread_mutex_init(&exec->lock, NULL);
+  init_exec(exec, plan, stream);
   atomic_fetch_add(&engine->counters.graphs_created, 1);
   return exec;
 }
@@ -69,28 +74,15 @@ static void insert_exec(struct stg_plan_table *table, struct stg_exec *exec,
   exec->next = exec->plan->execs;
   exec->plan->execs = exec;
   table->counters.execs++;
-  table->counters.bytes += sizeof *exec;
+  table->counters.bytes += exec->bytes;
   stg_plan_table_evict(table, dead);
 }
 
-struct stg_exec *stg_exec_acquire(struct stg_plan_table *table, struct stg_plan *plan,
-                                  const struct stg_kernel *kernel, stg_stream stream) {
-  if (!makes_graphs(table)) {
-    return NULL;
-  }
-  pthread_mutex_lock(&table->lock);
-  struct stg_exec *exec = take_exec(table, plan, stream);
-  pthread_mutex_unlock(&table->lock);
-  if (exec != NULL) {
-    return exec;
-  }
-  struct stg_exec *made = make_exec(table, plan, kernel, stream);
-  if (made == NULL) {
-    return NULL;
-  }
+/* The exec that was made, or that of another thread which was faster. */
+static struct stg_exec *put_exec(struct stg_plan_table *table, struct stg_exec *made) {
   struct stg_plan_dead dead = {NULL, NULL};
   pthread_mutex_lock(&table->lock);
-  exec = take_exec(table, plan, stream); /* another thread may have been faster */
+  struct stg_exec *exec = take_exec(table, made->plan, made->stream);
   if (exec == NULL) {
     insert_exec(table, made, &dead);
   }
@@ -100,6 +92,51 @@ struct stg_exec *stg_exec_acquire(struct stg_plan_table *table, struct stg_plan 
     stg_plan_table_free_exec(table, made);
   }
   return exec != NULL ? exec : made;
+}
+
+struct stg_exec *stg_exec_find(struct stg_plan_table *table, const struct stg_plan *plan,
+                               stg_stream stream) {
+  pthread_mutex_lock(&table->lock);
+  struct stg_exec *exec = take_exec(table, plan, stream);
+  pthread_mutex_unlock(&table->lock);
+  return exec;
+}
+
+struct stg_exec *stg_exec_acquire(struct stg_plan_table *table, struct stg_plan *plan,
+                                  const struct stg_kernel *kernel, stg_stream stream) {
+  if (!makes_graphs(table)) {
+    return NULL;
+  }
+  struct stg_exec *exec = stg_exec_find(table, plan, stream);
+  if (exec == NULL) {
+    exec = make_exec(table, plan, kernel, stream);
+    exec = exec != NULL ? put_exec(table, exec) : NULL;
+  }
+  return exec;
+}
+
+stg_status stg_exec_acquire_empty(struct stg_plan_table *table, struct stg_plan *plan,
+                                  stg_stream stream, struct stg_exec **ret_exec,
+                                  stg_error *reterr) {
+  struct stg_exec *exec = stg_exec_find(table, plan, stream);
+  if (exec == NULL) {
+    exec = stg_calloc(1, sizeof *exec);
+    if (exec == NULL) {
+      return stg_error_memory(reterr, "a graph", sizeof *exec);
+    }
+    init_exec(exec, plan, stream);
+    exec = put_exec(table, exec);
+  }
+  *ret_exec = exec;
+  return STG_OK;
+}
+
+void stg_exec_count_bytes(struct stg_plan_table *table, struct stg_exec *exec, size_t more,
+                          size_t less) {
+  pthread_mutex_lock(&table->lock);
+  exec->bytes += more - less;
+  table->counters.bytes += more - less;
+  pthread_mutex_unlock(&table->lock);
 }
 
 struct stg_exec *stg_exec_make_spare(struct stg_plan_table *table, struct stg_plan *plan,
@@ -137,6 +174,9 @@ void stg_exec_release(struct stg_plan_table *table, struct stg_exec *exec) {
   pthread_mutex_lock(&table->lock);
   if (--exec->users == 0) {
     stg_lru_push(&table->idle_execs, &exec->idle);
+    if (exec->graph == NULL && exec->take == NULL) {
+      stg_plan_table_remove_exec(table, exec, &dead); /* it serves nobody */
+    }
     stg_plan_table_evict(table, &dead);
   }
   pthread_mutex_unlock(&table->lock);

@@ -14,9 +14,11 @@ struct stg_exec {
   struct stg_plan *plan;
   stg_stream stream;
   bool spare; /* made ahead: the first stream that asks gets it. Under the table's lock */
-  struct stg_graph *graph;
-  pthread_mutex_t lock; /* an exec takes one set-and-launch at a time */
-  uint32_t users;       /* frames that point here */
+  struct stg_graph *graph; /* NULL: of a host's work that was not recorded (yet), or not here */
+  struct stg_region_take *take; /* what that was recorded with, or adopted; else NULL */
+  size_t bytes;                 /* of host memory; under the table's lock */
+  pthread_mutex_t lock;         /* an exec takes one set-and-launch at a time */
+  uint32_t users;               /* frames that point here */
 };
 
 /**
@@ -27,6 +29,19 @@ struct stg_exec {
  */
 struct stg_exec *stg_exec_acquire(struct stg_plan_table *table, struct stg_plan *plan,
                                   const struct stg_kernel *kernel, stg_stream stream);
+/**
+ * The same of a host's work, which is recorded by whoever has it and finds no take; it goes with
+ * its last user if there is none then. STG_E_NO_MEMORY.
+ */
+STG_NODISCARD stg_status stg_exec_acquire_empty(struct stg_plan_table *table, struct stg_plan *plan,
+                                                stg_stream stream, struct stg_exec **ret_exec,
+                                                stg_error *reterr);
+/** The exec that a plan in use has on a stream, with one more user, or NULL. Any thread. */
+struct stg_exec *stg_exec_find(struct stg_plan_table *table, const struct stg_plan *plan,
+                               stg_stream stream);
+/** Count that much more, or less, host memory for an exec that is in use. */
+void stg_exec_count_bytes(struct stg_plan_table *table, struct stg_exec *exec, size_t more,
+                          size_t less);
 /**
  * An exec for a stream that is not known yet, on the engine's until then, with one user; NULL where
  * the plan has an exec, or where stg_exec_acquire gives none. Any thread.

@@ -7,6 +7,7 @@
 #include <assert.h>
 
 #include "engine/engine.h"
+#include "engine/region.h"
 #include "runtime/base/alloc.h"
 
 #define FIRST_BUCKETS 64
@@ -81,8 +82,8 @@ void stg_plan_table_insert(struct stg_plan_table *table, struct stg_plan *plan) 
   table->counters.bytes += plan->bytes;
 }
 
-static void unlink_exec(struct stg_plan_table *table, struct stg_exec *exec,
-                        struct stg_plan_dead *dead) {
+void stg_plan_table_remove_exec(struct stg_plan_table *table, struct stg_exec *exec,
+                                struct stg_plan_dead *dead) {
   struct stg_exec **link = &exec->plan->execs;
   assert(exec->users == 0);
   while (*link != exec) {
@@ -91,7 +92,7 @@ static void unlink_exec(struct stg_plan_table *table, struct stg_exec *exec,
   *link = exec->next;
   stg_lru_remove(&table->idle_execs, &exec->idle);
   table->counters.execs--;
-  table->counters.bytes -= sizeof *exec;
+  table->counters.bytes -= exec->bytes;
   exec->next = dead->execs;
   dead->execs = exec;
 }
@@ -101,7 +102,7 @@ void stg_plan_table_remove(struct stg_plan_table *table, struct stg_plan *plan,
   struct stg_plan **link = bucket_of(table, plan->hash);
   assert(plan->users == 0);
   while (plan->execs != NULL) {
-    unlink_exec(table, plan->execs, dead);
+    stg_plan_table_remove_exec(table, plan->execs, dead);
   }
   while (*link != plan) {
     link = &(*link)->next;
@@ -116,7 +117,7 @@ void stg_plan_table_remove(struct stg_plan_table *table, struct stg_plan *plan,
 
 void stg_plan_table_evict(struct stg_plan_table *table, struct stg_plan_dead *dead) {
   while (table->counters.execs > table->limit && table->idle_execs.oldest != NULL) {
-    unlink_exec(table, FROM_NODE(table->idle_execs.oldest, struct stg_exec), dead);
+    stg_plan_table_remove_exec(table, FROM_NODE(table->idle_execs.oldest, struct stg_exec), dead);
     table->counters.exec_evictions++;
   }
   while (table->counters.plans > table->limit && table->idle_plans.oldest != NULL) {
@@ -132,12 +133,14 @@ void stg_plan_free(struct stg_plan *plan) {
     for (int i = 0; i < STG_TIER_COUNT * STG_MAX_VARIANTS; i++) {
       stg_free(plan->signatures[i / STG_MAX_VARIANTS][i % STG_MAX_VARIANTS]);
     }
+    stg_region_body_free(plan->region);
     stg_free(plan);
   }
 }
 
 void stg_plan_table_free_exec(struct stg_plan_table *table, struct stg_exec *exec) {
   stg_graph_destroy(table->engine->device, exec->graph);
+  stg_region_take_retire(table->engine, exec->take);
   pthread_mutex_destroy(&exec->lock);
   stg_free(exec);
 }

@@ -1,6 +1,7 @@
 /*
- * plan_table.h: the table of plans as the files see it that take from it: plan.c, and plan_exec.c
- * for the graphs of plans. Others use plan.h and plan_exec.h.
+ * plan_table.h: the table of plans as the files see it that take from it: plan.c, region_plan.c for
+ * those of a host's work, and plan_exec.c for the graphs of plans. Others use plan.h and
+ * plan_exec.h.
  *
  * What leaves the table under its lock is freed after: it goes to a list of the caller's, which is
  * buried when the lock was given back.
@@ -34,6 +35,9 @@ void stg_plan_table_insert(struct stg_plan_table *table, struct stg_plan *plan);
 /** Take out a plan without users, and with it its execs, which have none either. Under the lock. */
 void stg_plan_table_remove(struct stg_plan_table *table, struct stg_plan *plan,
                            struct stg_plan_dead *dead);
+/** Take out an exec without users. Under the lock. */
+void stg_plan_table_remove_exec(struct stg_plan_table *table, struct stg_exec *exec,
+                                struct stg_plan_dead *dead);
 /** Go down to the limit, as far as what is above it is idle. Under the lock. */
 void stg_plan_table_evict(struct stg_plan_table *table, struct stg_plan_dead *dead);
 /** Free what was taken out. Not under the lock. */

@@ -106,6 +106,10 @@ static stg_status read_entries(const struct stg_manifest *manifest, struct stg_o
   stg_status status = stg_arena_status(arena, reterr);
   for (size_t i = 0; i < n && status == STG_OK; i++) {
     const struct stg_manifest_entry *entry = &manifest->entries[i];
+    if (strncmp(entry->signature, STG_REGION_PREFIX, strlen(STG_REGION_PREFIX)) == 0) {
+      replay->n_regions++;
+      continue;
+    }
     status = read_entry(entry->signature, ops, arena, texts, replay, reterr);
     if (status != STG_OK) {
       stg_error_prefix(reterr, "%s: manifest[%zu].signature: ", manifest->file, entry->index);

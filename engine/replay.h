@@ -32,6 +32,7 @@ struct stg_replay {
   size_t n_decls;
   struct stg_replay_entry *entries; /* in the order of the manifest */
   size_t n_entries;
+  size_t n_regions; /* signatures of hosts' own work, which nobody else can record */
   size_t n_skipped; /* signatures of declarations that there are too many of */
 };
 

@@ -12,6 +12,21 @@
 #define SMALLEST_BATCH_BUCKET 8
 #define SIGNATURE_BAR " | "
 
+stg_status stg_buckets_check(const char *field, const int64_t *sizes, size_t count, int64_t max,
+                             stg_error *reterr) {
+  if (count > 0 && sizes == NULL) {
+    return stg_error_set(reterr, STG_E_INVALID, "%s: NULL with a count of %zu", field, count);
+  }
+  for (size_t i = 0; i < count; i++) {
+    if (sizes[i] < 1 || sizes[i] > max || (i > 0 && sizes[i] <= sizes[i - 1])) {
+      return stg_error_set(reterr, STG_E_INVALID,
+                           "%s[%zu]: %lld; buckets ascend and are in 1..%lld", field, i,
+                           (long long)sizes[i], (long long)max);
+    }
+  }
+  return STG_OK;
+}
+
 static stg_status from_list(const struct stg_buckets *buckets, const char *what, int64_t size,
                             int64_t *ret_bucket, stg_error *reterr) {
   for (size_t i = 0; i < buckets->count; i++) {

@@ -17,6 +17,9 @@ struct stg_buckets {
   size_t count;
 };
 
+/** STG_E_INVALID unless a list of a host ascends within 1..max; `field` names it. */
+STG_NODISCARD stg_status stg_buckets_check(const char *field, const int64_t *sizes, size_t count,
+                                           int64_t max, stg_error *reterr);
 /** Smallest row bucket >= rows: 1 2 4 8, by 8 to 64, by 16 to 128, by 32 to 256, then powers of
  * two. */
 STG_NODISCARD stg_status stg_row_bucket(const struct stg_buckets *buckets, int64_t rows,
@@ -24,6 +27,9 @@ STG_NODISCARD stg_status stg_row_bucket(const struct stg_buckets *buckets, int64
 /** Smallest batch bucket >= requests: powers of two from 8. STG_E_CAPACITY beyond a given list. */
 STG_NODISCARD stg_status stg_batch_bucket(const struct stg_buckets *buckets, int64_t requests,
                                           int64_t *ret_bucket, stg_error *reterr);
+
+/* Begins the text of a host's own work, which is no kernel's. */
+#define STG_REGION_PREFIX "region v1 | "
 
 /* Stands between kernels that are launched together. */
 #define STG_SIGNATURE_BETWEEN " + "

@@ -62,7 +62,12 @@
   USED(prover_bytes)                                                                               \
   USED(prover_candidates)                                                                          \
   USED(prover_steps)                                                                               \
-  USED(prover_states)
+  USED(prover_states)                                                                              \
+  USED(components_applies)                                                                         \
+  OWN(regions_recorded)                                                                            \
+  OWN(region_replays)                                                                              \
+  OWN(region_failures)                                                                             \
+  OWN(region_bytes)
 
 static void read_usage(const struct stg_usage *usage, stg_stats *stats) {
 #define NOT_USED(field)
@@ -134,6 +139,10 @@ void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
       .traffic_shapes = traffic.shapes,
       .traffic_dropped = traffic.dropped,
       .host_graphs_live = stg_pins_list_graphs(engine->pins),
+      .regions_recorded = atomic_load(&engine->regions.recorded),
+      .region_replays = atomic_load(&engine->regions.replays),
+      .region_failures = atomic_load(&engine->regions.failures),
+      .region_bytes = atomic_load(&engine->regions.bytes),
   };
   read_usage(&engine->usage, stats);
 }

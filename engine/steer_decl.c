@@ -196,17 +196,9 @@ static stg_status take_ops(const stg_steer_desc *desc, struct stg_op_table *ops,
 
 static stg_status take_buckets(struct stg_arena *arena, const char *field, const int64_t *sizes,
                                size_t count, struct stg_buckets *ret_buckets, stg_error *reterr) {
-  if (count == 0) {
-    return STG_OK;
-  }
-  if (sizes == NULL) {
-    return stg_error_set(reterr, STG_E_INVALID, "%s: NULL with a count of %zu", field, count);
-  }
-  for (size_t i = 0; i < count; i++) {
-    if (sizes[i] < 1 || sizes[i] > LIMIT_ROWS || (i > 0 && sizes[i] <= sizes[i - 1])) {
-      return stg_error_set(reterr, STG_E_INVALID, "%s[%zu]: %lld; buckets ascend and are in 1..%u",
-                           field, i, (long long)sizes[i], LIMIT_ROWS);
-    }
+  stg_status status = stg_buckets_check(field, sizes, count, LIMIT_ROWS, reterr);
+  if (status != STG_OK || count == 0) {
+    return status;
   }
   *ret_buckets = (struct stg_buckets){stg_arena_memdup(arena, sizes, count * sizeof *sizes), count};
   return stg_arena_status(arena, reterr);

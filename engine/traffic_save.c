@@ -27,6 +27,9 @@ static bool has_op(const struct stg_manifest *manifest, const char *hash) {
  * the arena fails. */
 static void add_ops(struct stg_manifest *manifest, struct stg_op_table *ops, const char *kernel) {
   const char *at = kernel;
+  if (strncmp(kernel, STG_REGION_PREFIX, strlen(STG_REGION_PREFIX)) == 0) {
+    return; /* what it says is its host's */
+  }
   while (!manifest->arena.failed && (at = strstr(at, USER_PREFIX)) != NULL) {
     char hex[STG_KEY_HEX_CHARS + 1] = {0};
     struct stg_key hash;

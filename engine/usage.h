@@ -29,6 +29,7 @@ struct stg_usage {
   atomic_uint_fast64_t tier0_launches, tier1_launches;
   atomic_uint_fast64_t attention_applies, kv_rows_refused;
   atomic_uint_fast64_t prover_candidates, prover_steps, prover_states;
+  atomic_uint_fast64_t components_applies;
   atomic_uint_fast64_t table_bytes, bank_bytes, frame_bytes, kv_bytes, prover_bytes, pinned_bytes;
 };
 

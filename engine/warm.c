@@ -331,7 +331,9 @@ static stg_status warm_replay(stg_engine *engine, const struct stg_replay *repla
       .threads = threads_of(engine, desc),
       .start_ns = start_ns,
       .until_ns = UINT64_MAX,
-      .report = {.struct_size = sizeof warm.report, .total = replay->n_entries + replay->n_skipped},
+      .report = {.struct_size = sizeof warm.report,
+                 .total = replay->n_entries + replay->n_skipped,
+                 .regions = replay->n_regions},
   };
   if (desc->deadline_ms != 0) {
     warm.until_ns = warm.start_ns + (uint64_t)desc->deadline_ms * 1000000u;
@@ -411,9 +413,9 @@ size_t stg_warm_report_json(const stg_warm_report *report, char *ret_text, size_
                     report->total, report->done, report->failed, report->left);
   stg_strbuf_printf(&json,
                     "\"kernels_memory\": %zu, \"kernels_disk\": %zu, \"kernels_compiled\": %zu, "
-                    "\"kernels_failed\": %zu, \"graphs\": %zu, \"ms\": ",
+                    "\"kernels_failed\": %zu, \"graphs\": %zu, \"regions\": %zu, \"ms\": ",
                     report->kernels_memory, report->kernels_disk, report->kernels_compiled,
-                    report->kernels_failed, report->graphs);
+                    report->kernels_failed, report->graphs, report->regions);
   stg_strbuf_double(&json, report->ms);
   stg_strbuf_char(&json, '}');
   const size_t needed = stg_strbuf_give(&json, ret_text, capacity);

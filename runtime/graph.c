@@ -1,23 +1,17 @@
 /*
- * graph.c: executable graphs: a line of kernel nodes that we build, or what a host captured.
+ * graph.c: executable graphs: a line of kernel nodes that we build, or what a host captured. Those
+ * that are captured for a host are record.c's.
  *
  * Built by adding nodes, never by capture, and without allocation nodes. stg_graph_set and
  * stg_graph_launch are hot: no lock, no allocation. One thread at a time per graph.
  */
+#include "runtime/graph.h"
+
 #include <stddef.h>
 #include <string.h>
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/intmath.h"
-#include "runtime/context.h"
-#include "runtime/launch.h"
-
-struct stg_graph {
-  CUgraph graph; /* kept: exec updates name its nodes */
-  CUgraphExec exec;
-  size_t count; /* of `nodes`; 0 for a captured graph, whose nodes are not ours to change */
-  CUgraphNode nodes[];
-};
 
 static CUDA_KERNEL_NODE_PARAMS_v2 node_params(const struct stg_graph_kernel *kernel) {
   return (CUDA_KERNEL_NODE_PARAMS_v2){
@@ -69,8 +63,7 @@ static CUresult build_graph(const struct stg_driver *driver, struct stg_graph *g
   return driver->graph_upload(graph->exec, stream);
 }
 
-/* In the context. */
-static void release_graph(const struct stg_driver *driver, const struct stg_graph *graph) {
+void stg_graph_release(const struct stg_driver *driver, const struct stg_graph *graph) {
   if (graph->exec != NULL) {
     driver->graph_exec_destroy(graph->exec);
   }
@@ -79,7 +72,7 @@ static void release_graph(const struct stg_driver *driver, const struct stg_grap
   }
 }
 
-static struct stg_graph *new_graph(size_t count, stg_error *reterr) {
+struct stg_graph *stg_graph_new(size_t count, stg_error *reterr) {
   size_t bytes = 0;
   struct stg_graph *graph = NULL;
   if (stg_mul_size(count, sizeof graph->nodes[0], &bytes) &&
@@ -97,7 +90,7 @@ static struct stg_graph *new_graph(size_t count, stg_error *reterr) {
 stg_status stg_graph_create(struct stg_device *device, const struct stg_graph_kernel *kernels,
                             size_t count, stg_stream_handle stream, struct stg_graph **ret_graph,
                             stg_error *reterr) {
-  struct stg_graph *graph = new_graph(count, reterr);
+  struct stg_graph *graph = stg_graph_new(count, reterr);
   if (graph == NULL) {
     return STG_E_NO_MEMORY;
   }
@@ -110,7 +103,7 @@ stg_status stg_graph_create(struct stg_device *device, const struct stg_graph_ke
   const char *call = NULL;
   CUresult result = build_graph(device->driver, graph, kernels, stream, &call);
   if (result != CUDA_SUCCESS) {
-    release_graph(device->driver, graph);
+    stg_graph_release(device->driver, graph);
     stg_free(graph);
     return stg_scope_leave(&scope, result, call, reterr);
   }
@@ -124,7 +117,7 @@ void stg_graph_destroy(struct stg_device *device, struct stg_graph *graph) {
   }
   struct stg_scope scope;
   if (stg_scope_enter_relaxed(&scope, device, NULL) == STG_OK) {
-    release_graph(device->driver, graph);
+    stg_graph_release(device->driver, graph);
     stg_scope_exit(&scope);
   }
   stg_free(graph);
@@ -207,7 +200,7 @@ static CUresult end_capture(const struct stg_driver *driver, CUstream stream,
 
 stg_status stg_capture_end(struct stg_device *device, stg_stream_handle stream,
                            struct stg_graph **ret_graph, size_t *ret_nodes, stg_error *reterr) {
-  struct stg_graph *graph = new_graph(0, reterr);
+  struct stg_graph *graph = stg_graph_new(0, reterr);
   if (graph == NULL) {
     return STG_E_NO_MEMORY;
   }
@@ -221,7 +214,7 @@ stg_status stg_capture_end(struct stg_device *device, stg_stream_handle stream,
   const char *call = NULL;
   CUresult result = end_capture(device->driver, stream, graph, &nodes, &call);
   if (result != CUDA_SUCCESS) {
-    release_graph(device->driver, graph);
+    stg_graph_release(device->driver, graph);
     stg_free(graph);
     return stg_scope_leave(&scope, result, call, reterr);
   }

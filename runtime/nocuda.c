@@ -1,6 +1,6 @@
 /*
- * nocuda.c: device.h, launch.h, pin.h and compile.h in a build without CUDA headers: there is no
- * device and no compiler, and every call says so and what to do.
+ * nocuda.c: device.h, launch.h, pin.h, record.h and compile.h in a build without CUDA headers:
+ * there is no device and no compiler, and every call says so and what to do.
  *
  * Cached entries can still be listed and verified, and the CPU backend knows none of this. No
  * device can be opened, so only the calls that start something need a message; the others cannot be
@@ -9,6 +9,7 @@
 #include "runtime/compile.h"
 #include "runtime/launch.h"
 #include "runtime/pin.h"
+#include "runtime/record.h"
 
 /* the whole file is about not using them */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
@@ -79,6 +80,11 @@ FAILS(stg_capture_end, dev *device, stg_stream_handle stream, struct stg_graph *
       size_t *ret_nodes)
 FAILS(stg_capture_info, dev *device, stg_stream_handle stream, struct stg_capture *ret_capture)
 FAILS(stg_pin_retain, dev *device, const struct stg_capture *capture, struct stg_pin *pin)
+FAILS(stg_work_enqueue, dev *device, const struct stg_work *work, stg_stream_handle stream)
+FAILS(stg_record, dev *device, const struct stg_work *work, stg_stream_handle stream,
+      struct stg_graph **ret_graph)
+FAILS(stg_record_again, dev *device, const struct stg_work *work, stg_stream_handle stream,
+      struct stg_graph *graph, bool *ret_updated)
 FAILS(stg_nvrtc_info, struct stg_nvrtc_info *ret_info)
 FAILS(stg_nvrtc_archs, int *ret, size_t capacity, size_t *ret_count)
 FAILS(stg_compile, const struct stg_kernel_request *request, const struct stg_log *log,

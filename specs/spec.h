@@ -5,6 +5,7 @@
 #define STG_SPECS_SPEC_H
 
 #include "specs/attention_workload.h"
+#include "specs/components_workload.h"
 #include "specs/prover_workload.h"
 #include "specs/spec_family.h"
 #include "specs/workload.h"
@@ -12,9 +13,10 @@
 struct stg_spec {
   enum stg_spec_kind kind;
   union {
-    struct stg_workload steer;               /* STG_SPEC_STEER */
-    struct stg_prover_workload prover;       /* STG_SPEC_PROVER */
-    struct stg_attention_workload attention; /* the others */
+    struct stg_workload steer;                 /* STG_SPEC_STEER */
+    struct stg_prover_workload prover;         /* STG_SPEC_PROVER */
+    struct stg_components_workload components; /* STG_SPEC_COMPONENTS */
+    struct stg_attention_workload attention;   /* the others */
   } of;
 };
 

@@ -11,6 +11,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
 #include "specs/attention_reader.h"
+#include "specs/components_reader.h"
 #include "specs/prover_reader.h"
 #include "specs/spec.h"
 #include "specs/spec_frame.h"
@@ -43,6 +44,15 @@ static void finish_prover(struct stg_spec *spec) {
   stg_prover_finish(&spec->of.prover);
 }
 
+static stg_status read_components(const struct stg_spec_reader *reader, const struct stg_json *root,
+                                  struct stg_spec *ret) {
+  return stg_components_read_root(reader, root, &ret->of.components);
+}
+
+static void finish_components(struct stg_spec *spec) {
+  stg_components_workload_finish(&spec->of.components);
+}
+
 static const struct {
   const char *name;
   stg_status (*read)(const struct stg_spec_reader *reader, const struct stg_json *root,
@@ -54,6 +64,7 @@ static const struct {
     [STG_SPEC_DECODE] = {"decode", read_attention, finish_attention},
     [STG_SPEC_STEP] = {"step", read_attention, finish_attention},
     [STG_SPEC_PROVER] = {"prover", read_prover, finish_prover},
+    [STG_SPEC_COMPONENTS] = {"components", read_components, finish_components},
 };
 
 const char *stg_spec_kind_name(enum stg_spec_kind kind) {

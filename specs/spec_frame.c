@@ -26,9 +26,10 @@ stg_status stg_spec_read_family(const struct stg_spec_reader *reader, const stru
     status = stg_json_string(&member, &family, reader->err);
   }
   if (status == STG_OK && !stg_spec_kind_find(family, ret_kind)) {
-    status = stg_json_error(
-        reader->err, STG_E_UNSUPPORTED, &member,
-        "'%.40s' is not a family; use 'steer', 'rope', 'decode', 'step' or 'prover'", family);
+    status = stg_json_error(reader->err, STG_E_UNSUPPORTED, &member,
+                            "'%.40s' is not a family; use 'steer', 'rope', 'decode', 'step', "
+                            "'prover' or 'components'",
+                            family);
   }
   return status;
 }

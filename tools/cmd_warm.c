@@ -124,6 +124,7 @@ static void report_json(const struct warming *warming, bool ok, struct stg_strbu
     stg_json_out_count(&json, "kernels_compiled", report->kernels_compiled);
     stg_json_out_count(&json, "kernels_failed", report->kernels_failed);
     stg_json_out_count(&json, "graphs", report->graphs);
+    stg_json_out_count(&json, "regions", report->regions);
     stg_json_out_number(&json, "ms", report->ms);
     stg_json_out_close(&json, '}');
   }
@@ -153,6 +154,10 @@ static void report_text(const struct warming *warming, struct stg_strbuf *out) {
     } else {
       stg_strbuf_str(out, "  kernels    none: the CPU has nothing to compile; for GPUs that are "
                           "elsewhere use 'steergraph build --arch'\n");
+    }
+    if (report->regions > 0) {
+      stg_strbuf_printf(out, "  regions    %zu passed over: their host records them\n",
+                        report->regions);
     }
     stg_strbuf_printf(out, "  time       %.1f ms\n", report->ms);
   }

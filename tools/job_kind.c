@@ -6,7 +6,7 @@
 static const struct stg_job_kind *const kinds[STG_SPEC_KINDS] = {
     [STG_SPEC_STEER] = &stg_job_kind_steer,      [STG_SPEC_ROPE] = &stg_job_kind_attention,
     [STG_SPEC_DECODE] = &stg_job_kind_attention, [STG_SPEC_STEP] = &stg_job_kind_attention,
-    [STG_SPEC_PROVER] = &stg_job_kind_prover,
+    [STG_SPEC_PROVER] = &stg_job_kind_prover,    [STG_SPEC_COMPONENTS] = &stg_job_kind_components,
 };
 
 stg_status stg_any_job_open(const char *path, const struct stg_job_options *options,

@@ -3,8 +3,8 @@
  * `build` and `cache explain` ask of it.
  *
  * The commands know a workload by this alone. What a family's job has, and what its reports say,
- * its own files know: workload_job.h and job_steer.c of steering, tools/attention and tools/prove
- * of the others. A new family is a row in job_kind.c.
+ * its own files know: workload_job.h and job_steer.c of steering, tools/attention, tools/prove and
+ * tools/components of the others. A new family is a row in job_kind.c.
  */
 #ifndef STG_TOOLS_JOB_KIND_H
 #define STG_TOOLS_JOB_KIND_H
@@ -55,9 +55,10 @@ struct stg_job_kind {
                        struct stg_strbuf *out);
 };
 
-extern const struct stg_job_kind stg_job_kind_steer;     /* job_steer.c */
-extern const struct stg_job_kind stg_job_kind_attention; /* attention/kind.c */
-extern const struct stg_job_kind stg_job_kind_prover;    /* prove/kind.c */
+extern const struct stg_job_kind stg_job_kind_steer;      /* job_steer.c */
+extern const struct stg_job_kind stg_job_kind_attention;  /* attention/kind.c */
+extern const struct stg_job_kind stg_job_kind_prover;     /* prove/kind.c */
+extern const struct stg_job_kind stg_job_kind_components; /* components/kind.c */
 
 /* {0} is closed. */
 struct stg_any_job {

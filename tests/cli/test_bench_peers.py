@@ -15,11 +15,11 @@ class Peers(Case):
 
     def test_a_suite_without_peers_is_said(self):
         said = self.refuse(FAILED, "bench", "numerics", "--peers", "--peers-from", SCRIPTS)
-        self.assertIn("no peer does what this suite does; steer, decode, rope, attend, prove and warmup", said)
+        self.assertIn("no peer does what this suite does; steer, decode, rope, attend, prove, components and warmup", said)
 
-    def test_attention_has_peers_that_are_looked_for_first(self):
+    def test_attention_and_components_have_peers_that_are_looked_for_first(self):
         (self.folder / "empty").mkdir()
-        for suite in ("rope", "attend"):
+        for suite in ("rope", "attend", "components"):
             said = self.refuse(FAILED, "bench", suite, "--peers", "--peers-from", "empty")
             self.assertIn("no peer.py in 'empty'", said)
 
@@ -38,7 +38,7 @@ class Plot(Case):
         outcome = self.run_command("bench", "padding", "--quick", "--plot", path)
         self.assertEqual(outcome.code, FAILED, outcome)
         self.assertIn("padding", outcome.out)
-        self.assertIn("no row that is drawn; steer, decode, rope, attend, prove and warmup have some", outcome.err)
+        self.assertIn("no row that is drawn; steer, decode, rope, attend, prove, components and warmup have some", outcome.err)
         self.assertFalse(path.exists())
 
     def test_a_place_where_no_file_can_be_is_said_before_anything_is_measured(self):

@@ -98,6 +98,20 @@ class Show(Case):
         for title in ("Split and rotate", "Attention over a cache", "every length of its cache"):
             self.assertIn(title, path.read_text())
 
+    def test_rows_of_components_are_shown_and_drawn(self):
+        none = {"median_us": None, "min_us": None, "max_us": None, "wall_us": None, "floor_us": None, "ratio": None}
+        rows = [row(suite="components", name="128 to 128, tf32", gflop=10.1, tflops=200.5),
+                row(suite="components", name="128 to 341, bf16, both ways", series="torch in a graph"),
+                row(suite="components", name="4096 to 4096 by 4096, f16", **none, unsupported=1)]  # fmt: skip
+        self.assertEqual(self.show(rows, "--json").json(), rows)
+        self.assertIn("gflop 10.1, tflops 200.5", self.show(rows).out)
+        self.assertIn("unsupported 1", self.show(rows).out)
+        path = self.folder / "x.svg"
+        self.show(rows, "--plot", path)
+        for text in ("y alone", "y and all gradients", "torch in a graph"):
+            self.assertIn(text, path.read_text())
+        self.assertNotIn("4096", path.read_text())
+
     def test_rows_that_are_not_drawn_are_printed_and_said(self):
         path = self.write("run.json", [row(suite="rpc")])
         outcome = self.run_command("bench", "show", path, "--plot", "x.svg")
@@ -194,7 +208,8 @@ class Recorded(Case):
             with self.subTest(path=path.name):
                 plot = path.with_suffix(".svg")
                 suites = {found["suite"] for found in json.loads(path.read_text())["rows"]}
-                if not suites & {"steer", "decode", "rope", "attend", "prove", "warmup"}:  # nothing that is drawn
+                drawn = {"steer", "decode", "rope", "attend", "prove", "components", "warmup"}
+                if not suites & drawn:
                     self.assertFalse(plot.exists())
                     continue
                 drawn = self.folder / plot.name

@@ -10,7 +10,7 @@ class WithoutDevice(Case):
         self.environment["CUDA_VISIBLE_DEVICES"] = ""
 
     def test_suites_that_time_a_device_say_that_they_need_one(self):
-        for words in (("steer",), ("decode",), ("rope",), ("attend",), ("steer", "--quick", "--json"),
+        for words in (("steer",), ("decode",), ("rope",), ("attend",), ("components",), ("steer", "--quick", "--json"),
                       ("decode", "--quick"), ("attend", "--quick", "--json")):
             with self.subTest(words=words):
                 line = self.refuse(FAILED, "bench", *words)
@@ -26,13 +26,13 @@ class WithoutDevice(Case):
 
 class Words(Case):
     def test_suites_of_one_list_take_no_workload(self):
-        for suite in ("decode", "rope", "attend"):
+        for suite in ("decode", "rope", "attend", "components"):
             line = self.refuse(WRONG, "bench", suite, "x.json")
             self.assertIn(f"'x.json' is one word too many for {suite}", line)
 
     def test_the_help_lists_the_suites(self):
         text = self.succeed("bench", "--help").out
-        for name in ("steer", "decode", "rope", "attend", "prove", "all"):
+        for name in ("steer", "decode", "rope", "attend", "prove", "components", "all"):
             self.assertRegex(text, rf"(?m)^  {name} +\S")
         self.assertIn("--quick", text)
 

@@ -17,6 +17,9 @@ KERNELS = {
     "toto_timewise": ["rope", "decode", "rope"],
     "step_llama_block": ["rope", "decode", "steer decode", "steer prefill", "rope"],
     "token_window": ["decode"],
+    "components_odd": ["components"] * 4,
+    "components_spd": ["components"] * 4,
+    "components_check": ["components"] * 4,
 }
 
 
@@ -26,11 +29,11 @@ class Explain(Case):
 
     def test_there_is_an_example_of_each_family(self):
         families = {json.loads(path.read_text())["family"] for path in FAMILIES}
-        self.assertEqual(families, {"rope", "decode", "step"})
+        self.assertEqual(families, {"rope", "decode", "step", "components"})
         self.assertEqual({path.stem for path in FAMILIES}, set(KERNELS))
 
     def test_every_example_is_explained_for_every_architecture(self):
-        for path in FAMILIES[:2] if QUICK else FAMILIES:
+        for path in [SPECS / "components_odd.json", STEP] if QUICK else FAMILIES:
             keys = set()
             for arch in ("sm_80", "sm_90", "cpu"):
                 with self.subTest(spec=path.name, arch=arch):
@@ -82,6 +85,31 @@ class Explain(Case):
         self.assertIn("\nprogram of slots.honest.layers.0\n", text)
         cpu = self.succeed("explain", "--arch", "cpu", "--source", TOTO).out
         self.assertEqual(cpu.count("\nno source: the CPU does this work itself\n"), 3)
+
+    def test_what_a_gpu_has_no_kernel_of_is_said(self):
+        spec = json.loads((SPECS / "components_odd.json").read_text())
+        spec["components"]["d_out"] = 600
+        path = self.write("w.json", spec)
+        for words in (("explain",), ("build", "--cache", "k")):
+            line = self.refuse(FAILED, *words, "--arch", "sm_90", path)
+            message = "there is no kernel of d_out=600, above 512 for sm_90; STG_BACKEND_CPU has it"
+            self.assertEqual(line, f"steergraph: {path}: components: {message}")
+
+    def test_of_components_the_way_back_is_explained_where_it_is_asked_for(self):
+        path = SPECS / "components_odd.json"
+        both = self.explain("--arch", "sm_90", path)
+        self.assertEqual([kernel["kernel_signature"].split()[3] for kernel in both["kernels"]], ["work=apply", "work=weights", "work=sum"])
+        self.assertEqual(both["notes"], ["this is the way back; with 'direction' left out the launch before it is explained"])
+        self.assertEqual(both["batch"], {"rows": 144, "requests": 1, "longest": 144})
+        spec = json.loads(path.read_text())
+        del spec["direction"], spec["input"]["dy"]
+        alone = self.write("w.json", spec)
+        forward = self.explain("--arch", "sm_90", alone)
+        self.assertEqual((len(forward["kernels"]), forward["notes"]), (1, []))
+        self.assertIn(" weights=plain ", forward["signature"])
+        text = self.succeed("explain", "--arch", "sm_90", alone).out
+        self.assertIn("w.json: components, 144 rows, 128 to 341 by 1200 components, bf16, mask of bytes, bias, delta; forward\n", text)
+        self.assertRegex(text, r"(?m)^  batch +144 rows$")
 
     def test_the_way_back_is_explained_and_both_ways_are_built(self):
         self.use_stub_compiler()
@@ -237,10 +265,11 @@ class Build(Case):
             self.assertIn(label, page)
 
     def test_the_report_groups_kernels_by_what_tells_them_apart(self):
-        self.build("--arch", "sm_90", STEP, SPECS / "kv_decode_paged.json", SPECS / "rope_llama3.json")
+        odd = SPECS / "components_odd.json"
+        self.build("--arch", "sm_90", STEP, SPECS / "kv_decode_paged.json", SPECS / "rope_llama3.json", odd)
         self.succeed("cache", "report", "--cache", self.folder / "kernels", "-o", "page.html")
         page = (self.folder / "page.html").read_text()
-        for label in (" rotate 32 128 bf16 dense forward", " 16 128 f16 paged", " rotate 32 64 bf16 out forward", " advance"):
+        for label in (" rotate 32 128 bf16 dense forward", " 16 128 f16 paged", " rotate 32 64 bf16 out forward", " advance", " apply 32 bf16 128 341 1200 turned"):
             self.assertIn(label, page)
 
 

@@ -98,7 +98,7 @@ class Warm(Case):
         report = outcome.json()
         (one,) = report["manifests"]
         self.assertEqual(list(one), ["file", "total", "done", "failed", "left", "kernels_memory", "kernels_disk",
-                                     "kernels_compiled", "kernels_failed", "graphs", "ms"])  # fmt: skip
+                                     "kernels_compiled", "kernels_failed", "graphs", "regions", "ms"])  # fmt: skip
         self.assertEqual((one["file"], one["total"], one["done"], one["failed"], one["left"]), (str(path), 3, 3, 0, 0))
         self.assertEqual([one[name] for name in one if name.startswith("kernels") or name == "graphs"], [0] * 5)
         self.assertEqual((report["backend"], report["ok"]), ("cpu", True))

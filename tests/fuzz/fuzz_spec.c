@@ -174,6 +174,30 @@ static void read_prover(struct stg_prover_workload *workload) {
   stg_prove_policy_finish(&policy);
 }
 
+/* Every input that is not too large, whole; live rows are of sequences that there are. */
+static void read_components(const struct stg_components_workload *w) {
+  const double products = (double)w->d_in * w->d_out * w->components;
+  for (unsigned i = 0; i < STG_SPEC_COMPONENTS_INPUTS; i++) {
+    const enum stg_spec_components_input input = (enum stg_spec_components_input)i;
+    if (!w->has[i] || w->inputs[i].elems > MAX_VALUES || products > MAX_VALUES) {
+      continue;
+    }
+    stg_error err = STG_ERROR_INIT;
+    void *elems = stg_calloc((size_t)w->inputs[i].elems, sizeof(float));
+    if (elems == NULL) {
+      abort();
+    }
+    stg_status status = stg_components_workload_fill(w, input, elems, &err);
+    check_error(status, &err);
+    stg_free(elems);
+  }
+  for (int64_t i = 0; i < w->sequences; i++) {
+    if (w->valid[i] < 0 || w->valid[i] > w->sequence) {
+      abort();
+    }
+  }
+}
+
 static void read_workload(const char *text, size_t size) {
   struct stg_spec spec;
   stg_error err = STG_ERROR_INIT;
@@ -188,6 +212,9 @@ static void read_workload(const char *text, size_t size) {
     break;
   case STG_SPEC_PROVER:
     read_prover(&spec.of.prover);
+    break;
+  case STG_SPEC_COMPONENTS:
+    read_components(&spec.of.components);
     break;
   case STG_SPEC_ROPE:
   case STG_SPEC_DECODE:

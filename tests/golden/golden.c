@@ -16,8 +16,13 @@ static const struct {
   stg_status (*print)(struct stg_arena *arena, const char *name, struct stg_strbuf *out,
                       stg_error *reterr);
 } kinds[] = {
-    {"cuda", golden_cuda},       {"decode", golden_decode}, {"keys", golden_keys},
-    {"program", golden_program}, {"prover", golden_prover}, {"rope", golden_rope},
+    {"components", golden_components},
+    {"cuda", golden_cuda},
+    {"decode", golden_decode},
+    {"keys", golden_keys},
+    {"program", golden_program},
+    {"prover", golden_prover},
+    {"rope", golden_rope},
 };
 
 static stg_status print(const char *kind, const char *name, struct stg_arena *arena,

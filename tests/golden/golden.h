@@ -54,6 +54,15 @@ STG_NODISCARD stg_status golden_rope(struct stg_arena *arena, const char *name,
                                      struct stg_strbuf *out, stg_error *reterr);
 
 /**
+ * Kind `components`: a kernel of the components family, as `rope`. NAME is apply-iD_IN-cCOMPONENTS-
+ * oD_OUT-DTYPE-MASK-tTILE-smARCH, with turned, bias or delta after '+', as in
+ * "apply-i128-c1200-o341-bf16-elements-t128-sm90+turned+delta"; or sum-iD_IN-cCOMPONENTS-oD_OUT-
+ * DTYPE.
+ */
+STG_NODISCARD stg_status golden_components(struct stg_arena *arena, const char *name,
+                                           struct stg_strbuf *out, stg_error *reterr);
+
+/**
  * Kind `decode`: as `cuda`, of the decode family. NAME is qHEADS-kKVHEADS-dDIM-DTYPE-CACHE-
  * cCHUNK-ORDER, as in "q32-k8-d128-bf16-paged+window+mask-c128-rows".
  */

@@ -23,6 +23,11 @@ const char *const scale_source =
     "}\n";
 
 int skip_without_gpu(void) {
+  /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
+  const char *one_case = getenv("STG_TEST_CASE");
+  if (one_case != NULL) {
+    cmocka_set_test_filter(one_case);
+  }
   stg_error error = STG_ERROR_INIT;
   struct stg_nvrtc_info nvrtc;
   int count = 0;

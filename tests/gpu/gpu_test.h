@@ -27,7 +27,8 @@ struct gpu {
   stg_stream_handle stream;
 };
 
-/** For main: 0 to go on, or the exit status after one line that says why. */
+/** For main: 0 to go on, or the exit status after one line that says why. With STG_TEST_CASE the
+ * group runs the cases alone whose names are like it, where * is anything. */
 int skip_without_gpu(void);
 
 /* cmocka group fixtures: `*state` is a struct gpu. */

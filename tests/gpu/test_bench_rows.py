@@ -53,13 +53,30 @@ class Rows(Case):
         if row["median_us"] is not None:
             self.assertLessEqual(row["min_us"], row["median_us"])
             self.assertLessEqual(row["median_us"], row["max_us"])
-        if row["floor_us"] is not None and row["suite"] not in ("attend", "prove"):  # reads and sums that wait for nobody
+        no_early_form = ("attend", "prove", "components")  # reads and sums that wait for nobody
+        if row["floor_us"] is not None and row["suite"] not in no_early_form:
             self.assertGreater(row["floor_early_us"], 0)
         if row["median_us"] is not None and row["floor_us"] is not None:
             self.assertAlmostEqual(row["ratio"], row["median_us"] / row["floor_us"], places=6)
 
     def series(self, rows, name):
         return {row["series"] for row in rows if row["name"] == name}
+
+    def test_components_have_every_case_or_say_that_there_is_no_kernel(self):
+        rows = self.rows_of("components")
+        names = {row["name"] for row in rows}
+        self.assertEqual(len(names), 30)
+        for row in rows:
+            with self.subTest(row=row):
+                if row["series"] == "steergraph" and "unsupported" not in row:
+                    self.assertTrue(0 < row["worst_ratio"] <= 1 and row["tflops"] > 0 and row["gflop"] > 0)
+                elif row["series"] == "steergraph":
+                    self.assertIsNone(row["median_us"])
+        for name in names:
+            known = next(row["median_us"] for row in rows if row["name"] == name and row["series"] == "steergraph")
+            self.assertEqual(self.series(rows, name), {"steergraph", "copy"} if known else {"steergraph"})
+        unsupported = {row["name"].partition(" ")[0] for row in rows if row.get("unsupported")}
+        self.assertLessEqual(unsupported, {"512", "2048", "4096"})
 
     def test_steer_has_every_series_of_its_batches_and_changes_their_rows(self):
         rows = self.rows_of("steer")

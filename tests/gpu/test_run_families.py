@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""run of rope, decode and step on a device: every example is what the references allow, by graph and plainly with the
+"""run of rope, decode, step and components on a device: every example is what the references allow, by graph and plainly with the
 same bits, and what the CPU gives is near."""
 import json
 import math
@@ -9,6 +9,7 @@ import tap
 from cli import FAILED, SPECS, Case, read_safetensors, safetensors_bytes
 
 NAMES = ("rope_llama3", "kv_decode", "kv_decode_paged", "toto_timewise", "step_llama_block", "token_window")
+COMPONENTS = ("components_spd", "components_odd", "components_check")
 
 
 class Families(Case):
@@ -33,6 +34,18 @@ class Families(Case):
                 plain = self.run_example(path, "--backend", "cuda", "--no-timing", "--launch", "plain", STEERGRAPH_NO_JIT="1")
                 self.assertEqual((plain["checksum"], plain["lengths_after"]), (report["checksum"], report["lengths_after"]))
                 self.assertEqual({kernel["source"] for kernel in plain["kernels"]}, {"disk"})
+
+    def test_components_are_ok_both_ways(self):
+        for name in COMPONENTS:
+            with self.subTest(spec=name):
+                path = SPECS / f"{name}.json"
+                report = self.run_example(path, "--backend", "cuda")
+                self.assertEqual((report["backend"], report["ok"], report["violations"]), ("cuda", True, 0))
+                self.assertTrue(0 < report["time_us"]["min"] <= report["time_us"]["median"])
+                again = self.run_example(path, "--backend", "cuda", "--no-timing", STEERGRAPH_NO_JIT="1")
+                self.assertEqual(again["checksum"], report["checksum"])
+                kernels = again["kernels"] + again["back"]["kernels"]
+                self.assertEqual([kernel["source"] for kernel in kernels], ["disk"] * 4)
 
     def test_the_cpu_is_near(self):
         for name in ("toto_timewise", "token_window"):

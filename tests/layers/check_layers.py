@@ -25,6 +25,7 @@ ARROWS = {
     "engine": ("engine/oracle", "engine/cpu", "specs", "codegen", "runtime"),
     "tools": ("specs", "engine/oracle"),
     "tools/attention": ("tools", "specs", "engine/oracle"),
+    "tools/components": ("tools", "specs", "engine/oracle"),
     "tools/cache": ("tools",),
     "tools/doctor": ("tools", "tools/cache"),
     "tools/kb": ("tools", "specs"),
@@ -38,7 +39,7 @@ ALL_PUBLIC = {layer for layer in ARROWS if layer.split("/")[0] in {"engine", "to
 GROUND_HEADERS = {"status.h", "dtype.h", "log.h", "version.h"}
 # Single internal headers that a layer may use although it may not use their layer.
 DOORS = {"tools": {"engine/hostmem.h", "engine/offline.h"}}
-DOORS["tools/attention"] = DOORS["tools/bench"] = DOORS["tools"]
+DOORS["tools/attention"] = DOORS["tools/bench"] = DOORS["tools/components"] = DOORS["tools"]
 DOORS["tools/cache"] = DOORS["tools/doctor"] = {"engine/offline.h"}
 # Who may include headers of other projects.
 VENDORS = {

@@ -316,6 +316,8 @@ def test_process(folder: pathlib.Path) -> None:
     elsewhere = {"attend", "attn_agreement", "attn_case", "attn_side", "caches", "loop_side", "rope",
                  "rope_compiled"}  # test_peer_attention.py
     elsewhere |= {"prove", "prove_agreement", "prove_case", "prove_dense", "prove_side"}  # test_peer_prove.py
+    elsewhere |= {"components", "components_agreement", "components_case", "components_side"}  # test_peer_components.py
+    elsewhere |= {"components_llama", "components_model", "components_step", "llama_parts"}  # test_peer_models.py
     found = {path.stem for path in PEERS.glob("*.py")}
     report(found == known | elsewhere | set(scripts) | {"llama"}, "every script of the peers is tried here", found)
     words = [sys.executable, PEERS / "llama.py", "--json", folder / "out.json"]  # takes no case

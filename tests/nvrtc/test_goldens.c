@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codegen/components_args.h"
+#include "codegen/components_text.h"
 #include "codegen/decode_kernel.h"
 #include "codegen/prover_args.h"
 #include "codegen/prover_text.h"
@@ -28,7 +30,7 @@
 #include "tests/support/quick.h"
 
 #define N_ARCHS 4
-#define MAX_GOLDENS 64
+#define MAX_GOLDENS 96
 #define MAX_GOLDEN_BYTES 65536
 
 /* What every architecture has: of a thread, of a multiprocessor, of a block. */
@@ -42,6 +44,15 @@
 
 static const struct stg_log no_log;
 
+static void apply_prelude(struct stg_strbuf *out) {
+  stg_components_prelude(STG_COMPONENTS_APPLY, out);
+}
+static void sum_prelude(struct stg_strbuf *out) {
+  stg_components_prelude(STG_COMPONENTS_SUM, out);
+}
+static void weights_prelude(struct stg_strbuf *out) {
+  stg_components_prelude(STG_COMPONENTS_WEIGHTS, out);
+}
 static void rotate_prelude(struct stg_strbuf *out) {
   stg_rope_prelude(STG_ROPE_ROTATE, out);
 }
@@ -63,6 +74,12 @@ static const struct kind {
 } kinds[] = {
     {"cuda", "h", STG_STEER_KERNEL_NAME, sizeof(struct stg_steer_args), stg_steer_prelude, 10,
      "h4096-bf16-bf16-", MAX_LOCAL_BYTES},
+    {"cuda-components", "apply-", "stg_components_apply", sizeof(struct stg_components_apply_args),
+     apply_prelude, 10, "", 0},
+    {"cuda-components", "sum-", "stg_components_sum", sizeof(struct stg_components_sum_args),
+     sum_prelude, 2, "", 0},
+    {"cuda-components", "weights-", "stg_components_weights",
+     sizeof(struct stg_components_weights_args), weights_prelude, 5, "", 0},
     {"cuda-decode", "q", STG_DECODE_KERNEL_NAME, sizeof(struct stg_decode_args), stg_decode_prelude,
      8, "", 0},
     {"cuda-prover", "a", STG_PROVER_KERNEL_NAME, sizeof(struct stg_prover_args), stg_prover_prelude,

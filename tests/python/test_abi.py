@@ -11,7 +11,8 @@ import unittest
 
 import support  # noqa: F401  # puts the package on the path
 import tap
-from steergraph import _abi, _abi_attention, _abi_steering, _errors, chains
+from steergraph import _abi, _abi_attention, _abi_components, _abi_region, _abi_steering, _errors
+from steergraph import chains
 
 SPLIT = sys.argv.index("--")
 ROOT, INCLUDES, COMPILER = pathlib.Path(sys.argv[2]), sys.argv[3:SPLIT], sys.argv[SPLIT + 1 :]
@@ -69,6 +70,9 @@ ENUMS = {
     "STG_TRIG_": _abi_attention.TRIG,
     "STG_SCALING_": _abi_attention.SCALING,
     "STG_XPOS_": _abi_attention.XPOS,
+    "STG_COMPONENTS_": _abi_components.MATH,
+    "STG_MASK_": _abi_components.MASK,
+    "STG_REGION_": _abi_region.MOVES,
 }
 CONSTANTS = {
     "STG_ROW_UNSTEERED": _abi_steering.ROW_UNSTEERED,

@@ -37,6 +37,7 @@ struct work {
 struct stream {
   struct work *work;
   size_t done, count, capacity;
+  bool records, broken; /* a recording: nothing is done, and nobody may wait for it */
 };
 
 struct stg_event {
@@ -68,6 +69,8 @@ static void run_kernel(const struct host_device_launch *launch) {
     host_device_attn_run(launch);
   } else if (host_device_prover_bytes(launch->signature) > 0) {
     host_device_prover_run(launch);
+  } else if (host_device_components_bytes(launch->signature) > 0) {
+    host_device_components_run(launch);
   } else {
     host_device_add_chains((const struct stg_steer_args *)(const void *)launch->args);
   }
@@ -149,6 +152,32 @@ static stg_status add(stg_stream_handle handle, const struct work *work, stg_err
   }
   stream->work[stream->count++] = *work;
   return STG_OK;
+}
+
+void *host_device_new_recording(void) {
+  struct stream *stream = calloc(1, sizeof *stream);
+  assert(stream != NULL);
+  stream->records = true;
+  return stream;
+}
+
+size_t host_device_recorded(const void *recording) {
+  const struct stream *stream = recording;
+  return stream->broken ? SIZE_MAX : stream->count;
+}
+
+bool host_device_put_recording(const void *recording, void *stream) {
+  const struct stream *from = recording;
+  bool whole = true;
+  for (size_t i = 0; i < from->count && whole; i++) {
+    whole = add(stream, &from->work[i], NULL) == STG_OK;
+  }
+  return whole;
+}
+
+void host_device_free_recording(void *recording) {
+  free(((struct stream *)recording)->work);
+  free(recording);
 }
 
 struct host_device_calls host_device_calls(void) {
@@ -304,6 +333,10 @@ void stg_stream_destroy(dev *device, stg_stream_handle handle) {
 stg_status stg_stream_synchronize(dev *device, stg_stream_handle handle, stg_error *reterr) {
   struct stream *stream = handle != NULL ? handle : &legacy_stream;
   stg_status status = enter(reterr);
+  if (stream->records) {
+    stream->broken = true;
+    return stg_error_set(reterr, STG_E_CAPTURING, "cuStreamSynchronize: the stream captures");
+  }
   while (status == STG_OK && stream->done < stream->count) {
     advance(stream);
   }
@@ -312,7 +345,8 @@ stg_status stg_stream_synchronize(dev *device, stg_stream_handle handle, stg_err
 
 stg_status stg_stream_is_capturing(dev *device, stg_stream_handle stream, bool *ret_capturing,
                                    stg_error *reterr) {
-  *ret_capturing = host_device_is_capturing();
+  *ret_capturing =
+      host_device_is_capturing() || (stream != NULL && ((const struct stream *)stream)->records);
   return enter(reterr);
 }
 
@@ -370,13 +404,13 @@ stg_status stg_event_synchronize(dev *device, struct stg_event *event, stg_error
 stg_status stg_launch(dev *device, const struct stg_module *module,
                       const struct stg_launch_dims *dims, void **args, stg_stream_handle stream,
                       stg_error *reterr) {
-  if (host_device_note_capture(module, args[0])) {
+  if (host_device_note_capture(module, dims, args[0])) {
     return STG_OK;
   }
   calls.launches++;
   host_device_note_launch(module);
   return add(stream,
-             &(struct work){.kind = LAUNCH, .launch = host_device_launch_of(module, args[0])},
+             &(struct work){.kind = LAUNCH, .launch = host_device_launch_of(module, dims, args[0])},
              reterr);
 }
 

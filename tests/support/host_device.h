@@ -5,9 +5,9 @@
  * Device memory is heap. A stream is a list of work that is done when somebody waits for it, or a
  * bit of it at each call, at random: so a buffer that is written again too early, or a stream that
  * should have waited for another, shows as wrong bytes, on any machine. A launch of the steer
- * kernel runs chains of `add`, one of rope, decode or prover what the CPU backend does. A forked
- * child is told that it is one. One thread, but for its compiler and its pins; link it as a source,
- * before the layers.
+ * kernel runs chains of `add`, one of another family what the CPU backend does. A forked child is
+ * told that it is one. One thread, but for its compiler and its pins; link it as a source, before
+ * the layers.
  */
 #ifndef STG_TESTS_SUPPORT_HOST_DEVICE_H
 #define STG_TESTS_SUPPORT_HOST_DEVICE_H
@@ -56,6 +56,15 @@ struct host_device_graphs host_device_graphs(void);
 /** From now on the device refuses to instantiate graphs, or to change what is instantiated. */
 void host_device_refuse_graphs(bool new_ones, bool updates);
 
+/* Recordings of a host's work (runtime/record.h): streams whose work is kept and not done, until it
+ * is put on another. host_device_refuse_graphs holds for their graphs too. */
+void *host_device_new_recording(void);
+/** What is on it; SIZE_MAX: somebody waited for it, which broke it. */
+size_t host_device_recorded(const void *recording);
+/** Put all that is on it on a stream. False: the device says no. */
+bool host_device_put_recording(const void *recording, void *stream);
+void host_device_free_recording(void *recording);
+
 /* Its compiler, by parts of signatures; NULL: of none. */
 struct host_compiler {
   const char *missing; /* in no cache: compiled, or STG_E_NOT_WARM */
@@ -81,16 +90,21 @@ void host_device_windows(bool windows);
 /* Between the files. */
 struct stg_steer_args;
 #define HOST_DEVICE_SIGNATURE_CHARS 512
-/* A launch: which kernel, and a copy of its one argument. */
+/* A launch: which kernel, how large, and a copy of its one argument. */
+struct stg_launch_dims;
 struct host_device_launch {
   char signature[HOST_DEVICE_SIGNATURE_CHARS];
+  uint32_t grid, threads, shared_bytes;
   _Alignas(uint64_t) unsigned char args[288];
 };
 /** Of a module; host_device_kernels.c, or host_device_loads.c, of steering alone. */
-struct host_device_launch host_device_launch_of(const struct stg_module *module, const void *args);
+struct host_device_launch host_device_launch_of(const struct stg_module *module,
+                                                const struct stg_launch_dims *dims,
+                                                const void *args);
 bool host_device_is_capturing(void);
 /** Whether a capture keeps this launch. */
-bool host_device_note_capture(const struct stg_module *module, const void *args);
+bool host_device_note_capture(const struct stg_module *module, const struct stg_launch_dims *dims,
+                              const void *args);
 /** The kernel of a launch over `add` chains, on device memory as it is then; host_device_add.c. */
 void host_device_add_chains(const struct stg_steer_args *args);
 /** Bytes of what a kernel of this signature is given, of rope or decode; else 0. */
@@ -100,5 +114,8 @@ void host_device_attn_run(const struct host_device_launch *launch);
 /** The same of the proof search; host_device_prover.c. */
 size_t host_device_prover_bytes(const char *signature);
 void host_device_prover_run(const struct host_device_launch *launch);
+/** The same of components; host_device_components.c. */
+size_t host_device_components_bytes(const char *signature);
+void host_device_components_run(const struct host_device_launch *launch);
 
 #endif

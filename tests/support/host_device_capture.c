@@ -66,14 +66,15 @@ bool host_device_is_capturing(void) {
   return current != 0;
 }
 
-bool host_device_note_capture(const struct stg_module *module, const void *args) {
+bool host_device_note_capture(const struct stg_module *module, const struct stg_launch_dims *dims,
+                              const void *args) {
   if (current == 0 || !keeps_launches) {
     return false;
   }
   pthread_mutex_lock(&lock);
   assert(n_launches < MAX_LAUNCHES);
   launches[n_launches++] = (struct launch){
-      .capture = current, .module = module, .launch = host_device_launch_of(module, args)};
+      .capture = current, .module = module, .launch = host_device_launch_of(module, dims, args)};
   pthread_mutex_unlock(&lock);
   return true;
 }
@@ -83,8 +84,10 @@ size_t host_device_replay(uint64_t capture, stg_stream_handle stream) {
   assert(current == 0);
   for (size_t i = 0; i < n_launches; i++) {
     if (launches[i].capture == capture) {
-      void *args[] = {launches[i].launch.args};
-      stg_status status = stg_launch(NULL, launches[i].module, NULL, args, stream, NULL);
+      struct host_device_launch *kept = &launches[i].launch;
+      const struct stg_launch_dims dims = {kept->grid, kept->threads, kept->shared_bytes};
+      void *args[] = {kept->args};
+      stg_status status = stg_launch(NULL, launches[i].module, &dims, args, stream, NULL);
       assert(status == STG_OK);
       count += status == STG_OK ? 1 : 0;
     }

@@ -1,11 +1,12 @@
 /*
- * host_device_graph.c: graphs of kernels in a line on a device of the host: what they were set to
- * last is what a launch puts on its stream.
+ * host_device_graph.c: graphs on a device of the host: kernels in a line, of which what they were
+ * set to last is what a launch puts on its stream; and a host's work as it was recorded.
  */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "runtime/launch.h"
+#include "runtime/record.h"
 #include "tests/support/host_device.h"
 
 /* many calls here have nothing to do */
@@ -16,6 +17,7 @@ typedef struct stg_device dev;
 #define MAX_NODES 4
 
 struct stg_graph {
+  void *recording; /* of a host's work; NULL: the nodes are it */
   size_t count;
   struct node {
     const struct stg_module *module;
@@ -39,7 +41,7 @@ void host_device_refuse_graphs(bool new_ones, bool updates) {
 static void set(struct node *node, const struct stg_graph_kernel *kernel) {
   node->module = kernel->module;
   node->dims = kernel->dims;
-  node->launch = host_device_launch_of(kernel->module, kernel->args[0]);
+  node->launch = host_device_launch_of(kernel->module, &kernel->dims, kernel->args[0]);
 }
 
 static void set_all(struct stg_graph *graph, const struct stg_graph_kernel *kernels) {
@@ -71,6 +73,9 @@ stg_status stg_graph_create(dev *device, const struct stg_graph_kernel *kernels,
 
 void stg_graph_destroy(dev *device, struct stg_graph *graph) {
   graphs.live -= graph != NULL ? 1 : 0;
+  if (graph != NULL && graph->recording != NULL) {
+    host_device_free_recording(graph->recording);
+  }
   free(graph);
 }
 
@@ -98,10 +103,79 @@ stg_status stg_graph_remake(dev *device, struct stg_graph *graph,
 stg_status stg_graph_launch(dev *device, struct stg_graph *graph, stg_stream_handle stream,
                             stg_error *reterr) {
   stg_status status = STG_OK;
+  if (graph->recording != NULL && !host_device_put_recording(graph->recording, stream)) {
+    return stg_error_set(reterr, STG_E_DEVICE_LOST, "device 0 is lost since a test said so");
+  }
   for (size_t i = 0; i < graph->count && status == STG_OK; i++) {
     struct node *node = &graph->nodes[i];
     void *args[] = {node->launch.args};
     status = stg_launch(device, node->module, &node->dims, args, stream, reterr);
   }
   return status;
+}
+
+/* record.h */
+
+stg_status stg_work_enqueue(dev *device, const struct stg_work *work, stg_stream_handle stream,
+                            stg_error *reterr) {
+  return work->enqueue(work->user, stream, reterr);
+}
+
+static stg_status record(dev *device, const struct stg_work *work, void **ret_recording,
+                         stg_error *reterr) {
+  stg_error error = STG_ERROR_INIT;
+  void *recording = host_device_new_recording();
+  stg_status status = work->enqueue(work->user, recording, &error);
+  const size_t count = host_device_recorded(recording);
+  if (status != STG_OK) {
+    status = stg_error_set(reterr, STG_E_CAPTURE, "the callback failed: %s: %s",
+                           stg_status_name(status), error.message);
+  } else if (count == 0 || count == SIZE_MAX) {
+    status = stg_error_set(reterr, STG_E_CAPTURE, "the recording is %s",
+                           count == 0 ? "empty" : "broken");
+  }
+  if (status != STG_OK) {
+    host_device_free_recording(recording);
+    return status;
+  }
+  *ret_recording = recording;
+  return STG_OK;
+}
+
+stg_status stg_record(dev *device, const struct stg_work *work, stg_stream_handle stream,
+                      struct stg_graph **ret_graph, stg_error *reterr) {
+  void *recording = NULL;
+  stg_status status = record(device, work, &recording, reterr);
+  if (status == STG_OK && refuse_new) {
+    host_device_free_recording(recording);
+    status = refuse("cuGraphInstantiateWithFlags", reterr);
+  }
+  if (status != STG_OK) {
+    return status;
+  }
+  struct stg_graph *graph = calloc(1, sizeof *graph);
+  assert(graph != NULL);
+  graph->recording = recording;
+  graphs.made++;
+  graphs.live++;
+  *ret_graph = graph;
+  return STG_OK;
+}
+
+stg_status stg_record_again(dev *device, const struct stg_work *work, stg_stream_handle stream,
+                            struct stg_graph *graph, bool *ret_updated, stg_error *reterr) {
+  void *recording = NULL;
+  stg_status status = record(device, work, &recording, reterr);
+  if (status == STG_OK && refuse_updates && refuse_new) {
+    host_device_free_recording(recording);
+    status = refuse("cuGraphInstantiateWithFlags", reterr);
+  }
+  if (status != STG_OK) {
+    return status;
+  }
+  host_device_free_recording(graph->recording);
+  graph->recording = recording;
+  graphs.made += refuse_updates ? 1 : 0;
+  *ret_updated = !refuse_updates;
+  return STG_OK;
 }

@@ -75,12 +75,18 @@ void host_device_note_launch(const struct stg_module *module) {
   memcpy(launched, module->signature, sizeof launched);
 }
 
-struct host_device_launch host_device_launch_of(const struct stg_module *module, const void *args) {
-  struct host_device_launch launch = {.signature = ""};
-  const size_t attn = host_device_attn_bytes(module->signature);
-  const size_t other = attn > 0 ? attn : host_device_prover_bytes(module->signature);
+struct host_device_launch host_device_launch_of(const struct stg_module *module,
+                                                const struct stg_launch_dims *dims,
+                                                const void *args) {
+  struct host_device_launch launch = {.signature = "",
+                                      .grid = dims->grid_x,
+                                      .threads = dims->block_x,
+                                      .shared_bytes = dims->shared_bytes};
+  const size_t others = host_device_attn_bytes(module->signature) +
+                        host_device_prover_bytes(module->signature) +
+                        host_device_components_bytes(module->signature);
   memcpy(launch.signature, module->signature, sizeof launch.signature);
-  memcpy(launch.args, args, other > 0 ? other : sizeof(struct stg_steer_args));
+  memcpy(launch.args, args, others > 0 ? others : sizeof(struct stg_steer_args));
   return launch;
 }
 

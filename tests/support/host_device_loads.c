@@ -59,7 +59,9 @@ void host_device_wait_for_compiles(size_t running) {
 void host_device_note_launch(const struct stg_module *module) {
 }
 
-struct host_device_launch host_device_launch_of(const struct stg_module *module, const void *args) {
+struct host_device_launch host_device_launch_of(const struct stg_module *module,
+                                                const struct stg_launch_dims *dims,
+                                                const void *args) {
   struct host_device_launch launch = {.signature = "steer"};
   memcpy(launch.args, args, sizeof(struct stg_steer_args));
   return launch;

@@ -89,10 +89,11 @@ static void a_text_of_no_family_is_told_what_there_is(void **state) {
   };
   static const struct refused unsupported[] = {
       {"\"family\":\"rope\"", "\"family\":\"prove\"",
-       "w.json: family: 'prove' is not a family; use 'steer', 'rope', 'decode', 'step' or "
-       "'prover'"},
+       "w.json: family: 'prove' is not a family; use 'steer', 'rope', 'decode', 'step', "
+       "'prover' or 'components'"},
       {"\"family\":\"rope\"", "\"family\":\"Rope\"",
-       "w.json: family: 'Rope' is not a family; use 'steer', 'rope', 'decode', 'step' or 'prover'"},
+       "w.json: family: 'Rope' is not a family; use 'steer', 'rope', 'decode', 'step', "
+       "'prover' or 'components'"},
   };
   ASSERT_REFUSED(rope, format, STG_E_FORMAT);
   ASSERT_REFUSED(rope, unsupported, STG_E_UNSUPPORTED);

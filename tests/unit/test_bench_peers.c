@@ -14,6 +14,7 @@
 
 #include "runtime/base/interrupt.h"
 #include "tools/bench/attn_peers.h"
+#include "tools/bench/components_peers.h"
 #include "tools/bench/peer_case.h"
 #include "tools/bench/prove_peers.h"
 #include "tools/bench/suite.h"
@@ -23,7 +24,7 @@
 static const char *failing; /* the script that fails, or NULL */
 static bool out_of_memory;  /* where one fails */
 static bool interrupted;    /* by Ctrl-C while a script runs */
-static size_t started, attention_runs, prove_runs;
+static size_t started, attention_runs, prove_runs, components_runs;
 
 stg_status stg_peer_case_write(const struct stg_bench_batch *batch, const char *folder,
                                stg_error *reterr) {
@@ -58,6 +59,21 @@ stg_status stg_prove_peers_run(const struct stg_prove_peers *run, struct stg_ben
   return failing != NULL && strcmp(failing, "prove") == 0
              ? stg_error_set(reterr, STG_E_CORRUPT, "the oracle does not agree")
              : STG_OK;
+}
+
+/* Those of components, likewise. */
+bool stg_components_peers_wanted(const char *const *suites, size_t n_suites) {
+  return n_suites == 1 && strcmp(suites[0], "components") == 0;
+}
+
+stg_status stg_components_peers_run(const struct stg_components_peers *run,
+                                    struct stg_bench_report *report, stg_error *reterr) {
+  (void)report, (void)reterr;
+  components_runs++;
+  assert_non_null(run->folder);
+  assert_non_null(run->scripts);
+  assert_non_null(run->failures);
+  return STG_OK;
 }
 
 /* Each peer adds a row of its first case, as those of loop.py and compiled.py are called. */
@@ -163,7 +179,7 @@ static void says_how_long_a_compiled_peer_takes_to_amortise(void **state) {
   assert_int_equal(STG_OK, run(NULL, &report, &failures, NULL));
   assert_int_equal(0, failures.count);
   assert_int_equal(3, started);
-  assert_int_equal(0, attention_runs + prove_runs);
+  assert_int_equal(0, attention_runs + prove_runs + components_runs);
   const struct stg_bench_row *first =
       stg_bench_report_find(&report, "warmup", "first result, empty cache", COMPILED);
   assert_non_null(first);
@@ -229,6 +245,21 @@ static void has_proof_searches_done_by_peers_of_their_own(void **state) {
   stg_bench_report_finish(&report);
 }
 
+static void has_components_done_by_a_peer_of_their_own(void **state) {
+  (void)state;
+  static const char *const suites[] = {"components"};
+  const struct stg_bench_options options = {.peers = STG_PEERS_SOURCE};
+  struct stg_bench_report report = {0};
+  struct stg_peer_failures failures = {0};
+  stg_error err = STG_ERROR_INIT;
+  started = attention_runs = components_runs = 0;
+  failing = NULL;
+  assert_int_equal(STG_OK, stg_bench_peers_check(&options, suites, 1, &err));
+  assert_int_equal(STG_OK, stg_bench_peers_run(&options, suites, 1, &report, &failures, &err));
+  assert_true(components_runs == 1 && started == 0 && attention_runs == 0);
+  stg_bench_report_finish(&report);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(goes_on_with_the_others_when_a_peer_fails),
@@ -237,6 +268,7 @@ int main(void) {
       cmocka_unit_test(says_how_long_a_compiled_peer_takes_to_amortise),
       cmocka_unit_test(has_attention_done_by_peers_of_its_own),
       cmocka_unit_test(has_proof_searches_done_by_peers_of_their_own),
+      cmocka_unit_test(has_components_done_by_a_peer_of_their_own),
       cmocka_unit_test(names_a_workload_that_its_suite_has_not),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

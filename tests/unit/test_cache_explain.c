@@ -161,7 +161,11 @@ static void has_a_sentence_for_every_piece_of_a_signature(void **state) {
   "decode v1 | heads=32 kv_heads=8 dim=128 dtype=bf16 | cache=dense chunk=128 window=0 mask=0 "    \
   "loose=0 order=rows | sm_90"
 
-static void has_a_sentence_for_every_piece_of_rope_and_decode(void **state) {
+#define COMPONENTS                                                                                 \
+  "components v1 | work=apply d_in=128 d_out=341 components=1200 dtype=f32 math=exact | "          \
+  "weights=plain mask=elements bias=0 delta=0 tile=128 | sm_90"
+
+static void has_a_sentence_for_every_piece_of_other_families(void **state) {
   static const struct {
     const char *signature, *piece, *here, *words;
   } cases[] = {
@@ -191,6 +195,18 @@ static void has_a_sentence_for_every_piece_of_rope_and_decode(void **state) {
       {DECODE, "window=1", "window=0", "with windows of positions there, without them here"},
       {DECODE, "mask=1", "mask=0", "with masks of keys there, without them here"},
       {DECODE, "loose=1", "loose=0", "with K and V that stand anywhere there, without them here"},
+      {COMPONENTS, "d_in=64", "d_in=128", "rows of x have 128 elements here, 64 there"},
+      {COMPONENTS, "d_out=64", "d_out=341", "rows of y have 341 elements here, 64 there"},
+      {COMPONENTS, "components=7", "components=1200", "there are 1200 components here, 7 there"},
+      {COMPONENTS, "math=tf32", "math=exact", "products are exact here, of operands in TF32 there"},
+      {COMPONENTS, "weights=turned", "weights=plain",
+       "matrices are as they stand here, turned there"},
+      {COMPONENTS, "mask=bool", "mask=elements",
+       "the mask is of the tensors' type here, of bytes there"},
+      {COMPONENTS, "mask=none", "mask=elements",
+       "the mask is of the tensors' type here, nothing there"},
+      {COMPONENTS, "bias=1", "bias=0", "with biases there, without them here"},
+      {COMPONENTS, "delta=1", "delta=0", "with paths over Delta there, without them here"},
   };
   struct pair *pair = *state;
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -448,7 +464,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       OF_PAIR(finds_none_between_one_kernel_and_itself),
       OF_PAIR(has_a_sentence_for_every_piece_of_a_signature),
-      OF_PAIR(has_a_sentence_for_every_piece_of_rope_and_decode),
+      OF_PAIR(has_a_sentence_for_every_piece_of_other_families),
       OF_PAIR(says_switches_from_either_side),
       OF_PAIR(says_the_architecture_once),
       OF_PAIR(tells_texts_of_another_version_from_those_of_another_signature),

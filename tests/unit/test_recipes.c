@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "codegen/components_args.h"
+#include "codegen/components_text.h"
 #include "codegen/decode_kernel.h"
 #include "codegen/prover_args.h"
 #include "codegen/rope_args.h"
@@ -284,6 +286,12 @@ static void the_slots_are_the_arguments_of_the_kernel(void **state) {
       KERNEL(stg_family_rope, stg_rope_kernel_name(STG_ROPE_TRANSPOSE), struct stg_transpose_args),
       KERNEL(stg_family_rope, stg_rope_kernel_name(STG_ROPE_ADVANCE), struct stg_advance_args),
       KERNEL(stg_family_decode, "", struct stg_decode_args),
+      KERNEL(stg_family_components, stg_components_kernel_name(STG_COMPONENTS_APPLY),
+             struct stg_components_apply_args),
+      KERNEL(stg_family_components, stg_components_kernel_name(STG_COMPONENTS_WEIGHTS),
+             struct stg_components_weights_args),
+      KERNEL(stg_family_components, stg_components_kernel_name(STG_COMPONENTS_SUM),
+             struct stg_components_sum_args),
 #undef KERNEL
   };
   for (size_t k = 0; k < sizeof kernels / sizeof kernels[0]; k++) {

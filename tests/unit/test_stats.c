@@ -102,6 +102,10 @@ static void the_text_is_json_with_every_counter(void **state) {
       "traffic_shapes",
       "traffic_dropped",
       "host_graphs_live",
+      "regions_recorded",
+      "region_replays",
+      "region_failures",
+      "region_bytes",
   };
   struct steer_env *env = *state;
   char text[4096];

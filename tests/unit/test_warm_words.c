@@ -84,11 +84,12 @@ static void a_report_is_json_of_its_members(void **state) {
                                   .kernels_compiled = 6,
                                   .kernels_failed = 8,
                                   .graphs = 9,
-                                  .ms = 1.5};
+                                  .ms = 1.5,
+                                  .regions = 11};
   static const char wanted[] =
       "{\"total\": 7, \"done\": 4, \"failed\": 2, \"left\": 1, \"kernels_memory\": 3, "
-      "\"kernels_disk\": 5, \"kernels_compiled\": 6, \"kernels_failed\": 8, \"graphs\": 9, \"ms\": "
-      "1.5}";
+      "\"kernels_disk\": 5, \"kernels_compiled\": 6, \"kernels_failed\": 8, \"graphs\": 9, "
+      "\"regions\": 11, \"ms\": 1.5}";
   char text[sizeof wanted];
   char cut[8];
   assert_int_equal(sizeof wanted, stg_warm_report_json(&report, text, sizeof text));

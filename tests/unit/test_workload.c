@@ -388,8 +388,8 @@ static void refuses_what_this_version_does_not_support(void **state) {
       {"\"family\": \"steer\"", "\"family\": \"rope\"",
        "w.json: family: 'rope' where steering is read; use 'steer'"},
       {"\"family\": \"steer\"", "\"family\": \"prove\"",
-       "w.json: family: 'prove' is not a family; use 'steer', 'rope', 'decode', 'step' or "
-       "'prover'"},
+       "w.json: family: 'prove' is not a family; use 'steer', 'rope', 'decode', 'step', "
+       "'prover' or 'components'"},
       {"\"values\": [1, 0, 0, 0]", "\"file\": \"v.ckpt\"",
        "w.json: vectors.axis.file: 'v.ckpt' is a PyTorch file, a pickle, which is never read; "
        "convert it with tools/pt_to_safetensors.py"},

@@ -4,9 +4,9 @@
  */
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
-#include "tools/attention/explain_report.h"
 #include "tools/attention/job.h"
 #include "tools/attention/run.h"
+#include "tools/explain_parts.h"
 #include "tools/job_kind.h"
 #include "tools/run_output.h"
 
@@ -79,14 +79,41 @@ static stg_status run(void *job, const struct stg_run_options *options, bool *re
   return stg_attention_run(job, options, ret_ok, ret_text, reterr);
 }
 
+static void print_job(const void *job, struct stg_strbuf *out) {
+  stg_attention_job_print(job, out);
+}
+
+static void print_batch(const void *job, struct stg_strbuf *out) {
+  const struct stg_batch_sizes sizes = stg_attention_job_sizes(job);
+  stg_strbuf_printf(out, "the longest of %u sequences has %u rows", sizes.requests, sizes.longest);
+}
+
+static const char *note_of(const void *job, size_t index) {
+  return stg_attention_job_note(job, index);
+}
+
+static struct stg_explain_about about(const void *job) {
+  const struct stg_attention_job *attention = job;
+  return (struct stg_explain_about){
+      .job = job,
+      .family = stg_spec_kind_name(attention->workload.kind),
+      .sizes = stg_attention_job_sizes(attention),
+      .print = print_job,
+      .print_batch = print_batch,
+      .note = note_of,
+  };
+}
+
 static void explain_json(const void *job, const struct stg_explain_result *result,
                          struct stg_strbuf *out) {
-  stg_attention_explain_json(job, result, out);
+  const struct stg_explain_about what = about(job);
+  stg_explain_parts_json(&what, result, out);
 }
 
 static void explain_text(const void *job, const struct stg_explain_result *result,
                          struct stg_strbuf *out) {
-  stg_attention_explain_text(job, result, out);
+  const struct stg_explain_about what = about(job);
+  stg_explain_parts_text(&what, result, out);
 }
 
 const struct stg_job_kind stg_job_kind_attention = {

@@ -36,6 +36,8 @@ static const struct suite suites[] = {
     /* its one word is its own, for the processes that it starts */
     {"prove", "pools of proof searches, 64 to 16384 candidates; on the CPU fewer",
      stg_bench_suite_prove, false, true},
+    {"components", "masked low-rank components, y alone and with all gradients",
+     stg_bench_suite_components, true, false},
     /* it looks for the GPU itself: asking the driver would spoil what its processes measure */
     {"warmup", "first result, later calls, calls to amortise; with US those of an eager call",
      stg_bench_suite_warmup, false, true},
@@ -252,8 +254,9 @@ int stg_cmd_bench(int argc, char **argv) {
        NULL, &run.peers},
       {"--peers-from", "FOLDER", "where the peer scripts are (default: where they were installed)",
        &run.options.peers, NULL},
-      {"--plot", "FILE.svg", "draw the rows of steer, decode, rope, attend, prove and warmup",
-       &run.plot, NULL},
+      {"--plot", "FILE.svg",
+       "draw the rows of steer, decode, rope, attend, prove, components and warmup", &run.plot,
+       NULL},
       {"--cache", "FOLDERS", "cache folders, RO:RO:RW", &run.options.cache, NULL},
       {"--allow-outside", NULL, "paths of a spec may leave its folder", NULL,
        &run.options.allow_outside},
@@ -261,9 +264,9 @@ int stg_cmd_bench(int argc, char **argv) {
   struct stg_strbuf details = {0};
   stg_strbuf_str(&details, "suites:\n");
   for (size_t i = 0; i < N_SUITES; i++) {
-    stg_strbuf_printf(&details, "  %-9s %s\n", suites[i].name, suites[i].summary);
+    stg_strbuf_printf(&details, "  %-10s %s\n", suites[i].name, suites[i].summary);
   }
-  stg_strbuf_str(&details, "  all       every suite\n\nDevice times are cold: lines of launches "
+  stg_strbuf_str(&details, "  all        every suite\n\nDevice times are cold: lines of launches "
                            "over buffers that exceed the L2 together.\n"
                            "`steergraph bench show FILE.json` prints or draws rows of an earlier "
                            "run.");

@@ -34,8 +34,8 @@ int stg_cmd_bench_show(int argc, char **argv) {
   const char *plot = NULL;
   const struct stg_option table[] = {
       {"--json", NULL, "print one JSON array of rows", NULL, &json},
-      {"--plot", "FILE.svg", "draw the rows of steer, decode, rope, attend, prove and warmup",
-       &plot, NULL},
+      {"--plot", "FILE.svg",
+       "draw the rows of steer, decode, rope, attend, prove, components and warmup", &plot, NULL},
   };
   const struct stg_grammar grammar = {
       .name = "bench show",

@@ -6,7 +6,7 @@
 
 #include "tools/bench/report.h"
 
-#define STG_PEER_MAX_CASES 24
+#define STG_PEER_MAX_CASES 40
 
 /* One case as a script is told it. */
 struct stg_peer_arg {

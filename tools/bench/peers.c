@@ -11,6 +11,7 @@
 #include "runtime/base/interrupt.h"
 #include "tools/bench/attn_peer_list.h"
 #include "tools/bench/attn_peers.h"
+#include "tools/bench/components_peers.h"
 #include "tools/bench/figures.h"
 #include "tools/bench/peer_case.h"
 #include "tools/bench/peer_folder.h"
@@ -285,6 +286,17 @@ static stg_status run_prove(const struct peers_run *run, struct stg_bench_report
   return is_wanted(run, STG_PROVE_SUITE) ? stg_prove_peers_run(&prove, report, reterr) : STG_OK;
 }
 
+static stg_status run_components(const struct peers_run *run, struct stg_bench_report *report,
+                                 stg_error *reterr) {
+  const struct stg_components_peers components = {.scripts = run->scripts,
+                                                  .folder = run->folder,
+                                                  .quick = run->options->quick,
+                                                  .failures = run->failures};
+  return stg_components_peers_wanted(run->suites, run->n_suites)
+             ? stg_components_peers_run(&components, report, reterr)
+             : STG_OK;
+}
+
 /* Ctrl-C ends the child; then the folder is removed, and then we end. */
 static stg_status run_in_folder(struct peers_run *run, struct stg_bench_report *report,
                                 stg_error *reterr) {
@@ -297,6 +309,7 @@ static stg_status run_in_folder(struct peers_run *run, struct stg_bench_report *
     status = run_all(run, report, reterr);
     status = status == STG_OK ? run_attention(run, report, reterr) : status;
     status = status == STG_OK ? run_prove(run, report, reterr) : status;
+    status = status == STG_OK ? run_components(run, report, reterr) : status;
     stg_status removed = stg_bench_temp_folder_remove(folder, status == STG_OK ? reterr : NULL);
     status = status == STG_OK ? removed : status;
     for (size_t i = 0; i < N_CASES; i++) {
@@ -316,10 +329,11 @@ stg_status stg_bench_peers_check(const struct stg_bench_options *options, const 
   for (size_t i = 0; i < N_CASES; i++) {
     any |= peers_of(&run, i);
   }
-  if (any == 0 && !stg_attn_peers_wanted(suites, n_suites) && !is_wanted(&run, STG_PROVE_SUITE)) {
+  if (any == 0 && !stg_attn_peers_wanted(suites, n_suites) && !is_wanted(&run, STG_PROVE_SUITE) &&
+      !stg_components_peers_wanted(suites, n_suites)) {
     return stg_error_set(reterr, STG_E_INVALID,
                          "bench --peers: no peer does what this suite does; steer, decode, "
-                         "rope, attend, prove and warmup have some");
+                         "rope, attend, prove, components and warmup have some");
   }
   stg_status status = stg_peer_folder_find(options->peers, &scripts, reterr);
   if (status == STG_OK) {

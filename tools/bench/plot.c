@@ -44,6 +44,15 @@ static const struct stg_plot_choice choices[] = {
      .suite = "attend",
      .suffixes = {"heads of 64, float32"},
      .wall = true},
+    {.title = "Components of 16 384 rows, C 1200: y alone; the floor is a copy of the bytes",
+     .axis = "device time per call",
+     .suite = "components",
+     .suffixes = {"128 to 128, tf32", "128 to 341, tf32", "128 to 128, bf16", "128 to 341, bf16"}},
+    {.title = "Components, C 1200: y and all gradients",
+     .axis = "device time of both calls",
+     .suite = "components",
+     .suffixes = {"128 to 128, tf32, both ways", "128 to 341, tf32, both ways",
+                  "128 to 128, bf16, both ways", "128 to 341, bf16, both ways"}},
     {.title =
          "Proof search: pools of 64 to 16384 candidates of the family; the floor is the policy's "
          "operations",
@@ -162,8 +171,8 @@ stg_status stg_bench_plot_write(const struct stg_bench_report *report,
     status = stg_strbuf_status(&text, reterr);
   } else {
     status = stg_error_set(reterr, STG_E_INVALID,
-                           "--plot '%s': no row that is drawn; steer, decode, rope, attend, prove "
-                           "and warmup have some",
+                           "--plot '%s': no row that is drawn; steer, decode, rope, attend, prove, "
+                           "components and warmup have some",
                            path);
   }
   if (status == STG_OK) {

@@ -51,13 +51,18 @@ static bool is_floor(const struct stg_bench_row *row) {
   return found;
 }
 
+static bool is_named(const char *name, const struct stg_plot_choice *choice) {
+  bool found = choice->suffixes[0] == NULL;
+  for (size_t i = 0; i < STG_PLOT_MAX_SUFFIXES; i++) {
+    found = found || ends_with(name, choice->suffixes[i]);
+  }
+  return found && (choice->prefix == NULL || begins_with(name, choice->prefix));
+}
+
 static bool is_chosen(const struct stg_bench_row *row, const struct stg_plot_choice *choice) {
-  const char *const *suffixes = choice->suffixes;
   return strcmp(row->suite, choice->suite) == 0 && !is_floor(row) &&
          !ends_with(row->name, WARM_SUFFIX) && !begins_with(row->series, choice->without) &&
-         (choice->prefix == NULL || begins_with(row->name, choice->prefix)) &&
-         ((suffixes[0] == NULL && suffixes[1] == NULL) || ends_with(row->name, suffixes[0]) ||
-          ends_with(row->name, suffixes[1]));
+         is_named(row->name, choice);
 }
 
 /* 0: it is not drawn. */

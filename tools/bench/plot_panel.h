@@ -7,15 +7,17 @@
 #include "tools/bench/plot_series.h"
 #include "tools/bench/report.h"
 
+#define STG_PLOT_MAX_SUFFIXES 4
+
 /* Which rows of a report a panel shows. Rows with warm buffers are shown by none. */
 struct stg_plot_choice {
   const char *title;
   const char *axis; /* "device time per apply" */
   const char *suite;
-  const char *suffixes[2]; /* of the rows' names, NULL: none; both NULL: any name */
-  bool wall;               /* draw wall times, not device times */
-  const char *prefix;      /* of the rows' names, NULL: none */
-  const char *without;     /* the beginning of series that are not drawn, NULL: none */
+  const char *suffixes[STG_PLOT_MAX_SUFFIXES]; /* of the rows' names; all NULL: any name */
+  bool wall;                                   /* draw wall times, not device times */
+  const char *prefix;                          /* of the rows' names, NULL: none */
+  const char *without; /* the beginning of series that are not drawn, NULL: none */
 };
 
 #define STG_PLOT_MAX_GROUPS 32

@@ -6,7 +6,7 @@ result costs; how many queries were done after each step of a batch that takes a
 """
 import re
 
-from markdown import lines_of, time_text, times_text
+from table_text import lines_of, time_text, times_text
 from result_file import is_number
 
 SUITE = "prove"

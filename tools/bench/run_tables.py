@@ -7,16 +7,18 @@ more, where that was measured; the same peers over one call of ours; what a batc
 come by RPC; what is said of warming up, and of calls beside compiles; what the cache costs beside its
 targets; of the suites rope and attend as of steer, a layer as one graph beside plain launches,
 and a KV cache through every length beside those of PyTorch; of the suite prove what prove_tables.py
-says; how long the run took; and tokens per second of a whole model, whose rows peers/llama.py writes into a
-file for --add. All else stays in the file.
+says; what run_components.py shows of components and of whole models that have them; how long the run
+took; and tokens per second of a whole model, whose rows peers/llama.py writes into a file for --add. All
+else stays in the file.
 
 Must not know of files and documents, which are table.py's.
 """
 import pathlib
 
-from markdown import lines_of, time_text, times_text
 from prove_tables import prove_lines
 from result_file import KERNELS, RELEASE, RUN, is_number
+from run_components import components_lines, step_lines, surgical_lines
+from table_text import lines_of, time_text, times_text
 
 HEAD = (
     "workload", "rows", "kernel with", "apply, µs", "min to max", "copy, µs", "ratio", "registers"
@@ -89,9 +91,6 @@ def cells(row: dict) -> list[str]:
         f"{row['ratio']:.2f}",
         str(row["registers"]),
     ]
-
-
-
 
 
 def factor_text(factor) -> str:
@@ -324,8 +323,9 @@ def render_run(run: dict) -> list[str]:
     for group in GROUPS:
         parts.append(workload_lines(run["rows"], group))
         parts += [call_lines(run["rows"], group)] if group in BY_CALL else []
-    more = (block_lines, metrics_lines, rpc_lines, warmup_lines, pace_lines, cache_lines, llama_lines, run_lines)
     parts += prove_lines(run["rows"])
+    more = (block_lines, metrics_lines, components_lines, step_lines, surgical_lines, rpc_lines, warmup_lines, pace_lines,
+            cache_lines, llama_lines, run_lines)
     parts += [lines(run["rows"]) for lines in more]
     parts = [part for part in parts if part]
     for part in parts:

@@ -35,16 +35,17 @@ struct stg_bench_options {
 typedef stg_status stg_bench_suite_fn(const struct stg_bench_options *options,
                                       struct stg_bench_report *report, stg_error *reterr);
 
-stg_bench_suite_fn stg_bench_suite_steer;    /* prefill shapes, mixtures, and their baselines */
-stg_bench_suite_fn stg_bench_suite_decode;   /* one row per request */
-stg_bench_suite_fn stg_bench_suite_rope;     /* split, rotate, append */
-stg_bench_suite_fn stg_bench_suite_attend;   /* attention over a cache, and layers of both */
-stg_bench_suite_fn stg_bench_suite_prove;    /* pools of proof searches; needs no GPU */
-stg_bench_suite_fn stg_bench_suite_warmup;   /* first result, compile times, calls to amortise */
-stg_bench_suite_fn stg_bench_suite_padding;  /* what padding costs, and the compiles it avoids */
-stg_bench_suite_fn stg_bench_suite_rpc;      /* bytes in, steered rows out */
-stg_bench_suite_fn stg_bench_suite_numerics; /* worst ratio to the bound; needs no GPU */
-stg_bench_suite_fn stg_bench_suite_cache;    /* hits, folders of many entries; needs no GPU */
+stg_bench_suite_fn stg_bench_suite_steer;      /* prefill shapes, mixtures, and their baselines */
+stg_bench_suite_fn stg_bench_suite_decode;     /* one row per request */
+stg_bench_suite_fn stg_bench_suite_rope;       /* split, rotate, append */
+stg_bench_suite_fn stg_bench_suite_attend;     /* attention over a cache, and layers of both */
+stg_bench_suite_fn stg_bench_suite_prove;      /* pools of proof searches; needs no GPU */
+stg_bench_suite_fn stg_bench_suite_components; /* masked low-rank components, both ways */
+stg_bench_suite_fn stg_bench_suite_warmup;     /* first result, compile times, calls to amortise */
+stg_bench_suite_fn stg_bench_suite_padding;    /* what padding costs, and the compiles it avoids */
+stg_bench_suite_fn stg_bench_suite_rpc;        /* bytes in, steered rows out */
+stg_bench_suite_fn stg_bench_suite_numerics;   /* worst ratio to the bound; needs no GPU */
+stg_bench_suite_fn stg_bench_suite_cache;      /* hits, folders of many entries; needs no GPU */
 
 /**
  * Run the PyTorch peers of the named suites (tools/bench/peers/) and add their rows. A peer that

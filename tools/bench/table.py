@@ -24,9 +24,9 @@ import subprocess
 import sys
 
 import targets
-from markdown import lines_of
 from result_file import RUN, Fault, check_fact, read_run
 from run_tables import facts_of, render_run
+from table_text import lines_of
 
 BEGIN = "<!-- measured: begin, written by tools/bench/table.py -->"
 END = "<!-- measured: end -->"
@@ -34,6 +34,7 @@ RESULTS = "tools/bench/results"
 TARGETS = f"{RESULTS}/targets.md"
 TARGETS_BEGIN = "<!-- targets: begin, written by tools/bench/table.py -->"
 TARGETS_END = "<!-- targets: end -->"
+UNMEASURED = "Of these no recorded run says anything:"
 NOTHING = f"No results yet: `{RESULTS}` is empty."
 
 
@@ -57,10 +58,8 @@ def render_targets(root: pathlib.Path) -> str:
         table = targets.lines_of(run["rows"])
         if table:
             blocks.append("\n".join([facts_of(run), "", *lines_of(list(targets.HEAD), table, targets.TEXT_COLUMNS)]))
-    missing = targets.unmeasured(runs) if blocks else []
-    if missing:
-        asked = [f"- {line.name}, {line.text}: {line.bound()}" for line in missing]
-        blocks.append("\n".join(["Not measured yet:", "", *asked]))
+    if blocks and (left := targets.unmeasured(runs)):
+        blocks.append("\n".join([UNMEASURED, "", *lines_of(list(targets.HEAD[:4]), left, targets.TEXT_COLUMNS)]))
     return "\n\n".join(blocks) if blocks else NOTHING
 
 

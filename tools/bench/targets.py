@@ -1,4 +1,5 @@
-"""The targets of steering, attention, proof search, warm-up and the cache beside what a recorded run says of them.
+"""The targets of steering, attention, proof search, components, warm-up and the cache beside what a recorded run says of
+them.
 
 What may be asked is here, in one list; table.py puts the lines of every run that has the rows into
 tools/bench/results/targets.md, where what is missed is explained by hand. Times are those of
@@ -19,6 +20,11 @@ ONE_CALL = "steergraph in one call"
 MIXTURES = tuple(f"{count} distinct" for count in (1, 2, 4, 8, 16, 32))
 UNIFORM = ("uniform add", "uniform cap", "uniform ablation", "32 caps")
 RPC = tuple(f"32 requests, {count} {kind}" for count in (1, 2, 4, 8, 16, 32) for kind in ("known", "new"))
+GRAPH = "torch in a graph"
+COMPONENTS = tuple(f"128 to {d_out}, {kind}{way}" for way in ("", ", both ways") for kind in ("tf32", "bf16", "float32")
+                   for d_out in (128, 341))  # fmt: skip
+STEP = "64 x 256"
+STEP_OURS = "steergraph, the step as a region"
 HEAD = ("", "target", "at most", "measured", "met", "over the early copy", "MB/µs", "copy, MB/µs")
 TEXT_COLUMNS = (0, 1, 2, 4)
 
@@ -65,9 +71,6 @@ class Line:
 
     def limit_text(self) -> str:
         return f"{'at least ' if self.least else ''}{self.limit:{'.2f' if self.unit == '' else 'g'}}{self.unit}"
-
-    def bound(self) -> str:
-        return self.limit_text() if self.least else f"at most {self.limit_text()}"
 
     def cells(self, run: Run) -> list[str] | None:
         values = self.measure(run)
@@ -205,6 +208,31 @@ def tf32_over_f32(run: Run):
     return [mine / exact for mine, exact in zip(*times)] if all(times) else None
 
 
+def components(name: str, text: str, limit: float, workload: str) -> Line:
+    """PyTorch's two products and a mask in a graph, over ours."""
+
+    def measure(run: Run):
+        times = [run.get("components", workload, "median_us", series) for series in (GRAPH, OURS)]
+        return [times[0] / times[1]] if all(times) else None
+
+    return Line(name, text, limit, " ×", measure, least=True)
+
+
+def beside_library(run: Run):
+    times = [run.all_of("components", COMPONENTS, "median_us", series) for series in (GRAPH, OURS)]
+    return [theirs / ours for theirs, ours in zip(*times)] if all(times) else None
+
+
+def of_step(member: str, scale: float = 1, turned: bool = False):
+    """A number of our step over that of the eager one, or the other way round."""
+
+    def measure(run: Run):
+        values = [run.get("step", STEP, member, series) for series in (STEP_OURS, "torch")]
+        return [scale * (values[1] / values[0] if turned else values[0] / values[1])] if all(values) else None
+
+    return measure
+
+
 LINES = [
     Line("S1", "any mixture of 1–32 distinct vectors, one op, over the copy", 1.10, "", mixtures,
          where=("steer", "1 op")),
@@ -264,6 +292,21 @@ LINES = [
     Line("P4", "kernels over all sizes of pools, both bases", 1, "",
          lambda run: run.all_of("prove", pools(bases=PROVE_BASES), "kernels")),
     Line("P5", "a candidate in TF32 over one in float32, pools of 1 024 and more", 1, "", tf32_over_f32),
+    components("L1", "components, y of 16 384 rows, C 1200, TF32, 128 → 128: PyTorch in a graph, over ours", 2.5,
+               "128 to 128, tf32"),
+    components("L2", "the same, 128 → 341", 3, "128 to 341, tf32"),
+    components("L3", "the same in bf16, 128 → 128", 2.2, "128 to 128, bf16"),
+    components("L4", "the same in bf16, 128 → 341", 4, "128 to 341, bf16"),
+    components("L5", "y and all gradients, TF32, 128 → 128", 1.8, "128 to 128, tf32, both ways"),
+    components("L6", "the same, 128 → 341", 2.5, "128 to 341, tf32, both ways"),
+    components("L7", "the same in bf16, 128 → 128", 1.6, "128 to 128, bf16, both ways"),
+    components("L8", "the same in bf16, 128 → 341", 2.5, "128 to 341, bf16, both ways"),
+    Line("L9", "all of these and float32: PyTorch in a graph, over ours", 1, " ×", beside_library, least=True),
+    Line("L10", "a training step of 28 modules, 64 × 256: PyTorch eager, over ours as a region", 2, " ×",
+         of_step("median_us", turned=True), least=True),
+    Line("L11", "its peak memory, of that of the eager step", 100, " %", of_step("peak_mb", 100)),
+    Line("L12", "its gradients off float64's, of their length", 50, " · 10⁻³",
+         one("step", STEP, "gradients_off", 1e3, STEP_OURS)),
     Line("W1", "cold process, no cache, in the background: first result", 700, " ms",
          one("warmup", "first result, empty cache, in the background", "first_ms")),
     Line("W2", "the same, blocking", 700, " ms", one("warmup", "first result, empty cache", "first_ms")),
@@ -282,10 +325,11 @@ LINES = [
 ]  # fmt: skip
 
 
-def unmeasured(runs: list[list[dict]]) -> list[Line]:
-    """Targets that the rows of no run say something of."""
+def unmeasured(runs: list[list[dict]]) -> list[list[str]]:
+    """The cells of the targets that no run says anything of."""
     found = [Run(rows) for rows in runs]
-    return [line for line in LINES if not any(line.cells(run) for run in found)]
+    return [[line.name, line.text, line.limit_text(), "not measured yet"] for line in LINES
+            if not any(line.cells(run) for run in found)]
 
 
 def lines_of(rows: list[dict]) -> list[list[str]]:

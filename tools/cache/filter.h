@@ -19,7 +19,8 @@ struct stg_cache_filter {
 /* The rows of a `struct stg_option` table. */
 #define STG_CACHE_FILTER_OPTIONS(filter)                                                           \
   {"--arch", "LIST", "of these architectures: sm_80,sm_90", &(filter)->arch, NULL},                \
-      {"--family", "NAME", "of this family: steer, rope, decode", &(filter)->family, NULL},        \
+      {"--family", "NAME", "of this family: steer, rope, decode, prover, components",              \
+       &(filter)->family, NULL},                                                                   \
       {"--compiler", "NAME", "of this compiler, or of its versions: nvrtc-13",                     \
        &(filter)->compiler, NULL},                                                                 \
       {"--match", "TEXT", "with this text in the signature", &(filter)->match, NULL}, {            \

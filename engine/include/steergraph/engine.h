@@ -217,6 +217,10 @@ typedef struct stg_stats {
    * are none: queries, steps that they took, states that a policy evaluated. */
   uint64_t prover_bytes;
   uint64_t prover_candidates, prover_steps, prover_states;
+  uint64_t components_applies; /* calls of components, either way */
+  /* Regions: records made, launches of what was recorded before, records that could not be made;
+   * device memory of their buffers now, those of launches in flight among it. */
+  uint64_t regions_recorded, region_replays, region_failures, region_bytes;
 } stg_stats;
 /** Fills nothing when struct_size is not that of this version: the caller's struct is another. */
 STG_API void stg_engine_stats(const stg_engine *engine, stg_stats *stats);

@@ -44,7 +44,8 @@ extern "C" {
   X(E_NON_FINITE, 19, "a non-finite value where a finite one is required")                         \
   X(E_CORRUPT, 20, "stored data does not match its own checksum or key")                           \
   X(E_CANCELLED, 21, "given up because the engine is closing")                                     \
-  X(E_KV_FULL, 22, "a KV cache has no room for a row")
+  X(E_KV_FULL, 22, "a KV cache has no room for a row")                                             \
+  X(E_CAPTURE, 23, "work of a host could not be captured")
 
 typedef enum stg_status {
 #define STG_STATUS_ENUM(name, value, text) STG_##name = value,

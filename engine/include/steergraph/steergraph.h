@@ -6,10 +6,12 @@
 
 #include <steergraph/attention.h>
 #include <steergraph/cache.h>
+#include <steergraph/components.h>
 #include <steergraph/dtype.h>
 #include <steergraph/engine.h>
 #include <steergraph/log.h>
 #include <steergraph/prover.h>
+#include <steergraph/region.h>
 #include <steergraph/status.h>
 #include <steergraph/steer.h>
 #include <steergraph/vector.h>

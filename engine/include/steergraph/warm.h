@@ -47,7 +47,7 @@ typedef struct stg_warm_desc {
 /* What came of it. total = done + failed + left. */
 typedef struct stg_warm_report {
   size_t struct_size; /* in: sizeof(stg_warm_report) */
-  size_t total;       /* signatures of the manifest */
+  size_t total;       /* signatures of the manifest, but for those of regions */
   size_t done;        /* ready to be served */
   size_t failed;      /* whose kernel cannot be made; the log says why */
   size_t left;        /* not reached, because of the deadline or the callback, or of a declaration
@@ -55,8 +55,9 @@ typedef struct stg_warm_report {
   /* Kernels, two for each declaration that the manifest has; none on the CPU. What the deadline
    * interrupts is in none of these. */
   size_t kernels_memory, kernels_disk, kernels_compiled, kernels_failed;
-  size_t graphs; /* instantiated */
-  double ms;     /* of the call */
+  size_t graphs;  /* instantiated */
+  double ms;      /* of the call */
+  size_t regions; /* signatures of regions, in none of the above: their host records them */
 } stg_warm_report;
 
 /**

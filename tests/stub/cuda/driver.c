@@ -193,7 +193,8 @@ void stub_cuda_host(bool on) {
 }
 
 void stub_cuda_reset(void) {
-  static const enum stub_kind in_order[] = {STUB_EXEC, STUB_GRAPH}; /* which let go of others */
+  static const enum stub_kind in_order[] = {STUB_STREAM, STUB_EXEC,
+                                            STUB_GRAPH}; /* which let go of others */
   stub_context_reset();
   for (size_t i = 0; i < sizeof in_order / sizeof in_order[0]; i++) {
     for (void *graph; (graph = stub_next(in_order[i], NULL)) != NULL;) {

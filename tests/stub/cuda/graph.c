@@ -4,6 +4,7 @@
 #include "tests/stub/cuda/stub.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #define MAX_NODES 64
@@ -30,7 +31,7 @@ struct stub_graph {
   size_t n_kept;
 };
 
-static uint64_t last_capture;
+static atomic_uint_fast64_t last_capture;
 
 static void let_go(struct user_object *object, unsigned references) {
   object->references -= references;
@@ -78,6 +79,13 @@ CUresult stub_graph_append(struct stub_graph *graph, const struct stub_launch *l
     *ret_node = node;
   }
   return CUDA_SUCCESS;
+}
+
+struct stub_graph *stub_graph_recorded(const struct stub_stream *stream) {
+  const bool records = stream != NULL &&
+                       stream->capture.status == CU_STREAM_CAPTURE_STATUS_ACTIVE &&
+                       stream->capture.mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+  return records ? stream->capture.graph : NULL;
 }
 
 static CUresult read_params(const char *call, const CUDA_KERNEL_NODE_PARAMS_v2 *params,
@@ -190,12 +198,31 @@ CUresult CUDAAPI stub_graph_launch(CUgraphExec handle, CUstream stream) {
   const CUresult result = enter_exec("cuGraphLaunch", handle, stream);
   const struct stub_graph *exec = (const void *)handle;
   for (size_t i = 0; result == CUDA_SUCCESS && i < exec->n_nodes; i++) {
-    if (stub_find("cuGraphLaunch", exec->nodes[i].launch.module, STUB_MODULE) == NULL) {
+    if (exec->nodes[i].launch.to == NULL &&
+        stub_find("cuGraphLaunch", exec->nodes[i].launch.module, STUB_MODULE) == NULL) {
       return CUDA_ERROR_INVALID_HANDLE;
     }
     stub_launch_run(&exec->nodes[i].launch);
   }
   return result;
+}
+
+/* As the driver's, it takes the same nodes in number alone. */
+CUresult CUDAAPI stub_graph_exec_update(CUgraphExec handle, CUgraph graph,
+                                        CUgraphExecUpdateResultInfo *ret_info) {
+  const char *call = "cuGraphExecUpdate";
+  const CUresult result = enter_exec(call, handle, NULL);
+  struct stub_graph *exec = (void *)handle;
+  (void)ret_info;
+  if (result != CUDA_SUCCESS) {
+    return result;
+  }
+  const struct stub_graph *from = stub_find(call, graph, STUB_GRAPH);
+  if (from == NULL || from->n_nodes != exec->n_nodes) {
+    return from == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+  }
+  memcpy(exec->nodes, from->nodes, sizeof exec->nodes);
+  return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI stub_graph_exec_set_kernel(CUgraphExec handle, CUgraphNode node,
@@ -307,7 +334,7 @@ CUresult CUDAAPI stub_stream_begin_capture(CUstream handle, CUstreamCaptureMode 
   }
   stream->capture = (struct stub_capture){.status = CU_STREAM_CAPTURE_STATUS_ACTIVE,
                                           .mode = mode,
-                                          .id = ++last_capture,
+                                          .id = atomic_fetch_add(&last_capture, 1) + 1,
                                           .graph = graph};
   return CUDA_SUCCESS;
 }

@@ -4,17 +4,21 @@
  */
 #include "tests/stub/cuda/stub.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define ALIGNMENT 256
+
+/* Who looks for memory by its address sees no half of one, and none that goes meanwhile. */
+static pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void finish_memory(struct stub_object *object) {
   free(((struct stub_memory *)(void *)object)->data);
 }
 
 /* What nobody wrote reads as NaN. */
-static struct stub_memory *new_memory(enum stub_kind kind, size_t bytes) {
+static struct stub_memory *make_memory(enum stub_kind kind, size_t bytes) {
   struct stub_memory *memory = stub_new(kind, sizeof *memory);
   if (memory == NULL) {
     return NULL;
@@ -30,6 +34,13 @@ static struct stub_memory *new_memory(enum stub_kind kind, size_t bytes) {
   return memory;
 }
 
+static struct stub_memory *new_memory(enum stub_kind kind, size_t bytes) {
+  pthread_mutex_lock(&memory_lock);
+  struct stub_memory *memory = make_memory(kind, bytes);
+  pthread_mutex_unlock(&memory_lock);
+  return memory;
+}
+
 static struct stub_memory *memory_at(enum stub_kind kind, const void *address) {
   struct stub_memory *memory = stub_next(kind, NULL);
   while (memory != NULL && memory->data != address) {
@@ -38,7 +49,7 @@ static struct stub_memory *memory_at(enum stub_kind kind, const void *address) {
   return memory;
 }
 
-static CUresult release_memory(const char *call, enum stub_kind kind, const void *address) {
+static CUresult release_found(const char *call, enum stub_kind kind, const void *address) {
   struct stub_memory *memory = memory_at(kind, address);
   if (memory == NULL) {
     return stub_misuse(call, "memory that was not allocated", CUDA_ERROR_INVALID_VALUE);
@@ -47,6 +58,13 @@ static CUresult release_memory(const char *call, enum stub_kind kind, const void
   if (result == CUDA_SUCCESS) {
     stub_free(memory);
   }
+  return result;
+}
+
+static CUresult release_memory(const char *call, enum stub_kind kind, const void *address) {
+  pthread_mutex_lock(&memory_lock);
+  const CUresult result = release_found(call, kind, address);
+  pthread_mutex_unlock(&memory_lock);
   return result;
 }
 
@@ -87,6 +105,12 @@ CUresult CUDAAPI stub_mem_free_host(void *host) {
 
 static CUresult copy(const char *call, void *to, const void *from, size_t bytes, CUstream stream) {
   CUresult result = stub_enter_context(call);
+  struct stub_stream *recorded = NULL;
+  if (result == CUDA_SUCCESS && stub_stream_of(call, stream, &recorded) &&
+      stub_graph_recorded(recorded) != NULL) {
+    const struct stub_launch node = {.to = to, .from = from, .bytes = bytes};
+    return stub_graph_append(stub_graph_recorded(recorded), &node, NULL);
+  }
   if (result == CUDA_SUCCESS) {
     result = stub_stream_takes_work(call, stream);
   }
@@ -160,14 +184,26 @@ CUresult stub_enter_unsafe(const char *call) {
   return result;
 }
 
+/* With it goes what it captures. */
+static void finish_stream(struct stub_object *object) {
+  struct stub_stream *stream = (struct stub_stream *)(void *)object;
+  if (stream->capture.status != CU_STREAM_CAPTURE_STATUS_NONE) {
+    stub_free(stream->capture.graph);
+  }
+}
+
 CUresult CUDAAPI stub_stream_create(CUstream *ret_stream, unsigned flags) {
   const CUresult result = stub_enter_unsafe("cuStreamCreate");
   (void)flags;
   if (result != CUDA_SUCCESS) {
     return result;
   }
-  *ret_stream = stub_new(STUB_STREAM, sizeof(struct stub_stream));
-  return *ret_stream != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  struct stub_stream *stream = stub_new(STUB_STREAM, sizeof *stream);
+  if (stream != NULL) {
+    stream->object.finish = finish_stream;
+  }
+  *ret_stream = (CUstream)(void *)stream;
+  return stream != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult CUDAAPI stub_stream_destroy(CUstream stream) {

@@ -101,10 +101,14 @@ struct stub_module {
   char kernel[80]; /* a function is its module */
   bool adds;       /* a launch does something */
 };
-/* Of a kernel that adds, which is the steer kernel, its one argument; others do nothing. */
+/* Of a kernel that adds, which is the steer kernel, its one argument; others do nothing. Or a copy,
+ * of a record: `to` is not NULL then, and nothing else is set. */
 struct stub_launch {
   struct stub_module *module;
   struct stg_steer_args args;
+  void *to;
+  const void *from;
+  size_t bytes;
 };
 /** Read a launch's function and arguments. */
 CUresult stub_launch_read(const char *call, CUfunction function, unsigned blocks, unsigned threads,
@@ -114,6 +118,8 @@ void stub_launch_run(const struct stub_launch *launch);
 /* graph.c */
 /** Those that live end with the context. */
 void stub_user_objects_end(void);
+/** The graph that a stream records of its thread alone, or NULL: such a capture takes copies. */
+struct stub_graph *stub_graph_recorded(const struct stub_stream *stream);
 CUresult stub_graph_append(struct stub_graph *graph, const struct stub_launch *launch,
                            struct stub_node **ret_node);
 

@@ -9,6 +9,7 @@ A series that fails is passed over: the file has the rows of all others, each as
 and the last line of stderr says what failed.
 """
 import argparse
+import contextlib
 import importlib
 import os
 import sys
@@ -104,6 +105,16 @@ def run(args: argparse.Namespace, peers: list, kind, sides) -> Failures:
     return failures
 
 
+@contextlib.contextmanager
+def empty_caches():
+    """torch compiles from nothing, if it was not imported before: what a first call costs is part of what
+    is measured."""
+    with tempfile.TemporaryDirectory(prefix="peer-") as folder:
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, "inductor")
+        os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
+        yield
+
+
 def main(peers: list, kind=Case, sides=lambda case: "torch_side") -> None:
     """`kind` reads a case; the module `sides(case)` has the class Side, which puts it on the device."""
     parser = argparse.ArgumentParser()
@@ -113,10 +124,7 @@ def main(peers: list, kind=Case, sides=lambda case: "torch_side") -> None:
     parser.add_argument("--quick", action="store_true", help="few repeats")
     args = parser.parse_args()
     try:
-        # an empty cache: what a first call costs is part of what is measured
-        with tempfile.TemporaryDirectory(prefix="peer-") as folder:
-            os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, "inductor")
-            os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
+        with empty_caches():
             failures = run(args, peers, kind, sides)
         if failures.notes:
             raise SystemExit(str(failures))

@@ -11,9 +11,9 @@
 #include "tools/cache/page/parts.h"
 
 /* The words of a signature that tell kernels of one family apart as their users do. */
-static const char *const words[] = {"work",  "heads", "dim",       "tile", "hidden",
-                                    "dtype", "state", "epilogue",  "sink", "cache",
-                                    "dir",   "embed", "arithmetic"};
+static const char *const words[] = {
+    "work",    "heads", "dim",      "tile", "hidden", "dtype", "d_in",  "d_out",     "components",
+    "weights", "state", "epilogue", "sink", "cache",  "dir",   "embed", "arithmetic"};
 #define N_WORDS (sizeof words / sizeof words[0])
 
 static bool same_word(const char *a, const char *b, const char *word) {

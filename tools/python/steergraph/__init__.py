@@ -9,7 +9,9 @@
     frame.step(row_map)           # per scheduling step
     frame.apply(12, hidden)       # per layer
 
-KV caches, rotation and attention: Kv, Rows, Rope, Attend, Block.
+KV caches, rotation and attention: Kv, Rows, Rope, Attend, Block. Masked low-rank components:
+Components. Work of the host's own, captured by torch and launched as one: Engine.region,
+Engine.region_of.
 
 Imports neither numpy nor torch. With torch: steergraph.torch_op (ops for torch.compile),
 steergraph.norm (RMSNorm modules), steergraph.attach (hooks on a model).
@@ -20,6 +22,7 @@ from ._errors import (
     BusyError,
     CancelledError,
     CapacityError,
+    CaptureError,
     CapturingError,
     ClosedError,
     CompileError,
@@ -44,8 +47,12 @@ from ._errors import (
 from .attention import Attend, Rope
 from .block import Block
 from .chains import Op, op
+from .components import Components, Gradients
 from .engine import Engine, Vector, enabled, version
 from .kv import Kv, KvReport, Rows
+from .region import Region
+from .region import bucket as region_bucket
+from .region import chunks as region_chunks
 from .steering import (
     PADDING,
     UNSTEERED,
@@ -65,9 +72,11 @@ __all__ = [
     "BusyError",
     "CancelledError",
     "CapacityError",
+    "CaptureError",
     "CapturingError",
     "ClosedError",
     "CompileError",
+    "Components",
     "CorruptError",
     "CudaError",
     "DeviceLostError",
@@ -76,6 +85,7 @@ __all__ = [
     "ForkedError",
     "FormatError",
     "Frame",
+    "Gradients",
     "InvalidError",
     "IoError",
     "Kv",
@@ -92,6 +102,7 @@ __all__ = [
     "PADDING",
     "PendingError",
     "PlanInfo",
+    "Region",
     "Rope",
     "Rows",
     "SlotCounters",
@@ -106,5 +117,7 @@ __all__ = [
     "enabled",
     "load",
     "op",
+    "region_bucket",
+    "region_chunks",
     "version",
 ]

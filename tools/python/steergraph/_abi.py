@@ -16,7 +16,7 @@ import threading
 from ctypes import POINTER, c_bool, c_char, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32
 from ctypes import c_uint64, c_void_p
 
-from . import _abi_attention, _abi_steering, _errors, _locks
+from . import _abi_attention, _abi_components, _abi_region, _abi_steering, _errors, _locks
 
 ERROR_MESSAGE_BYTES = 512
 
@@ -113,11 +113,13 @@ class WarmReport(ctypes.Structure):
         ("kernels_failed", c_size_t),
         ("graphs", c_size_t),
         ("ms", c_double),
+        ("regions", c_size_t),
     ]
 
 
 STRUCTS = (Error, Options, EngineInfo, WarmProgress, WarmDesc, WarmReport)
-STRUCTS += _abi_steering.STRUCTS + _abi_attention.STRUCTS
+STRUCTS += _abi_steering.STRUCTS + _abi_attention.STRUCTS + _abi_components.STRUCTS
+STRUCTS += _abi_region.STRUCTS
 
 _ERROR = POINTER(Error)
 _HANDLE = POINTER(c_void_p)
@@ -141,6 +143,8 @@ _FALLIBLE = {
     "stg_traffic_save": (c_void_p, c_char_p),
     **_abi_steering.FALLIBLE,
     **_abi_attention.FALLIBLE,
+    **_abi_components.FALLIBLE,
+    **_abi_region.FALLIBLE,
 }
 # The others: name, result, arguments.
 _PLAIN = {

@@ -147,6 +147,12 @@ class KvFullError(SteergraphError):
     status = 22
 
 
+class CaptureError(SteergraphError):
+    """Work of a host could not be captured."""
+
+    status = 23
+
+
 class ClosedError(InvalidError):
     """The object has been closed, or what it was made from has. Raised by this package alone."""
 

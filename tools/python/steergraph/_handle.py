@@ -69,6 +69,7 @@ class Handle:
         self._children = weakref.WeakSet()
         self._users = 1
         self._closed = False
+        self.first = False  # closed before the other children of its parents
         self._process = os.getpid()
         with _lock:
             closed = next((parent for parent in parents if parent._closed), None)
@@ -108,7 +109,8 @@ class Handle:
     def close(self):
         with _lock:
             again, self._closed = self._closed, True
-            children = list(self._children)  # of which some were busy, the last time
+            # of which some were busy, the last time
+            children = sorted(self._children, key=lambda child: not child.first)
         failures = []
         for child in children:
             try:

@@ -11,7 +11,7 @@ from ._abi_attention import AttendTensors, BlockDesc, BlockTensors, RopeTensors
 from ._handle import Handle, Held, close_busy
 from ._numbers import Numbers
 from .attention import using
-from .steering import plan_of
+from .steering import info_of
 
 _blocks = Numbers("block")
 block_of = _blocks.find  # by its number, as ops of torch name it
@@ -113,7 +113,7 @@ class Block(Held):
     def plan(self):
         """The plan of the last step, as a PlanInfo; the signature is of all parts."""
         with self.handle as address, self._lock:
-            return plan_of("stg_block_plan", address)
+            return info_of("stg_block_plan", address)
 
     def __repr__(self):
         state = "closed" if self.closed else "open"

@@ -6,9 +6,13 @@ import contextlib
 import ctypes
 import json
 import logging
+import threading
+import time
 
-from . import _abi, _errors, chains, tensors, warming
+from . import _abi, _errors, _locks, chains, tensors, warming
 from ._handle import Handle, Held
+from ._regions import Regions
+from .region import Region
 
 _LEVELS = {
     "error": logging.ERROR,
@@ -16,6 +20,7 @@ _LEVELS = {
     "info": logging.INFO,
     "debug": logging.DEBUG,
 }
+_LIMIT_S = 2  # that close() waits for the driver
 _logger = logging.getLogger("steergraph")
 
 
@@ -165,6 +170,9 @@ class Engine(Held):
         self.handle = Handle("engine", pointer.value, destroy)
         self.handle.owned_by(self)
         self._params = dict(chains.BUILTIN_PARAMS)
+        self._regions = None
+        self.is_plain = options.launch == _abi.LAUNCH_MODE["plain"]
+        _locks.own(self, "_lock", threading.Lock)
         self._read_info()
         # the device whose tensors the engine takes, as torch writes it
         self.device = "cpu" if self.backend == "cpu" else f"cuda:{device}"
@@ -189,7 +197,19 @@ class Engine(Held):
         Calls of other threads that have begun come to their end first. BusyError while a CUDA graph
         uses a table of the engine: delete the graph and close again.
         """
-        self.handle.close()
+        until = None
+        while True:
+            try:
+                return self.handle.close()
+            except _errors.BusyError:
+                regions = self._regions
+                if regions is None or not regions.freed:
+                    raise
+                # a thread of the driver's says that what regions captured is no longer used
+                until = until if until is not None else time.monotonic() + _LIMIT_S
+                if time.monotonic() > until:
+                    raise
+            time.sleep(0.001)
 
     def vector(self, data, dtype=None):
         """Intern a vector: a numpy array or a torch tensor of one dimension.
@@ -245,6 +265,51 @@ class Engine(Held):
         """Write the manifest of all steps so far: what warm() at the next start is given."""
         with self.handle as address:
             warming.save(address, path)
+
+    def region(self, signature, stream=None, *, batch=0, seq=0, rows=0, pool=None, warmup=3):
+        """A Region: work of the host's own that torch captures once and that is launched from then on.
+
+        signature       what the work is: printable ASCII without "|"; equal text and sizes must mean
+                        equal work
+        stream          a torch.cuda.Stream that it runs on; None: the one that is current at each call
+        batch, seq, rows  padded sizes, which are part of the signature; 0: none
+        pool            of torch.cuda.graph_pool_handle(), to share memory with other captures; None: its own
+        warmup          calls that do the work as it is before it is captured
+        """
+        return Region(self, signature, stream, batch, seq, rows, pool, warmup)
+
+    def region_of(
+        self, buckets=(), *, dim=0, fixed=(), key=None, clone=True, warmup=3, signature=None
+    ):
+        """A decorator that makes a function of tensors a region for each padded size.
+
+        buckets    sizes that dimension `dim` of the tensors is padded to, ascending; what is larger than
+                   the last is cut into pieces. Empty: those of region_bucket
+        fixed      names of parameters whose tensors have no such dimension
+        key        function without arguments, of what the work depends on besides: its value is part of
+                   the signature
+        clone      whether results are copies; else they are the tensors of the graph, which the next call
+                   writes
+        warmup     calls of each size that are not captured
+        signature  begins that of its regions; None: the function's name
+
+        The function is called with copies, padded with zeros: it must treat rows one by one, or look at a
+        mask. Results whose dimension `dim` has the padded size are cut.
+        """
+        from .region_of import RegionOf
+
+        def decorate(function):
+            return RegionOf(self, function, buckets, dim, fixed, key, clone, warmup, signature)
+
+        return decorate
+
+    def its_regions(self):
+        """The Regions of the engine, for what runs regions."""
+        if self._regions is None:
+            with self._lock:
+                if self._regions is None:
+                    self._regions = Regions(self)
+        return self._regions
 
     def stats(self):
         """What stg_stats in <steergraph/engine.h> has, as a dict: counters since the engine was

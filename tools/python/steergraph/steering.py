@@ -295,10 +295,10 @@ class PlanInfo(NamedTuple):
     seq_bucket: int
 
 
-def plan_of(call, address):
-    """The PlanInfo of a frame or a block."""
+def info_of(call, *arguments):
+    """The PlanInfo of a frame, of a block, or of components."""
     info = _abi.new(_abi_steering.PlanInfo)
-    _abi.call(call, address, ctypes.byref(info))
+    _abi.call(call, *arguments, ctypes.byref(info))
     values = [getattr(info, field) for field in PlanInfo._fields]
     return PlanInfo(*(v.decode() if isinstance(v, bytes) else v for v in values))
 
@@ -417,7 +417,7 @@ class Frame(Held):
     def plan(self):
         """The plan of the last step, as a PlanInfo."""
         with self.handle as address, self.lock:
-            return plan_of("stg_frame_plan", address)
+            return info_of("stg_frame_plan", address)
 
     def __repr__(self):
         state = "closed" if self.closed else f"{self.rows} rows"

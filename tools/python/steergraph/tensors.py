@@ -59,6 +59,31 @@ def view_of(tensor, what):
     return View(pointer, dtype, tuple(tensor.shape), tuple(strides), device)
 
 
+def bytes_of(tensor, what):
+    """A tensor of bytes, bool or uint8, as it is; its type is "bool"."""
+    if is_torch(tensor):
+        device, word = _device_of(tensor, what), str(tensor.dtype).partition(".")[2]
+        address, strides = tensor.data_ptr(), tensor.stride()
+    elif is_numpy(tensor):
+        word, address, strides, device = tensor.dtype.name, tensor.ctypes.data, tensor.strides, "cpu"
+    else:
+        raise TypeError(f"{what} is {type(tensor).__name__}, not {_WANTED}")
+    if word not in ("bool", "uint8"):
+        raise _errors.InvalidError(f"{what} is {word}; give bool or uint8")
+    return View(address, "bool", tuple(tensor.shape), tuple(strides), device)
+
+
+def empty_bytes(like, count):
+    """New memory of the kind of `like`."""
+    if is_torch(like):
+        import torch
+
+        return torch.empty(count, dtype=torch.uint8, device=like.device)
+    import numpy
+
+    return numpy.empty(count, numpy.uint8)
+
+
 def rows_of(tensor, what):
     """Any tensor of one dimension or more as rows; leading dimensions must be one run of rows."""
     view = view_of(tensor, what)
@@ -102,21 +127,27 @@ def _run_of_rows(shape, strides, what):
 
 
 def _of_torch(tensor, what):
-    import torch
-
-    if tensor.layout is not torch.strided:
-        raise _errors.InvalidError(f"{what} is {tensor.layout}, not strided")
+    device = _device_of(tensor, what)
     dtype = _word(tensor.dtype)
     if dtype is None:
         raise _errors.InvalidError(f"{what} is {tensor.dtype}; give bfloat16, float16 or float32")
     if tensor.is_neg():
         raise _errors.InvalidError(f"{what} is a negated view of its memory: use resolve_neg()")
+    return tensor.data_ptr(), dtype, tensor.stride(), device
+
+
+def _device_of(tensor, what):
+    """Where a tensor of torch has its elements."""
+    import torch
+
+    if tensor.layout is not torch.strided:
+        raise _errors.InvalidError(f"{what} is {tensor.layout}, not strided")
     device = _word(tensor.device)
     if device is None:
         raise _errors.InvalidError(
             f"{what} is on {tensor.device}; give memory of the CPU or of CUDA"
         )
-    return tensor.data_ptr(), dtype, tensor.stride(), device
+    return device
 
 
 @functools.lru_cache(maxsize=64)

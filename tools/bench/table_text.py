@@ -1,4 +1,4 @@
-"""Lines of Markdown tables, and numbers as they are shown in them."""
+"""How tables of Markdown are written, and numbers in them. Must not know what is measured."""
 
 
 def lines_of(head: list[str], rows: list[list[str]], text_columns) -> list[str]:

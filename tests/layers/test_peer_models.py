@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""The parts of the peers of whole models that need no torch: their words, which series a shape has, the
+share of a label, and that they say in one line that torch is missing."""
+import argparse
+import contextlib
+import io
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import types
+
+import peer_support
+from peer_support import PEERS, refuses, report
+
+import components_llama as llama  # noqa: E402
+import components_step as step  # noqa: E402
+
+
+def test_words_of_a_step() -> None:
+    args = step.parsed(["--json", "o"])
+    report(args.shapes == [(16, 128), (32, 256), (64, 256), (128, 256)], "a step has the published shapes", args.shapes)
+    report(args.series == list(step.SERIES.values()) and args.limit > 1e8, "and all series", args.series)
+    report(args.autotune_shapes == [(64, 256)], "max-autotune is of one shape", args.autotune_shapes)
+    args = step.parsed(["--json", "o", "--shapes", "2x3", "--series", "region,eager"])
+    report(args.shapes == [(2, 3)] and args.series == [step.EAGER, step.OURS_REGION], "words choose, in our order", args.series)
+    wanted = [series for series in step.SERIES.values() if step.is_wanted(series, (16, 128), step.parsed(["--json", "o"]))]
+    report(step.AUTOTUNED not in wanted and len(wanted) == 5, "of other shapes it is left out", wanted)
+    for word in ("16", "0x3", "ax3", "3x"):
+        said = refuses(lambda word=word: step.shape_of(word), argparse.ArgumentTypeError)
+        report(f"'{word}' is no shape" in said, f"refuses the shape {word}", said)
+    said = refuses(lambda: step.series_of("eager,fast"), argparse.ArgumentTypeError)
+    report("there is eager, region-eager, components, region, reduced, autotuned" in said, "refuses a series of none", said)
+
+
+def test_words_of_llamas() -> None:
+    args = llama.parsed(["--json", "o"])
+    report(args.models == ["mini", "1b", "3b", "8b"] and args.kinds == ["bf16", "fp8"], "Llamas have the published models", args)
+    args = llama.parsed(["--json", "o", "--models", "1b,mini", "--kinds", "bf16"])
+    report(args.models == ["1b", "mini"] and args.kinds == ["bf16"], "words choose", args)
+    for words in (["--models", "70b"], ["--kinds", ""]):
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said):
+            code = refuses(lambda words=words: llama.parsed(["--json", "o", *words]), SystemExit)
+        report(code == "2" and "there is " in said.getvalue(), f"refuses {' '.join(words)}", said.getvalue())
+
+
+def event(device: str, name: str, own: float, whole: float):
+    return types.SimpleNamespace(device_type=f"DeviceType.{device}", name=name, self_device_time_total=own, device_time_total=whole)
+
+
+def test_share() -> None:
+    events = [
+        event("CPU", "tensor ops", 0, 30), event("CPU", "aten::mm", 0, 60), event("CPU", "tensor ops", 0, 10),
+        event("CUDA", "gemm", 60, 60), event("CUDA", "cat", 40, 40), event("CUDA", "tensor ops", 40, 40),
+    ]  # fmt: skip
+    found = llama.share_of(events, "tensor ops")
+    report(found == 40, "a share is of the kernels' time", found)
+    report(llama.share_of(events[:3], "tensor ops") is None, "without kernels there is none")
+    report(llama.share_of(events[3:], "tensor ops") is None, "and none where the label has nothing")
+
+
+def test_process(folder: pathlib.Path) -> None:
+    none = folder / "no_torch"
+    none.mkdir()
+    (none / "torch.py").write_text("raise ImportError('no torch here', name='torch')\n")
+    environment = {**os.environ, "PYTHONPATH": str(none), "PYTHONDONTWRITEBYTECODE": "1"}
+    for script in ("components_step.py", "components_llama.py"):
+        words = [sys.executable, PEERS / script, "--json", folder / "out.json"]
+        done = subprocess.run(words, capture_output=True, text=True, env=environment)
+        ok = done.returncode == 1 and done.stderr == "cannot import torch: no torch here\n"
+        report(ok and not (folder / "out.json").exists(), f"{script} says in one line that torch is missing", done.stderr)
+
+
+def main() -> int:
+    test_words_of_a_step()
+    test_words_of_llamas()
+    test_share()
+    with tempfile.TemporaryDirectory() as name:
+        test_process(pathlib.Path(name))
+    return 0 if peer_support.good else 1
+
+
+raise SystemExit(main())
