@@ -49,7 +49,7 @@ static const struct {
     {"d_in=", "rows of x have ", " elements here, ", " there"},
     {"d_out=", "rows of y have ", " elements here, ", " there"},
     {"components=", "there are ", " components here, ", " there"},
-    {"math=", "products are ", " here, ", " there"},
+    {"math=", "the arithmetic of products is ", " here, ", " there"},
     {"weights=", "matrices are ", " here, ", " there"},
     {"mask=", "the mask is ", " here, ", " there"},
 };
@@ -84,7 +84,6 @@ static const struct {
     {"out", "tensors"},
     {"plain", "as they stand"},
     {"turned", "turned"},
-    {"tf32", "of operands in TF32"},
     {"elements", "of the tensors' type"},
     {"bool", "of bytes"},
     {"dense", "a dense cache"},

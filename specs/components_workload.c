@@ -212,8 +212,10 @@ static stg_status read_buckets(struct reader *reader, const struct stg_json *roo
 }
 
 static stg_status read_run(struct reader *reader, const struct stg_json *root) {
-  return stg_spec_read_run(&reader->spec, root, &reader->workload->warmup,
-                           &reader->workload->repeats);
+  struct stg_components_workload *w = reader->workload;
+  w->warmup = STG_WORKLOAD_WARMUP;
+  w->repeats = STG_WORKLOAD_REPEATS;
+  return stg_spec_read_run(&reader->spec, root, &w->warmup, &w->repeats);
 }
 
 static stg_status read_root(struct reader *reader, const struct stg_json *root) {
