@@ -286,6 +286,7 @@ static void the_slots_are_the_arguments_of_the_kernel(void **state) {
       KERNEL(stg_family_rope, stg_rope_kernel_name(STG_ROPE_TRANSPOSE), struct stg_transpose_args),
       KERNEL(stg_family_rope, stg_rope_kernel_name(STG_ROPE_ADVANCE), struct stg_advance_args),
       KERNEL(stg_family_decode, "", struct stg_decode_args),
+      KERNEL(stg_family_prover, "", struct stg_prover_args),
       KERNEL(stg_family_components, stg_components_kernel_name(STG_COMPONENTS_APPLY),
              struct stg_components_apply_args),
       KERNEL(stg_family_components, stg_components_kernel_name(STG_COMPONENTS_WEIGHTS),
