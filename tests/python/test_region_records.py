@@ -4,6 +4,7 @@ graph.
 
 Called with the library and the stub of libcuda.
 """
+import contextlib
 import ctypes
 import gc
 import random
@@ -108,6 +109,16 @@ class Runs(Case):
         self.capture.going = None
         self.assertEqual((self.done, len(graph.work)), (0, 2))
         self.assertEqual(self.counts()["s_recorded"], 0)
+
+    def test_a_stream_of_another_device_is_refused(self):
+        region = self.engine.region("step", "a stream", warmup=0)
+        self.capture.on = lambda device, stream: contextlib.nullcontext()
+        self.capture.elsewhere = True  # also with the stream
+        text = "the stream is of another device than the engine, which is on cuda:0"
+        for call in (lambda: region.run(self.step), region.replay, region.__enter__, region.record().__enter__):
+            self.assertEqual(refusal(call), (steergraph.InvalidError, text))
+        self.capture.elsewhere = False
+        self.assertEqual((self.done, self.counts()["s_recorded"]), (0, 0))
 
     def test_random_sizes_give_at_most_a_record_for_each_bucket(self):
         sizes, seen = (1, 2, 4, 8, 16, 24, 32, 48, 64), random.Random(1)

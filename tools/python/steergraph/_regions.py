@@ -245,7 +245,12 @@ class Regions:
             yield None
         else:
             with self.capture.on(self._device, stream):
-                yield self.capture.here(self._index, None)
+                address = self.capture.here(self._index, None)
+                if address is None:
+                    raise _errors.InvalidError(
+                        f"the stream is of another device than the engine, which is on {self._device}"
+                    )
+                yield address
 
     def enqueue(self, name, stream, function, why=None):
         """Call a function by way of stg_region_run, which counts it and records nothing: on an engine

@@ -9,7 +9,9 @@ from . import _errors
 CONSTANTS = (type(None), bool, int, float, str)
 _SIZES = 256  # of a bucket, that are remembered
 
-# Types that torch.cat has everywhere.
+# Tensors whose rows and zeros are put there by one torch.cat: of larger ones two kernels that do nothing
+# else are faster than one launch less, and other types it does not have everywhere.
+_JOINED_BYTES = 1 << 20
 _JOINED = frozenset(
     (
         torch.bfloat16,
@@ -89,7 +91,7 @@ class Room:
         for i, place, zeros in rest:
             value = values[i] if is_whole else values[i].narrow(dim, first, size)
             if zeros is not None:
-                torch.cat((value, zeros), dim, out=place)  # one kernel where two would do the same
+                torch.cat((value, zeros), dim, out=place)
             elif size == self._padded:
                 place.copy_(value)
             else:
@@ -97,7 +99,8 @@ class Room:
                 place.narrow(dim, size, self._padded - size).zero_()
 
     def _zeros(self, i, place, size):
-        if size == self._padded or place.dtype not in _JOINED:
+        is_large = place.numel() * place.element_size() > _JOINED_BYTES
+        if size == self._padded or is_large or place.dtype not in _JOINED:
             return i, place, None
         shape = list(place.shape)
         shape[self._dim] = 1
