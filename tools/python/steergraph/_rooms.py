@@ -32,16 +32,17 @@ def mapped(function, tree):
     """A result with each tensor as `function` has it."""
     if isinstance(tree, torch.Tensor):
         return function(tree)
+    kind = type(tree)
+    if kind is tuple or kind is list:
+        return kind([mapped(function, item) for item in tree])
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return type(tree)(*(mapped(function, item) for item in tree))
-    if type(tree) in (tuple, list):
-        return type(tree)(mapped(function, item) for item in tree)
-    if type(tree) is dict:
+        return kind(*[mapped(function, item) for item in tree])
+    if kind is dict:
         return {name: mapped(function, item) for name, item in tree.items()}
     if isinstance(tree, CONSTANTS):
         return tree
     raise _errors.InvalidError(
-        f"a region_of function returns a {type(tree).__name__}, not tensors, numbers, str and None in "
+        f"a region_of function returns a {kind.__name__}, not tensors, numbers, str and None in "
         "tuples, lists and dicts"
     )
 
