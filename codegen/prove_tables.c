@@ -43,6 +43,10 @@ static stg_status check_rule(const struct stg_prove_source *source, size_t index
                          "rules[%zu]: its body has %u atoms, must be 1 to %d", index, rule->n_body,
                          STG_PROVE_MAX_BODY);
   }
+  if (rule->n_vars > STG_PROVE_MAX_VARS) {
+    return stg_error_set(reterr, STG_E_INVALID, "rules[%zu]: %u variables are more than %d", index,
+                         rule->n_vars, STG_PROVE_MAX_VARS);
+  }
   if (!is_atom(source, rule->head, rule->n_vars)) {
     return refuse_atom(source, "rules", index, rule->head, reterr);
   }

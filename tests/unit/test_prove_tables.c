@@ -156,6 +156,9 @@ static void what_is_no_base_is_refused_by_its_index(void **state) {
   rules[1].n_body = 9;
   assert_refused(&source, "rules[1]: its body has 9 atoms, must be 1 to 8");
   rules[1].n_body = 1;
+  rules[1].n_vars = 19; /* the last of 2^32 would be no int behind the constants */
+  assert_refused(&source, "rules[1]: 19 variables are more than 18");
+  rules[1].n_vars = 2;
   rules[1].head.arg1 = -3;
   assert_refused(&source, "rules[1]: atom 2(-1,-3) is none of 2 predicates and 3 constants");
   rules[1].head.arg1 = INT32_MIN;

@@ -44,7 +44,7 @@ typedef struct stg_prover_rule {
   stg_atom head;
   const stg_atom *body;
   uint32_t n_body; /* 1 to 8 */
-  uint32_t n_vars;
+  uint32_t n_vars; /* at most 18 */
 } stg_prover_rule;
 
 /* How products of the policy are made on CUDA, and what one loses at most. Sums are in float32, as
