@@ -230,7 +230,7 @@ STG_API void stg_prover_get_memory(const stg_prover *prover, stg_prover_memory *
 
 /**
  * The one plan of a prover, whatever pools it runs: "prover v1 | ... | sm_90 | batch<=1 seq<=1
- * rows<=16384", the rows being its capacity. Text is borrowed from the prover.
+ * rows<=16384", the rows being its capacity in a bucket. Text is borrowed from the prover.
  */
 STG_API STG_NODISCARD stg_status stg_prover_plan(const stg_prover *prover, stg_plan_info *ret_info,
                                                  stg_error *reterr);
