@@ -2,10 +2,11 @@
  * prover.h: proof search over a knowledge base: queries, and a policy that picks what to derive.
  *
  * Life: create a prover from facts and rules, give it weights, run pools of queries. On CUDA a pool
- * is one launch of one kernel, which serves pools of any size and bases of any contents. A query is
- * a ground atom; step by step the policy picks one of the states that can be derived from its own,
- * until nothing is left to be proved, nothing can be derived, it gives up, or it is out of steps.
- * What becomes of a query depends on its number in the pool and on the seed, not on the others.
+ * is one launch of one kernel, or several where it is larger than `capacity`; the kernel serves
+ * pools of any size and bases of any contents. A query is a ground atom; step by step the policy
+ * picks one of the states that can be derived from its own, until nothing is left to be proved,
+ * nothing can be derived, it gives up, or it is out of steps. What becomes of a query depends on
+ * its number in the pool and on the seed, not on the others.
  *
  * Predicates are 1 to P, constants 1 to n. A state's variables are n + 1 and above, in the order of
  * their first occurrence; P + 1 is the state that is proved, P + 2 the one of which nothing can be
