@@ -393,6 +393,25 @@ class Words(ProveCase):
         line = self.refuse(FAILED, "prove", "--output", "-", spec)
         self.assertEqual(line, "steergraph: --output '-': files are not written to standard output; './-' names a file")
 
+    def test_two_outputs_are_two_files_by_whatever_name(self):
+        spec = self.spec()
+        (self.folder / "real").mkdir()
+        (self.folder / "link").symlink_to("real")
+        self.write("old", "old")
+        (self.folder / "soft").symlink_to("old")
+        (self.folder / "hard").hardlink_to(self.folder / "old")
+        for output, traffic in (
+            ("o.st", "./o.st"), ("o.st", str(self.folder / "o.st")), ("real/../o.st", "o.st"),
+            ("real/o.st", "link/o.st"), ("old", "soft"), ("hard", "old"),
+        ):  # fmt: skip
+            with self.subTest(output=output, traffic=traffic):
+                line = self.refuse(FAILED, "prove", "--output", output, "--save-traffic", traffic, spec)
+                said = f"--output '{output}' and --save-traffic '{traffic}' are the same file; name two files"
+                self.assertEqual(line, f"steergraph: {spec}: {said}")
+        self.assertEqual((self.folder / "old").read_text(), "old")
+        self.assertFalse((self.folder / "o.st").exists() or (self.folder / "real" / "o.st").exists())
+        self.succeed("prove", "--no-timing", "--output", "o.st", "--save-traffic", "real/o.st", spec)
+
     def test_a_file_that_cannot_be_written(self):
         line = self.refuse(FAILED, "prove", "--output", "none/out.st", self.spec())
         self.assertEqual(line, "steergraph: cannot create a file in 'none': No such file or directory")

@@ -47,11 +47,10 @@ static stg_status check_files(const struct stg_prove_job *job,
   if (status == STG_OK && options->traffic != NULL) {
     status = check_output(job, options, "--save-traffic", options->traffic, reterr);
   }
-  if (status == STG_OK && options->output != NULL && options->traffic != NULL &&
-      strcmp(options->output, options->traffic) == 0) {
-    status = stg_error_set(reterr, STG_E_INVALID,
-                           "%s: --output and --save-traffic are both '%s'; name two files",
-                           job->workload.file, options->output);
+  const struct stg_run_output pair[] = {{"--output", options->output},
+                                        {"--save-traffic", options->traffic}};
+  if (status == STG_OK) {
+    status = stg_run_output_check_pair(job->workload.file, pair, reterr);
   }
   return status;
 }
