@@ -41,7 +41,7 @@ stg_status stg_kb_scan_fail(const struct stg_kb_scan *scan, const char *at, cons
 /* What stands at a place, in words. */
 static const char *found(const struct stg_kb_scan *scan, char ret_text[FOUND_BYTES]) {
   if (scan->at == scan->end) {
-    return "the end of the file";
+    return scan->is_word ? "its end" : "the end of the file";
   }
   if (*scan->at == '\n' || *scan->at == '%' || *scan->at == '#') {
     return "the end of the line";

@@ -321,14 +321,30 @@ class Traces(ProveCase):
         text = self.succeed("prove", "--trace", "parent(eve, eve)", spec).out
         self.assertIn(": parent(eve, eve), no candidate of the workload\n", text)
 
+    def test_blanks_comments_and_the_full_stop_do_not_matter(self):
+        spec = self.spec()
+        plain = self.prove("--trace", "parent(ann,bob)", spec)
+        for word in (
+            "parent(ann,bob).", "parent(ann,bob). ", " parent ( ann , bob ) .\t", "parent(ann,bob) ", "parent(ann,bob).\n",
+            "parent(ann,bob)\r\n\n", "parent(ann,bob). # is known", "parent(ann,bob) % is known", "# one\nparent(ann,bob)\n# two",
+            "parent(ann,'bob') ", '"parent"(ann,bob)#',
+        ):  # fmt: skip
+            with self.subTest(word=word):
+                self.assertEqual(self.prove("--trace", word, spec), plain)
+
     def test_what_is_no_query_is_refused(self):
         spec = self.spec()
         for word, said in (
             ("parent(ann, bop)", "--trace:1:13: no fact and no rule has the constant 'bop'; did you mean 'bob'?"),
             ("uncle(ann, bob)", "--trace:1:1: no fact and no rule has the predicate 'uncle'"),
             ("parent(ann, bob). parent(bob, cid)", "--trace:1:19: expected the end of the line, found 'p'"),
-            ("parent(ann, bob).\nparent(bob, cid)", "--trace: has 2 queries; give one, as 'aunt(ann, bob)'"),
-            ("# nothing", "--trace: has 0 queries; give one, as 'aunt(ann, bob)'"),
+            ("parent(ann, bob).\nparent(bob, cid)", "--trace:2:1: more than one query; give one"),
+            ("parent(ann, bob) parent(bob, cid)", "--trace:1:18: expected the end of the line, found 'p'"),
+            ("parent(ann, bob)..", "--trace:1:18: expected the end of the line, found '.'"),
+            ("# nothing", "--trace:1:10: no query; give one, as 'aunt(ann, bob)'"),
+            (" ", "--trace:1:2: no query; give one, as 'aunt(ann, bob)'"),
+            ("parent(ann, bob", "--trace:1:16: expected ')' behind two arguments, found its end"),
+            ("parent(ann", "--trace:1:11: expected ',' and a second argument, found its end"),
         ):
             with self.subTest(word=word):
                 self.assertEqual(self.refuse(FAILED, "prove", "--trace", word, spec), f"steergraph: {said}")
