@@ -122,7 +122,7 @@ class Pools(ProveCase):
         self.assertEqual(report["candidates"], sum(side["queries"] + side["corruptions"] for side in report["sides"][:2]))
         self.assertEqual(report["candidates"], report["checked"])  # fewer than the sample
         self.assertEqual((report["memory"]["states_bytes"], report["memory"]["slots"]), (2 * 120 * 100, 2))
-        self.assertEqual(report["memory"]["padded_bytes"], 512 * 120 * 26 * 3 * 4)
+        self.assertEqual(report["memory"]["padded_bytes"], 512 * 120 * 26 * 3 * 8)  # int64, as published
         self.assertGreater(report["memory"]["peak_bytes"], 1000000)
         self.assertGreater(report["memory"]["base_bytes"], 5 * 16)
         floats = (6 + 17) * 4 + 8 * (4 + 3) + 2 * 8 * (8 + 3) + 8 * (8 + 1) + 4 * (8 + 1)
@@ -136,6 +136,16 @@ class Pools(ProveCase):
         time = report["time_us"]
         self.assertTrue(0 < time["min"] <= time["median"] <= time["max"], time)
         self.assertAlmostEqual(report["per_candidate_us"], time["median"] / report["candidates"])
+
+    def test_no_more_threads_are_at_work_than_there_are_candidates(self):
+        spec = self.spec(corruptions={"count": 1, "seed": 1, "sides": ["head"]})
+        report = self.prove("--limit", "1", "--threads", "64", spec)
+        candidates = report["candidates"]
+        self.assertLess(candidates, 3)
+        self.assertEqual((report["memory"]["states_bytes"], report["memory"]["slots"]), (candidates * 120 * 100, candidates))
+        text = self.succeed("prove", "--limit", "1", "--threads", "64", spec).out
+        self.assertIn(f" 11.7 KiB of derived states a query, of {candidates} at once; padded, one has 73.1 KiB\n", text)
+        self.assertIn(f" a candidate, on {candidates} thread", text)
 
     def test_counts_belong_together(self):
         report = self.prove("--no-timing", self.spec())
@@ -185,7 +195,7 @@ class Pools(ProveCase):
         self.assertIn("  output      out.st", lines)
         both = report["sides"][-1]
         self.assertIn(f"  ties        {both['tied']} of {both['queries']} ranks are with a corruption that is equal", lines)
-        self.assertIn("  memory      11.7 KiB of derived states a query, of 1 at once; padded, one has 36.6 KiB", lines)
+        self.assertIn("  memory      11.7 KiB of derived states a query, of 1 at once; padded, one has 73.1 KiB", lines)
         self.assertIn("  note        arithmetic: the CPU computes in float32", lines)
         self.assertRegex(outcome.out, rf"(?m)^  check +{report['checked']} candidates, 0 violations, logp within ")
         self.assertNotIn("  time ", outcome.out)
