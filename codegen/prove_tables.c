@@ -58,6 +58,21 @@ static stg_status check_rule(const struct stg_prove_source *source, size_t index
   return STG_OK;
 }
 
+/* What is allocated follows from what was given, not from a number alone. */
+static stg_status check_predicates(const struct stg_prove_source *source, stg_error *reterr) {
+  size_t most = STG_PROVE_SPARE_PREDICATES + source->n_facts + source->n_rules;
+  for (size_t i = 0; i < source->n_rules; i++) {
+    most += source->rules[i].n_body;
+  }
+  if ((size_t)source->predicates > most) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "predicates: %d are more than %zu, which are %zu and one for each atom of "
+                         "facts and rules",
+                         source->predicates, most, STG_PROVE_SPARE_PREDICATES);
+  }
+  return STG_OK;
+}
+
 static stg_status check_source(const struct stg_prove_source *source, stg_error *reterr) {
   if (source->predicates < 1 || source->constants < 1 ||
       source->predicates > INT32_MAX - STG_PROVE_ENDF || source->constants > INT32_MAX / 2) {
@@ -82,7 +97,7 @@ static stg_status check_source(const struct stg_prove_source *source, stg_error 
       return status;
     }
   }
-  return STG_OK;
+  return check_predicates(source, reterr);
 }
 
 /* Parts of the block, in bytes from its start. */
