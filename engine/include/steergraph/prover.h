@@ -59,8 +59,9 @@ typedef enum stg_arithmetic {
 /* A knowledge base, limits, the sizes of a policy. Zero means default. Arrays are read during the
  * call; facts and rules are tried in their order. */
 typedef struct stg_prover_desc {
-  size_t struct_size; /* sizeof(stg_prover_desc) */
-  int32_t predicates, constants;
+  size_t struct_size;    /* sizeof(stg_prover_desc) */
+  int32_t predicates;    /* 1 to 1048576, and one more for each atom of facts and rules */
+  int32_t constants;     /* at least 1 */
   const stg_atom *facts; /* ground, each once */
   size_t n_facts;
   const stg_prover_rule *rules;
@@ -195,7 +196,8 @@ typedef struct stg_prover_step {
   const float *logits;              /* [n_children]; 0 of a child that is alone */
 } stg_prover_step;
 
-/** The steps that the last run wrote down, none where it did not: borrowed until the next run. */
+/** The steps that the last run wrote down, none where it did not, nor of NULL: borrowed until the
+ * next run. */
 STG_API void stg_prover_get_trace(const stg_prover *prover, const stg_prover_step **ret_steps,
                                   size_t *ret_n);
 
@@ -213,7 +215,7 @@ typedef struct stg_prover_counts {
    * their query had been at */
   uint64_t cut, rejected, seen;
 } stg_prover_counts;
-/** Fills nothing when struct_size is not that of this version. */
+/** Fills nothing when struct_size is not that of this version, nor of or into NULL. */
 STG_API void stg_prover_get_counts(const stg_prover *prover, stg_prover_counts *counts);
 
 /* What a prover holds: on the device, or on the CPU of the host. */
@@ -226,7 +228,7 @@ typedef struct stg_prover_memory {
   uint64_t slots;        /* how many these can be; 0 on the CPU */
   uint64_t pool_bytes;   /* queries and proofs of a launch; 0 on the CPU */
 } stg_prover_memory;
-/** Fills nothing when struct_size is not that of this version. */
+/** Fills nothing when struct_size is not that of this version, nor of or into NULL. */
 STG_API void stg_prover_get_memory(const stg_prover *prover, stg_prover_memory *memory);
 
 /**
