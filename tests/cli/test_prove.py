@@ -227,6 +227,19 @@ class Pools(ProveCase):
         self.assertTrue(outcome.out.endswith("\nok\n"))
         self.assertIn("; 0 close picks\n", outcome.out)  # the policy tells states apart
 
+    def test_a_file_that_is_no_policy(self):
+        whole = weights(3, 5)
+        for name, data, said in (
+            ("cut.st", whole[:40], f"cut.st: a header of {int.from_bytes(whole[:8], 'little')} bytes does not fit in a "
+                                   "file of 40; it is not safetensors, or cut short"),
+            ("text", b"no tensors", "'text' is none of safetensors, GGUF, .npy and JSON directions; save it as safetensors"),
+        ):  # fmt: skip
+            with self.subTest(name=name):
+                (self.folder / name).write_bytes(data)
+                self.spec(policy={"embed": 8, "hidden": 16, "blocks": 2, "weights": {"file": name}})
+                line = self.refuse(FAILED, "prove", "w.json")
+                self.assertEqual(line, f"steergraph: w.json: policy.weights.file: {said}")
+
     def test_what_the_oracle_does_not_find_right_fails(self):
         self.write("p.safetensors", weights(3, 5, last=(1e-3, 1e3)))  # logits that float32 has too few digits for
         policy = {"embed": 8, "hidden": 16, "blocks": 2, "weights": {"file": "p.safetensors"}}
