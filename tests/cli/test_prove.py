@@ -16,7 +16,7 @@ EXAMPLES = sorted(SPECS.glob("prove_*.json"))
 MEMBERS = [
     "spec", "family", "backend", "reason", "device", "signature", "kernel_key", "graph_key", "source", "compile_ms",
     "threads", "knowledge", "queries", "candidates", "sides", "counts",
-    "useful", "time_us", "repeats", "per_candidate_us", "memory", "checked", "violations", "first", "max_logp_err",
+    "useful", "time_us", "repeats", "per_candidate_us", "memory", "checked", "violations", "overflows", "first", "max_logp_err",
     "checked_close", "ok", "output", "notes",
 ]  # fmt: skip
 FACTS = """parent(ann,bob).
@@ -35,8 +35,9 @@ SIGNATURE = (
 PROGRESS = r"prove: \d+ of \d+ candidates, \d+\.\d+ (us|ms|s) each, \d+\.\d s left"
 
 
-def weights(predicates, constants, embed=8, hidden=16, blocks=2, atoms=6, last=(1.0, 1.0)):
-    """The bytes of a policy in which no bias and no gain is like another; `last` scales weight and bias of the last layer."""
+def weights(predicates, constants, embed=8, hidden=16, blocks=2, atoms=6, last=(1.0, 1.0), first=1.0):
+    """The bytes of a policy in which no bias and no gain is like another; `last` scales weight and bias of the last layer,
+    `first` the weight of the first one."""
     dice = random.Random(7)
     tensors = {}
 
@@ -47,7 +48,7 @@ def weights(predicates, constants, embed=8, hidden=16, blocks=2, atoms=6, last=(
 
     add("predicate.weight", predicates + 3, embed)
     add("entity.weight", constants + 2 * atoms, embed)
-    add("in.weight", hidden, embed)
+    add("in.weight", hidden, embed, factor=first)
     for name in ("in.bias", "in_norm.weight", "in_norm.bias"):
         add(name, hidden)
     for block in range(blocks):
@@ -239,6 +240,36 @@ class Pools(ProveCase):
                 self.spec(policy={"embed": 8, "hidden": 16, "blocks": 2, "weights": {"file": name}})
                 line = self.refuse(FAILED, "prove", "w.json")
                 self.assertEqual(line, f"steergraph: w.json: policy.weights.file: {said}")
+
+    def test_weights_whose_products_float32_does_not_have_are_said_to_be_too_large(self):
+        for last in ((3e38, 1.0), (1.0, 3e38)):
+            with self.subTest(last=last):
+                self.write("p.safetensors", weights(3, 5, last=last))
+                spec = self.spec(policy={"embed": 8, "hidden": 16, "blocks": 2, "weights": {"file": "p.safetensors"}})
+                outcome = self.run_command("prove", "--json", "--output", "out.st", spec)
+                report = outcome.json()
+                self.assertEqual((outcome.code, report["ok"], report["output"]), (FAILED, False, None), outcome)
+                self.assertEqual(report["first"]["fault"], "overflow")
+                self.assertGreater(report["overflows"], 0)
+                said = "the policy leaves the range of float32, so that proofs mean nothing; scale its weights down"
+                self.assertEqual(outcome.err, f"steergraph: {spec}: {said}\n")
+                self.assertFalse((self.folder / "out.st").exists())
+                text = self.run_command("prove", spec)
+                self.assertIn("FAILED: first the overflow of candidate ", text.out)
+                self.assertIn(": the policy leaves the range of float32; scale its weights down\n", text.out)
+                self.assertEqual(text.err, outcome.err)
+                query = report["first"]["query"]
+                self.assertEqual(self.run_command("prove", "--trace", query, spec).err, outcome.err)
+        self.assertEqual(self.prove(self.spec("small.json"))["overflows"], 0)
+
+    def test_what_leaves_float32_on_the_way_and_is_right_is_counted(self):
+        self.write("p.safetensors", weights(3, 5, first=3e38))  # squares of a norm, which the CPU sums in float64
+        spec = self.spec(policy={"embed": 8, "hidden": 16, "blocks": 2, "weights": {"file": "p.safetensors"}})
+        report = self.prove("--no-timing", spec)
+        self.assertEqual((report["ok"], report["violations"], report["first"]), (True, 0, None))
+        self.assertGreater(report["overflows"], 0)
+        text = self.succeed("prove", "--no-timing", spec).out
+        self.assertIn(f"\n              {report['overflows']} of them with values beyond float32 on the way\n", text)
 
     def test_what_the_oracle_does_not_find_right_fails(self):
         self.write("p.safetensors", weights(3, 5, last=(1e-3, 1e3)))  # logits that float32 has too few digits for

@@ -164,6 +164,7 @@ void stg_prove_check_json(const struct stg_prove_check *check, const char *query
                           struct stg_json_out *json) {
   stg_json_out_count(json, "checked", check->checked);
   stg_json_out_count(json, "violations", check->violations);
+  stg_json_out_count(json, "overflows", check->overflows);
   if (check->violations > 0) {
     stg_json_out_open(json, "first", '{');
     stg_json_out_count(json, "candidate", check->first);
@@ -317,7 +318,9 @@ void stg_prove_check_text(const struct stg_prove_check *check, const char *query
     }
     stg_strbuf_printf(out, " of candidate %zu, ", check->first);
     stg_report_clean(out, query);
-    stg_strbuf_char(out, '\n');
+    stg_strbuf_str(out, check->fault == STG_PROVE_FAULT_OVERFLOW
+                            ? ": the policy leaves the range of float32; scale its weights down\n"
+                            : "\n");
   } else {
     stg_strbuf_str(out, check->checked > 0 ? "ok\n" : "not checked\n");
   }
@@ -362,6 +365,10 @@ void stg_prove_report_text(const struct stg_prove_done *done, struct stg_strbuf 
   stg_table_cell(&table, "check");
   stg_table_printf(&table, "%zu candidates, %zu violations, logp within %.2g", check->checked,
                    check->violations, check->max_logp_err);
+  if (check->overflows > 0) {
+    stg_table_cell(&table, "");
+    stg_table_printf(&table, "%zu of them with values beyond float32 on the way", check->overflows);
+  }
   if (check->ok && done->options->output != NULL) {
     stg_table_cell(&table, "output");
     stg_table_cell(&table, done->options->output);

@@ -42,8 +42,8 @@ static stg_status prove(const struct stg_prove_objects *objects, const stg_atom 
 /* A pick that is sampled depends on the query's number in the pool: those before it are proved too.
  */
 static stg_status follow(const struct stg_prove_objects *objects, struct stg_kb_atom query,
-                         struct stg_prove_way *way, bool *ret_ok, struct stg_strbuf *ret_text,
-                         stg_error *reterr) {
+                         struct stg_prove_way *way, enum stg_prove_fault *ret_fault,
+                         struct stg_strbuf *ret_text, stg_error *reterr) {
   const bool counts = way->job->workload.sample && way->number != SIZE_MAX;
   const size_t n = counts ? way->number + 1 : 1;
   stg_proof *proofs = stg_calloc(n, sizeof *proofs);
@@ -63,13 +63,14 @@ static stg_status follow(const struct stg_prove_objects *objects, struct stg_kb_
   } else if (status == STG_OK) {
     stg_prove_trace_text(way, ret_text);
   }
-  *ret_ok = status == STG_OK && way->check.ok;
+  *ret_fault = status == STG_OK ? way->check.fault : STG_PROVE_NO_FAULT;
   stg_free(proofs);
   return status;
 }
 
 stg_status stg_prove_trace(struct stg_prove_job *job, const struct stg_prove_options *options,
-                           bool *ret_ok, struct stg_strbuf *ret_text, stg_error *reterr) {
+                           enum stg_prove_fault *ret_fault, struct stg_strbuf *ret_text,
+                           stg_error *reterr) {
   struct stg_prove_objects objects = {0};
   struct stg_kb_atom query;
   stg_status status = stg_kb_parse_query(&job->workload.kb, "--trace", options->trace,
@@ -82,7 +83,7 @@ stg_status stg_prove_trace(struct stg_prove_job *job, const struct stg_prove_opt
                                 .job = job,
                                 .query = {query.pred, query.arg0, query.arg1},
                                 .number = find_candidate(&objects.pool, query)};
-    status = follow(&objects, query, &way, ret_ok, ret_text, reterr);
+    status = follow(&objects, query, &way, ret_fault, ret_text, reterr);
   }
   stg_prove_objects_finish(&objects);
   return status;

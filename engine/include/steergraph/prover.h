@@ -130,7 +130,8 @@ typedef enum stg_outcome {
 } stg_outcome;
 
 typedef struct stg_proof {
-  float logp;     /* the sum of the logarithms of its picks' probabilities */
+  float logp;     /* the sum of the logarithms of its picks' probabilities; no number is one of a
+                     policy that leaves the range of float32, whose picks mean nothing */
   uint32_t depth; /* steps */
   stg_outcome outcome;
   uint32_t close; /* steps whose best two children are within 1e-4: they may go either way */
