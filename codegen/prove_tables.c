@@ -43,6 +43,10 @@ static stg_status check_rule(const struct stg_prove_source *source, size_t index
                          "rules[%zu]: its body has %u atoms, must be 1 to %d", index, rule->n_body,
                          STG_PROVE_MAX_BODY);
   }
+  if (rule->n_vars > STG_PROVE_MAX_VARS) {
+    return stg_error_set(reterr, STG_E_INVALID, "rules[%zu]: %u variables are more than %d", index,
+                         rule->n_vars, STG_PROVE_MAX_VARS);
+  }
   if (!is_atom(source, rule->head, rule->n_vars)) {
     return refuse_atom(source, "rules", index, rule->head, reterr);
   }
@@ -50,6 +54,21 @@ static stg_status check_rule(const struct stg_prove_source *source, size_t index
     if (!is_atom(source, rule->body[k], rule->n_vars)) {
       return refuse_atom(source, "rules", index, rule->body[k], reterr);
     }
+  }
+  return STG_OK;
+}
+
+/* What is allocated follows from what was given, not from a number alone. */
+static stg_status check_predicates(const struct stg_prove_source *source, stg_error *reterr) {
+  size_t most = STG_PROVE_SPARE_PREDICATES + source->n_facts + source->n_rules;
+  for (size_t i = 0; i < source->n_rules; i++) {
+    most += source->rules[i].n_body;
+  }
+  if ((size_t)source->predicates > most) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "predicates: %d are more than %zu, which are %zu and one for each atom of "
+                         "facts and rules",
+                         source->predicates, most, STG_PROVE_SPARE_PREDICATES);
   }
   return STG_OK;
 }
@@ -78,7 +97,7 @@ static stg_status check_source(const struct stg_prove_source *source, stg_error 
       return status;
     }
   }
-  return STG_OK;
+  return check_predicates(source, reterr);
 }
 
 /* Parts of the block, in bytes from its start. */

@@ -10,21 +10,27 @@
 #include <steergraph/status.h>
 
 #include "codegen/prelude/atoms.h"
+#include "codegen/prover.h"
 
 #define STG_PROVE_MAX_FACTS ((size_t)1 << 30)
 #define STG_PROVE_MAX_RULES ((size_t)1 << 27)
+/* That neither a fact nor a rule need have: a table has a row for each, whatever else there is. */
+#define STG_PROVE_SPARE_PREDICATES ((size_t)1 << 20)
+/* As many as a head and a body have arguments; so behind those of a state they stay an int. */
+#define STG_PROVE_MAX_VARS (2 * (STG_PROVE_MAX_BODY + 1))
 
 /* Arguments below 0 are the rule's variables. */
 struct stg_prove_rule {
   struct stg_prove_atom head;
   const struct stg_prove_atom *body;
   unsigned n_body; /* 1 to STG_PROVE_MAX_BODY */
-  unsigned n_vars;
+  unsigned n_vars; /* at most STG_PROVE_MAX_VARS */
 };
 
 /* What the tables are made of. All borrowed. */
 struct stg_prove_source {
-  int predicates;                     /* at least 1 */
+  int predicates;                     /* at least 1; at most one for each fact, head and atom of a
+                                         body, and STG_PROVE_SPARE_PREDICATES */
   int constants;                      /* at least 1 */
   const struct stg_prove_atom *facts; /* ground, each once */
   size_t n_facts;
@@ -42,7 +48,8 @@ struct stg_prove_tables {
 /**
  * Make the tables; `source` is no longer needed then.
  * @return STG_E_INVALID for an atom that is none, a fact that is there twice, a body that is empty
- *         or too long, with its index; for more than STG_PROVE_MAX_FACTS or _RULES;
+ *         or too long, too many variables, with its index; for more than STG_PROVE_MAX_FACTS or
+ *         _RULES; for predicates that there is no reason for;
  * STG_E_NO_MEMORY.
  */
 STG_NODISCARD stg_status stg_prove_tables_init(const struct stg_prove_source *source,

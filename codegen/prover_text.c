@@ -44,13 +44,14 @@ static stg_status check_limits(const struct stg_prove_limits *limits, stg_error 
 }
 
 static stg_status check_net(const struct stg_prove_net *net, stg_error *reterr) {
-  if (net->hidden < 1 || net->hidden > STG_PROVER_MAX_WIDTH) {
-    return stg_error_set(reterr, STG_E_UNSUPPORTED, "hidden: %u is not in 1..%u", net->hidden,
-                         STG_PROVER_MAX_WIDTH);
+  if (net->hidden < 2 || net->hidden > STG_PROVER_MAX_WIDTH || net->hidden % 2 != 0) {
+    return stg_error_set(reterr, STG_E_UNSUPPORTED, "hidden: %u is not even and in 2..%u",
+                         net->hidden, STG_PROVER_MAX_WIDTH);
   }
-  if (net->embed < 1 || net->embed > STG_PROVER_MAX_WIDTH) {
-    return stg_error_set(reterr, STG_E_UNSUPPORTED, "embed: %u is not in 1..%u", net->embed,
-                         STG_PROVER_MAX_WIDTH);
+  if (net->embed < 2 || net->embed > net->hidden || net->embed % 2 != 0) {
+    return stg_error_set(reterr, STG_E_UNSUPPORTED,
+                         "embed: %u is not even and in 2..%u, up to hidden", net->embed,
+                         net->hidden);
   }
   if (net->blocks < 1 || net->blocks > STG_PROVER_MAX_BLOCKS) {
     return stg_error_set(reterr, STG_E_UNSUPPORTED, "blocks: %u is not in 1..%u", net->blocks,
@@ -59,7 +60,7 @@ static stg_status check_net(const struct stg_prove_net *net, stg_error *reterr) 
   return STG_OK;
 }
 
-static stg_status check_kernel(const struct stg_prover_kernel *kernel, stg_error *reterr) {
+stg_status stg_prover_check_kernel(const struct stg_prover_kernel *kernel, stg_error *reterr) {
   const stg_status status = check_limits(&kernel->limits, reterr);
   if (status == STG_OK && (unsigned)kernel->arithmetic > STG_PROVER_TF32) {
     return stg_error_set(reterr, STG_E_INVALID,
@@ -122,7 +123,7 @@ static void write_entry(struct stg_writer *w, const struct stg_launch_rule *rule
 stg_status stg_prover_generate(const struct stg_prover_kernel *kernel,
                                struct stg_strbuf *ret_source, struct stg_launch_rule *ret_rule,
                                stg_error *reterr) {
-  stg_status status = check_kernel(kernel, reterr);
+  stg_status status = stg_prover_check_kernel(kernel, reterr);
   if (status != STG_OK) {
     return status;
   }

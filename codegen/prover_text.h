@@ -32,10 +32,18 @@ struct stg_prover_kernel {
 const char *stg_prover_arithmetic_name(enum stg_prover_arithmetic arithmetic);
 
 /**
+ * Whether there is such a kernel. Widths are even, and that of an atom is no larger than that of
+ * hidden layers: others are not held against the reference.
+ * @return STG_E_INVALID: a limit or an arithmetic, with its value; STG_E_UNSUPPORTED: a size of the
+ *         net.
+ */
+STG_NODISCARD stg_status stg_prover_check_kernel(const struct stg_prover_kernel *kernel,
+                                                 stg_error *reterr);
+
+/**
  * Append the source (without the prelude) and fill the launch rule, whose rows are queries; how
  * many blocks there are is not its, but stg_prover_blocks' to say.
- * @return STG_E_INVALID: a limit or an arithmetic, with its value; STG_E_UNSUPPORTED: a size of the
- *         net that there is no text for.
+ * @return what stg_prover_check_kernel says.
  */
 STG_NODISCARD stg_status stg_prover_generate(const struct stg_prover_kernel *kernel,
                                              struct stg_strbuf *ret_source,

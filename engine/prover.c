@@ -127,10 +127,10 @@ stg_status stg_prover_destroy(stg_prover *prover, stg_error *reterr) {
 }
 
 void stg_prover_get_counts(const stg_prover *prover, stg_prover_counts *counts) {
-  const struct stg_prove_counts *from = &prover->counts;
-  if (counts->struct_size != sizeof *counts) {
+  if (prover == NULL || counts == NULL || counts->struct_size != sizeof *counts) {
     return;
   }
+  const struct stg_prove_counts *from = &prover->counts;
   *counts = (stg_prover_counts){.struct_size = sizeof *counts,
                                 .slot_steps = from->slot_steps,
                                 .query_steps = from->query_steps,
@@ -145,7 +145,7 @@ void stg_prover_get_counts(const stg_prover *prover, stg_prover_counts *counts) 
 }
 
 void stg_prover_get_memory(const stg_prover *prover, stg_prover_memory *memory) {
-  if (memory->struct_size == sizeof *memory) {
+  if (prover != NULL && memory != NULL && memory->struct_size == sizeof *memory) {
     *memory = prover->memory;
   }
 }

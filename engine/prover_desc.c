@@ -7,10 +7,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
 
-#define MAX_WIDTH 256
-#define MAX_BLOCKS 64
-
-/* The public words are those of the search. What is no arithmetic, the kernel's text refuses. */
+/* The public words are those of the search. */
 _Static_assert(STG_PROVER_MAX_ATOMS == STG_PROVE_MAX_ATOMS, "atoms");
 _Static_assert(STG_PROVER_MAX_CHILDREN == STG_PROVE_MAX_CHILDREN, "children");
 _Static_assert(STG_PROVER_MAX_DEPTH == STG_PROVE_MAX_DEPTH, "depth");
@@ -30,48 +27,18 @@ static uint32_t or_default(uint32_t value, uint32_t otherwise) {
   return value != 0 ? value : otherwise;
 }
 
-static stg_status check_limits(const struct stg_prove_limits *limits, stg_error *reterr) {
-  const struct {
-    const char *name;
-    uint32_t value, first, last;
-  } rows[] = {
-      {"atoms", limits->atoms, 1, STG_PROVE_MAX_ATOMS},
-      {"children", limits->children, 2, STG_PROVE_MAX_CHILDREN},
-      {"depth", limits->depth, 1, STG_PROVE_MAX_DEPTH},
-  };
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    if (rows[i].value < rows[i].first || rows[i].value > rows[i].last) {
-      return stg_error_set(reterr, STG_E_INVALID, "%s: %u is not in %u..%u", rows[i].name,
-                           rows[i].value, rows[i].first, rows[i].last);
-    }
+/* What is an argument of the kernel, and no part of it. */
+static stg_status check_arguments(const struct stg_prover_form *form, stg_error *reterr) {
+  if (form->limits.depth > STG_PROVE_MAX_DEPTH) {
+    return stg_error_set(reterr, STG_E_INVALID, "depth: %u is not in 1..%d", form->limits.depth,
+                         STG_PROVE_MAX_DEPTH);
   }
-  return STG_OK;
-}
-
-static stg_status check_net(const struct stg_prove_net *net, stg_error *reterr) {
-  if (net->hidden > MAX_WIDTH || net->hidden % 2 != 0) {
-    return stg_error_set(reterr, STG_E_UNSUPPORTED, "hidden: %u is not even and at most %d",
-                         net->hidden, MAX_WIDTH);
-  }
-  if (net->embed > net->hidden || net->embed % 2 != 0) {
-    return stg_error_set(reterr, STG_E_UNSUPPORTED,
-                         "embed: %u is not even and at most the %u of hidden", net->embed,
-                         net->hidden);
-  }
-  if (net->blocks > MAX_BLOCKS) {
-    return stg_error_set(reterr, STG_E_UNSUPPORTED, "blocks: %u are more than %d", net->blocks,
-                         MAX_BLOCKS);
-  }
-  if (!isfinite(net->epsilon) || net->epsilon <= 0) {
+  if (!isfinite(form->net.epsilon) || form->net.epsilon <= 0) {
     return stg_error_set(reterr, STG_E_INVALID, "epsilon: %g is not finite and above 0",
-                         (double)net->epsilon);
+                         (double)form->net.epsilon);
   }
-  return STG_OK;
-}
-
-static stg_status check_capacity(uint32_t capacity, stg_error *reterr) {
-  if (capacity > STG_PROVER_MAX_CAPACITY) {
-    return stg_error_set(reterr, STG_E_INVALID, "capacity: %u is not in 1..%d", capacity,
+  if (form->capacity > STG_PROVER_MAX_CAPACITY) {
+    return stg_error_set(reterr, STG_E_INVALID, "capacity: %u is not in 1..%d", form->capacity,
                          STG_PROVER_MAX_CAPACITY);
   }
   return STG_OK;
@@ -90,20 +57,20 @@ static stg_status check_list(const char *name, const void *list, size_t n, size_
 
 stg_status stg_prover_check_desc(const stg_prover_desc *desc, struct stg_prover_form *ret_form,
                                  stg_error *reterr) {
-  const struct stg_prove_limits limits = {.atoms = or_default(desc->atoms, 6),
-                                          .children = or_default(desc->children, 120),
-                                          .depth = or_default(desc->depth, 20)};
-  const struct stg_prove_net net = {.embed = or_default(desc->embed, 250),
-                                    .hidden = or_default(desc->hidden, 256),
-                                    .blocks = or_default(desc->blocks, 8),
-                                    .epsilon = desc->epsilon != 0 ? desc->epsilon : 1e-5F};
-  stg_status status = check_limits(&limits, reterr);
+  const struct stg_prover_form form = {
+      .limits = {.atoms = or_default(desc->atoms, 6),
+                 .children = or_default(desc->children, 120),
+                 .depth = or_default(desc->depth, 20)},
+      .net = {.embed = or_default(desc->embed, 250),
+              .hidden = or_default(desc->hidden, 256),
+              .blocks = or_default(desc->blocks, 8),
+              .epsilon = desc->epsilon != 0 ? desc->epsilon : 1e-5F},
+      .arithmetic = (enum stg_prover_arithmetic)desc->arithmetic,
+      .capacity = or_default(desc->capacity, DEFAULT_CAPACITY)};
+  const struct stg_prover_kernel kernel = stg_prover_kernel_of(&form);
+  stg_status status = stg_prover_check_kernel(&kernel, reterr);
   if (status == STG_OK) {
-    status = check_net(&net, reterr);
-  }
-  const uint32_t capacity = or_default(desc->capacity, DEFAULT_CAPACITY);
-  if (status == STG_OK) {
-    status = check_capacity(capacity, reterr);
+    status = check_arguments(&form, reterr);
   }
   if (status == STG_OK) {
     status = check_list("facts", desc->facts, desc->n_facts, STG_PROVE_MAX_FACTS, reterr);
@@ -112,10 +79,7 @@ stg_status stg_prover_check_desc(const stg_prover_desc *desc, struct stg_prover_
     status = check_list("rules", desc->rules, desc->n_rules, STG_PROVE_MAX_RULES, reterr);
   }
   if (status == STG_OK) {
-    *ret_form = (struct stg_prover_form){.limits = limits,
-                                         .net = net,
-                                         .arithmetic = (enum stg_prover_arithmetic)desc->arithmetic,
-                                         .capacity = capacity};
+    *ret_form = form;
   }
   return status;
 }

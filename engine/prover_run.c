@@ -198,6 +198,6 @@ stg_status stg_prover_run(stg_prover *prover, const stg_prover_run_desc *desc,
 
 void stg_prover_get_trace(const stg_prover *prover, const stg_prover_step **ret_steps,
                           size_t *ret_n) {
-  *ret_steps = prover->trace.steps;
-  *ret_n = prover->trace.n;
+  *ret_steps = prover != NULL ? prover->trace.steps : NULL;
+  *ret_n = prover != NULL ? prover->trace.n : 0;
 }

@@ -83,6 +83,13 @@ STG_NODISCARD stg_status stg_kb_parse_rules(struct stg_kb *kb, const char *path,
                                             size_t len, stg_error *reterr);
 STG_NODISCARD stg_status stg_kb_parse_queries(struct stg_kb *kb, const char *path, const char *text,
                                               size_t len, stg_error *reterr);
+/**
+ * Read a text that is one query, whose full stop may be left out; comments and empty lines may
+ * stand around it. STG_E_FORMAT with place, also for none and for more than one.
+ */
+STG_NODISCARD stg_status stg_kb_parse_query(const struct stg_kb *kb, const char *path,
+                                            const char *text, size_t len,
+                                            struct stg_kb_atom *ret_atom, stg_error *reterr);
 void stg_kb_finish(struct stg_kb *kb);
 
 /** The index of a fact, or SIZE_MAX. */

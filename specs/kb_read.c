@@ -81,6 +81,17 @@ static stg_status find_name(const struct stg_kb_scan *scan, const struct stg_kb_
                                 text, near);
 }
 
+static stg_status find_names(const struct stg_kb *kb, const struct stg_kb_scan *scan,
+                             const struct stg_kb_atom_words *words, struct stg_kb_atom *ret_atom) {
+  stg_status status = find_name(scan, &kb->predicates, &words->pred, "predicate", &ret_atom->pred);
+  if (status == STG_OK) {
+    status = find_name(scan, &kb->constants, &words->args[0], "constant", &ret_atom->arg0);
+  }
+  return status == STG_OK
+             ? find_name(scan, &kb->constants, &words->args[1], "constant", &ret_atom->arg1)
+             : status;
+}
+
 stg_status stg_kb_parse_queries(struct stg_kb *kb, const char *path, const char *text, size_t len,
                                 stg_error *reterr) {
   struct stg_kb_scan scan = stg_kb_scan_begin(path, text, len, reterr);
@@ -89,13 +100,7 @@ stg_status stg_kb_parse_queries(struct stg_kb *kb, const char *path, const char 
     struct stg_kb_atom atom = {0};
     stg_status status = scan_line(&scan, &words);
     if (status == STG_OK) {
-      status = find_name(&scan, &kb->predicates, &words.pred, "predicate", &atom.pred);
-    }
-    if (status == STG_OK) {
-      status = find_name(&scan, &kb->constants, &words.args[0], "constant", &atom.arg0);
-    }
-    if (status == STG_OK) {
-      status = find_name(&scan, &kb->constants, &words.args[1], "constant", &atom.arg1);
+      status = find_names(kb, &scan, &words, &atom);
     }
     if (status == STG_OK) {
       status = stg_kb_atoms_add(&kb->queries, atom, reterr);
@@ -105,4 +110,30 @@ stg_status stg_kb_parse_queries(struct stg_kb *kb, const char *path, const char 
     }
   }
   return STG_OK;
+}
+
+stg_status stg_kb_parse_query(const struct stg_kb *kb, const char *path, const char *text,
+                              size_t len, struct stg_kb_atom *ret_atom, stg_error *reterr) {
+  struct stg_kb_scan scan = stg_kb_scan_begin(path, text, len, reterr);
+  struct stg_kb_atom_words words;
+  struct stg_kb_atom atom = {0};
+  scan.is_word = true;
+  if (!stg_kb_scan_line(&scan)) {
+    return stg_kb_scan_fail(&scan, scan.at, "no query; give one, as 'aunt(ann, bob)'");
+  }
+  stg_status status = stg_kb_scan_atom(&scan, &words);
+  if (status == STG_OK) {
+    (void)stg_kb_scan_try(&scan, ".");
+    status = stg_kb_scan_end(&scan);
+  }
+  if (status == STG_OK) {
+    status = find_names(kb, &scan, &words, &atom);
+  }
+  if (status == STG_OK && stg_kb_scan_line(&scan)) {
+    status = stg_kb_scan_fail(&scan, scan.at, "more than one query; give one");
+  }
+  if (status == STG_OK) {
+    *ret_atom = atom;
+  }
+  return status;
 }

@@ -15,6 +15,7 @@
 #include "specs/kb_names.h"
 
 #define FOUND_BYTES 32
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
 #define MAX_SHARE_CHARS 18
 
 struct stg_kb_scan stg_kb_scan_begin(const char *file, const char *text, size_t len,
@@ -40,7 +41,7 @@ stg_status stg_kb_scan_fail(const struct stg_kb_scan *scan, const char *at, cons
 /* What stands at a place, in words. */
 static const char *found(const struct stg_kb_scan *scan, char ret_text[FOUND_BYTES]) {
   if (scan->at == scan->end) {
-    return "the end of the file";
+    return scan->is_word ? "its end" : "the end of the file";
   }
   if (*scan->at == '\n' || *scan->at == '%' || *scan->at == '#') {
     return "the end of the line";
@@ -108,6 +109,13 @@ static bool is_plain(char c) {
          ((unsigned char)c & 0x80u) != 0;
 }
 
+/* As some editors begin a file. It is no ASCII, so that it would be of the first name, unseen. */
+static bool is_marked(const struct stg_kb_scan *scan) {
+  const size_t len = strlen(BYTE_ORDER_MARK);
+  return scan->line == 1 && scan->at == scan->line_begin && (size_t)(scan->end - scan->at) >= len &&
+         memcmp(scan->at, BYTE_ORDER_MARK, len) == 0;
+}
+
 /* Between two quotes of one kind. */
 static stg_status take_quoted(struct stg_kb_scan *scan, struct stg_kb_word *word) {
   const char quote = *scan->at++;
@@ -138,6 +146,9 @@ stg_status stg_kb_scan_name(struct stg_kb_scan *scan, const char *what,
   char text[FOUND_BYTES];
   skip_blanks(scan);
   struct stg_kb_word word = {.at = scan->at};
+  if (is_marked(scan)) {
+    return stg_kb_scan_fail(scan, word.at, "a byte order mark; save the file as UTF-8 without it");
+  }
   if (scan->at < scan->end && (*scan->at == '\'' || *scan->at == '"')) {
     stg_status status = take_quoted(scan, &word);
     if (status != STG_OK) {

@@ -14,7 +14,8 @@ struct stg_kb_scan {
   const char *at;
   const char *end;
   const char *line_begin;
-  size_t line; /* from 1 on */
+  size_t line;  /* from 1 on */
+  bool is_word; /* the text is a word of a command, no file */
   stg_error *err;
 };
 

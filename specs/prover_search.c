@@ -49,14 +49,15 @@ stg_status stg_prover_read_limits(struct stg_prover_reader *reader, const struct
                           : status;
 }
 
-/* A width of the net, which has to be even. */
+/* A width of the net, which has to be even: there are no kernels for others, nor for embeddings
+ * that are wider than hidden layers. */
 static stg_status read_width(const struct stg_prover_reader *reader, const struct stg_json *at,
                              const char *key, uint32_t *ret) {
   struct stg_json member;
   stg_status status = read_count(reader, at, key, 2, STG_PROVER_MAX_WIDTH, ret);
   if (status == STG_OK && *ret % 2 != 0 && stg_json_find(at, key, &member)) {
     status = stg_json_error(reader->spec.err, STG_E_FORMAT, &member,
-                            "%" PRIu32 " is odd; elements are taken in pairs", *ret);
+                            "%" PRIu32 " is odd; widths of a policy are even", *ret);
   }
   return status;
 }

@@ -63,11 +63,13 @@ static stg_status read_side(const struct stg_prover_reader *reader, const struct
                           "'%.40s' is not known; use 'head' or 'tail'", word);
   }
   const enum stg_prover_side side = is_head ? STG_PROVER_HEAD : STG_PROVER_TAIL;
-  if (c->n_sides > 0 && c->sides[0] == side) {
-    return stg_json_error(reader->spec.err, STG_E_FORMAT, item, "'%s' is there twice; remove one",
-                          word);
+  for (uint32_t i = 0; i < c->n_sides; i++) {
+    if (c->sides[i] == side) {
+      return stg_json_error(reader->spec.err, STG_E_FORMAT, item, "'%s' is there twice; remove one",
+                            word);
+    }
   }
-  c->sides[c->n_sides++] = side;
+  c->sides[c->n_sides++] = side; /* there is room: no two are equal */
   return STG_OK;
 }
 

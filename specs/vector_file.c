@@ -15,14 +15,18 @@
 #define PICKLE_LAST 5
 
 /* Not any file whose ninth byte is '{': a GGUF file of 123 tensors has that byte too, but its first
- * word, read as a size, is beyond any file. */
-static bool is_safetensors(const unsigned char *bytes, size_t size) {
-  uint64_t header = 0;
+ * word, read as a size, is beyond any file. Of one that is cut short the header may be missing. */
+static bool begins_as_safetensors(const unsigned char *bytes, size_t size, uint64_t *ret_header) {
   if (size <= STG_SAFETENSORS_SIZE_BYTES || bytes[STG_SAFETENSORS_SIZE_BYTES] != '{') {
     return false;
   }
-  memcpy(&header, bytes, sizeof header);
-  return header <= size - STG_SAFETENSORS_SIZE_BYTES && header <= STG_SAFETENSORS_MAX_HEADER_BYTES;
+  memcpy(ret_header, bytes, sizeof *ret_header);
+  return *ret_header <= STG_SAFETENSORS_MAX_HEADER_BYTES;
+}
+
+static bool is_safetensors(const unsigned char *bytes, size_t size) {
+  uint64_t header = 0;
+  return begins_as_safetensors(bytes, size, &header) && header <= size - STG_SAFETENSORS_SIZE_BYTES;
 }
 
 /* The formats that are read. The first whose `is` agrees has the file; where none does, the one of
@@ -104,14 +108,20 @@ static stg_status read_content(struct stg_tensor_file *file, const struct stg_te
   if (status != STG_OK) {
     return status;
   }
+  uint64_t header = 0;
+  if (begins_as_safetensors(file->bytes, file->size, &header)) {
+    return stg_safetensors_read(file, reterr);
+  }
   format = format_of_suffix(file);
   if (format != NULL) {
     return format->read(file, reterr);
   }
-  return stg_error_set(reterr, STG_E_FORMAT,
-                       "'%s' is none of safetensors, GGUF, .npy and JSON directions; to read it as "
-                       "raw float32 say how wide it is (\"count\" in a spec, --width in a command)",
-                       file->path);
+  return stg_error_set(
+      reterr, STG_E_FORMAT, "'%s' is none of safetensors, GGUF, .npy and JSON directions; %s",
+      file->path,
+      hint == NULL ? "save it as safetensors"
+                   : "to read it as raw float32 say how wide it is (\"count\" in a "
+                     "spec, --width in a command)");
 }
 
 /* Read `file`, of which map, bytes and size are set; on failure it is closed. */

@@ -24,8 +24,8 @@ enum stg_vector_format {
 };
 
 /*
- * What the caller knows of a file that says nothing of itself: raw float32 elements. {0}, or no
- * hint at all: the file is not raw. Raw is never guessed.
+ * What the caller knows of a file that says nothing of itself: raw float32 elements. {0}: the file
+ * is not raw, but may be called so; no hint at all: it cannot be. Raw is never guessed.
  */
 struct stg_tensor_hint {
   int64_t offset_elems; /* where the tensor begins */

@@ -40,11 +40,10 @@ static stg_status check_files(const struct stg_any_job *job, const struct stg_ru
   if (status == STG_OK && options->traffic != NULL) {
     status = check_output(job, options, "--save-traffic", options->traffic, reterr);
   }
-  if (status == STG_OK && options->output != NULL && options->traffic != NULL &&
-      strcmp(options->output, options->traffic) == 0) {
-    status = stg_error_set(reterr, STG_E_INVALID,
-                           "%s: --output and --save-traffic are both '%s'; name two files",
-                           job->kind->file(job->of), options->output);
+  const struct stg_run_output pair[] = {{"--output", options->output},
+                                        {"--save-traffic", options->traffic}};
+  if (status == STG_OK) {
+    status = stg_run_output_check_pair(job->kind->file(job->of), pair, reterr);
   }
   return status;
 }

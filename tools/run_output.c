@@ -12,6 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "runtime/base/alloc.h"
+#include "runtime/base/file.h"
 #include "runtime/base/strbuf.h"
 
 /* The output as it is before the run. */
@@ -95,6 +97,52 @@ stg_status stg_run_output_check_file(const char *input, const char *option, cons
   return status == STG_OK && stat(path, &output.file) == 0
              ? check_input(&output, input, "this file itself", reterr)
              : status;
+}
+
+/* Where a path is, or will be: the folder as a file, and its name there. */
+struct place {
+  struct stat folder;
+  const char *name;
+  bool is_known;
+};
+
+static struct place place_of(const char *path) {
+  struct place place = {.name = stg_path_name(path)};
+  char *folder = stg_path_folder(path);
+  place.is_known = folder != NULL && stat(folder, &place.folder) == 0;
+  stg_free(folder);
+  return place;
+}
+
+/* Another spelling of a path, or another name of the same file. */
+static bool is_same(const char *path, const char *other) {
+  const struct place here = place_of(path);
+  const struct place there = place_of(other);
+  struct stat file;
+  struct stat other_file;
+  if (here.is_known && there.is_known && strcmp(here.name, there.name) == 0 &&
+      here.folder.st_dev == there.folder.st_dev && here.folder.st_ino == there.folder.st_ino) {
+    return true;
+  }
+  return stat(path, &file) == 0 && stat(other, &other_file) == 0 &&
+         file.st_dev == other_file.st_dev && file.st_ino == other_file.st_ino;
+}
+
+stg_status stg_run_output_check_pair(const char *reader, const struct stg_run_output pair[2],
+                                     stg_error *reterr) {
+  if (pair[0].path == NULL || pair[1].path == NULL) {
+    return STG_OK;
+  }
+  if (strcmp(pair[0].path, pair[1].path) == 0) {
+    return stg_error_set(reterr, STG_E_INVALID, "%s: %s and %s are both '%s'; name two files",
+                         reader, pair[0].option, pair[1].option, pair[0].path);
+  }
+  if (is_same(pair[0].path, pair[1].path)) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "%s: %s '%s' and %s '%s' are the same file; name two files", reader,
+                         pair[0].option, pair[0].path, pair[1].option, pair[1].path);
+  }
+  return STG_OK;
 }
 
 /* Whether `path`, which is there, is below `folder`/v1, where entries are. */

@@ -25,5 +25,14 @@ STG_NODISCARD stg_status stg_run_output_check_file(const char *input, const char
  */
 STG_NODISCARD stg_status stg_run_output_check_cache(const char *path_list, const char *option,
                                                     const char *path, stg_error *reterr);
+/* A file that is written, and the option that names it; no path: it is not. */
+struct stg_run_output {
+  const char *option, *path;
+};
+/** STG_E_INVALID when two files that are written are one, by whatever names; `reader` is the
+ * workload's. */
+STG_NODISCARD stg_status stg_run_output_check_pair(const char *reader,
+                                                   const struct stg_run_output pair[2],
+                                                   stg_error *reterr);
 
 #endif

@@ -14,6 +14,7 @@ struct step {
   double keys[STG_PROVE_MAX_CHILDREN]; /* what the largest of is taken */
   uint32_t best;
   double lead; /* over the next one */
+  bool overflows;
 };
 
 static double gumbel(const struct stg_oracle_search *search, uint64_t index, uint32_t depth,
@@ -31,12 +32,14 @@ static void judge(const struct stg_oracle_search *search, const struct stg_oracl
   double current[STG_ORACLE_MAX_WIDTH];
   double child[STG_ORACLE_MAX_WIDTH];
   const uint32_t atoms = search->limits.atoms;
-  stg_oracle_policy(search->net, search->weights, atoms, state, current);
+  bool fits = stg_oracle_policy(search->net, search->weights, atoms, state, current);
   for (uint32_t i = 0; i < step->children.n; i++) {
-    stg_oracle_policy(search->net, search->weights, atoms, &step->children.states[i], child);
+    fits &=
+        stg_oracle_policy(search->net, search->weights, atoms, &step->children.states[i], child);
     step->logits[i] = stg_oracle_logit(search->net, current, child);
     step->keys[i] = step->logits[i] + (search->sample ? gumbel(search, index, depth, i) : 0.0);
   }
+  step->overflows = !fits || !stg_oracle_fits(step->logits, step->children.n);
 }
 
 static void find_best(struct step *step) {
@@ -98,9 +101,11 @@ void stg_oracle_prove(const struct stg_oracle_search *search, struct stg_kb_atom
   while (proof.outcome == STG_PROVE_RUNNING && proof.wrong == 0) {
     stg_oracle_derive(search->kb, &search->limits, query, &path, &state, &step.children);
     step.keys[0] = step.logits[0] = 0;
+    step.overflows = false;
     if (step.children.n > 1) {
       judge(search, &state, index, proof.depth, &step);
     }
+    proof.overflows += step.overflows;
     find_best(&step);
     uint32_t pick = step.best;
     if (follow != NULL) {

@@ -35,9 +35,10 @@ struct stg_oracle_proof {
   enum stg_prove_outcome outcome;
   uint32_t depth; /* steps */
   double logp;
-  uint32_t states; /* children that there were */
-  uint32_t close;  /* steps whose two best children are STG_ORACLE_CLOSE */
-  uint32_t wrong;  /* steps, counted from 1, up to the first with another pick; 0: there is none */
+  uint32_t states;    /* children that there were */
+  uint32_t close;     /* steps whose two best children are STG_ORACLE_CLOSE */
+  uint32_t overflows; /* steps at which the policy leaves the range of float32 */
+  uint32_t wrong; /* steps, counted from 1, up to the first with another pick; 0: there is none */
   uint8_t actions[STG_PROVE_MAX_DEPTH];
 };
 

@@ -1,5 +1,6 @@
 /*
- * file.c: bounded reads, read-only maps, atomic writes, and the few path words they need.
+ * file.c: bounded reads, read-only maps, folders, and the few path words they need. Writes are
+ * file_write.c's.
  *
  * Opens without blocking and looks at what was opened before it reads, so that a FIFO, a device or
  * a folder given as a file is an error in one line and never a hang. Knows no format.
@@ -8,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -17,9 +17,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/strbuf.h"
 
-#define TEMPORARY_NAMES 1000 /* tried before giving up */
-
-static const char *kind_of(mode_t mode) {
+const char *stg_file_kind_name(unsigned mode) {
   if (S_ISDIR(mode)) {
     return "a folder";
   }
@@ -56,7 +54,7 @@ static stg_status open_regular(const char *path, int *ret_fd, struct stat *ret_i
   if (!S_ISREG(info.st_mode)) {
     close(fd);
     return stg_error_set(reterr, STG_E_IO, "cannot read '%s': it is %s, not a file", path,
-                         kind_of(info.st_mode));
+                         stg_file_kind_name(info.st_mode));
   }
   *ret_fd = fd;
   *ret_info = info;
@@ -185,129 +183,6 @@ void stg_file_unmap(struct stg_file_map *map) {
     munmap(data, map->size);
   }
   *map = (struct stg_file_map){0};
-}
-
-/* Links such as /dev/stdout lead through /proc to a file that some process has open. */
-static bool leads_to_open_file(const char *path) {
-  static const char proc[] = "/proc/";
-  char target[sizeof proc - 1];
-  return readlink(path, target, sizeof target) == (ssize_t)sizeof target &&
-         memcmp(target, proc, sizeof target) == 0;
-}
-
-/* A rename would replace what is no file: root can lose /dev/null that way, or /dev/stdout. */
-static stg_status check_replaceable(const char *path, stg_error *reterr) {
-  struct stat info;
-  const char *kind = NULL;
-  if (leads_to_open_file(path)) {
-    kind = "a link to an open file";
-  } else if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
-    kind = kind_of(info.st_mode);
-  }
-  return kind == NULL ? STG_OK
-                      : stg_error_set(reterr, STG_E_IO, "cannot write '%s': it is %s, not a file",
-                                      path, kind);
-}
-
-/* Create a file of a new name in `folder`. Names of other threads and of dead processes are passed
- * over; the length does not depend on the final name, which may be as long as names get. */
-static stg_status create_temporary(const char *folder, unsigned mode, char **ret_path, int *ret_fd,
-                                   stg_error *reterr) {
-  for (unsigned i = 0; i < TEMPORARY_NAMES; i++) {
-    char name[64];
-    snprintf(name, sizeof name, ".stg-%ld-%u.tmp", (long)getpid(), i);
-    char *path = stg_path_join(folder, name);
-    if (path == NULL) {
-      return stg_error_memory(reterr, "a temporary file name", strlen(folder) + sizeof name);
-    }
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, (mode_t)mode);
-    if (fd >= 0) {
-      *ret_path = path;
-      *ret_fd = fd;
-      return STG_OK;
-    }
-    int errnum = errno;
-    stg_free(path);
-    if (errnum != EEXIST) {
-      return stg_error_io(reterr, errnum, "create a file in", folder);
-    }
-  }
-  return stg_error_set(reterr, STG_E_IO,
-                       "cannot create a file in '%s': %d temporary names are taken, remove .stg-*",
-                       folder, TEMPORARY_NAMES);
-}
-
-static stg_status write_all(int fd, const char *path, const char *data, size_t size,
-                            stg_error *reterr) {
-  size_t done = 0;
-  while (done < size) {
-    ssize_t put = write(fd, data + done, size - done);
-    if (put < 0 && errno != EINTR) {
-      return stg_error_io(reterr, errno, "write", path);
-    }
-    done += put > 0 ? (size_t)put : 0;
-  }
-  return STG_OK;
-}
-
-static stg_status write_parts(int fd, const char *path, const struct stg_file_part *parts,
-                              size_t n_parts, stg_error *reterr) {
-  for (size_t i = 0; i < n_parts; i++) {
-    stg_status status = write_all(fd, path, parts[i].data, parts[i].size, reterr);
-    if (status != STG_OK) {
-      return status;
-    }
-  }
-  return fsync(fd) == 0 ? STG_OK : stg_error_io(reterr, errno, "write", path);
-}
-
-/* Make the rename durable. Not every file system can, and the file is there in any case. */
-static void sync_folder(const char *folder) {
-  int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd >= 0) {
-    (void)fsync(fd);
-    close(fd);
-  }
-}
-
-stg_status stg_file_write_atomic(const char *path, const void *data, size_t size, unsigned mode,
-                                 stg_error *reterr) {
-  const struct stg_file_part whole = {data, size};
-  return stg_file_write_parts(path, &whole, 1, mode, reterr);
-}
-
-stg_status stg_file_write_parts(const char *path, const struct stg_file_part *parts, size_t n_parts,
-                                unsigned mode, stg_error *reterr) {
-  int fd = -1;
-  char *temporary = NULL;
-  stg_status status = check_replaceable(path, reterr);
-  if (status != STG_OK) {
-    return status;
-  }
-  char *folder = stg_path_folder(path);
-  if (folder == NULL) {
-    return stg_error_memory(reterr, "a folder name", strlen(path) + 1);
-  }
-  status = create_temporary(folder, mode, &temporary, &fd, reterr);
-  if (temporary == NULL) {
-    goto out;
-  }
-  status = write_parts(fd, path, parts, n_parts, reterr);
-  if (close(fd) != 0 && status == STG_OK) {
-    status = stg_error_io(reterr, errno, "write", path);
-  }
-  if (status == STG_OK && rename(temporary, path) != 0) {
-    status = stg_error_io(reterr, errno, "write", path);
-  }
-  if (status != STG_OK) {
-    unlink(temporary);
-    goto out;
-  }
-  sync_folder(folder);
-out:
-  stg_free(temporary);
-  stg_free(folder);
-  return status;
 }
 
 static stg_status make_folder(const char *path, unsigned mode, stg_error *reterr) {

@@ -63,6 +63,24 @@ STG_NODISCARD stg_status stg_file_write_parts(const char *path, const struct stg
 STG_NODISCARD stg_status stg_file_write_atomic(const char *path, const void *data, size_t size,
                                                unsigned mode, stg_error *reterr);
 
+/* A file of a set, whole. */
+struct stg_file_whole {
+  const char *path;
+  const void *data;
+  size_t size;
+};
+/**
+ * Write files of different paths, all or none: each in full to a temporary file, as above, before
+ * the first of them replaces its own; where one cannot, those before it come back. A process that
+ * dies between two of these renames leaves the first files new and the others old, and temporary
+ * files; a file system without hard links cannot give a file back that was replaced.
+ */
+STG_NODISCARD stg_status stg_file_write_set(const struct stg_file_whole *files, size_t n,
+                                            unsigned mode, stg_error *reterr);
+
+/** "a folder", "a FIFO", "a socket" or "a device", of an st_mode that is no regular file's. */
+const char *stg_file_kind_name(unsigned mode);
+
 /** Make a folder and its missing parents; one that exists is success. */
 STG_NODISCARD stg_status stg_mkdir_all(const char *path, unsigned mode, stg_error *reterr);
 

@@ -160,6 +160,17 @@ class Generate(Case):
             self.assertIn(f"'family' of {size} constants, expected 20 to 200000", line)
         self.assertFalse((self.folder / "x").exists())
 
+    def test_where_one_file_cannot_be_written_none_is(self):
+        for name in FILES:
+            with self.subTest(name=name):
+                (self.folder / name / name).mkdir(parents=True)
+                others = [self.folder / name / other for other in FILES if other != name]
+                others[0].write_text("old")
+                line = self.refuse(FAILED, "kb", "generate", "countries", "-o", name)
+                self.assertEqual(line, f"steergraph: cannot write '{name}/{name}': it is a folder, not a file")
+                self.assertEqual(others[0].read_text(), "old")
+                self.assertEqual(len(list((self.folder / name).iterdir())), 2)
+
     def test_a_folder_that_cannot_be_made(self):
         self.write("file", "")
         self.assertIn("file", self.refuse(FAILED, "kb", "generate", "family", "-o", "file/x"))

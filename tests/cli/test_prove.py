@@ -16,7 +16,7 @@ EXAMPLES = sorted(SPECS.glob("prove_*.json"))
 MEMBERS = [
     "spec", "family", "backend", "reason", "device", "signature", "kernel_key", "graph_key", "source", "compile_ms",
     "threads", "knowledge", "queries", "candidates", "sides", "counts",
-    "useful", "time_us", "repeats", "per_candidate_us", "memory", "checked", "violations", "first", "max_logp_err",
+    "useful", "time_us", "repeats", "per_candidate_us", "memory", "checked", "violations", "overflows", "first", "max_logp_err",
     "checked_close", "ok", "output", "notes",
 ]  # fmt: skip
 FACTS = """parent(ann,bob).
@@ -35,8 +35,9 @@ SIGNATURE = (
 PROGRESS = r"prove: \d+ of \d+ candidates, \d+\.\d+ (us|ms|s) each, \d+\.\d s left"
 
 
-def weights(predicates, constants, embed=8, hidden=16, blocks=2, atoms=6, last=(1.0, 1.0)):
-    """The bytes of a policy in which no bias and no gain is like another; `last` scales weight and bias of the last layer."""
+def weights(predicates, constants, embed=8, hidden=16, blocks=2, atoms=6, last=(1.0, 1.0), first=1.0):
+    """The bytes of a policy in which no bias and no gain is like another; `last` scales weight and bias of the last layer,
+    `first` the weight of the first one."""
     dice = random.Random(7)
     tensors = {}
 
@@ -47,7 +48,7 @@ def weights(predicates, constants, embed=8, hidden=16, blocks=2, atoms=6, last=(
 
     add("predicate.weight", predicates + 3, embed)
     add("entity.weight", constants + 2 * atoms, embed)
-    add("in.weight", hidden, embed)
+    add("in.weight", hidden, embed, factor=first)
     for name in ("in.bias", "in_norm.weight", "in_norm.bias"):
         add(name, hidden)
     for block in range(blocks):
@@ -122,7 +123,7 @@ class Pools(ProveCase):
         self.assertEqual(report["candidates"], sum(side["queries"] + side["corruptions"] for side in report["sides"][:2]))
         self.assertEqual(report["candidates"], report["checked"])  # fewer than the sample
         self.assertEqual((report["memory"]["states_bytes"], report["memory"]["slots"]), (2 * 120 * 100, 2))
-        self.assertEqual(report["memory"]["padded_bytes"], 512 * 120 * 26 * 3 * 4)
+        self.assertEqual(report["memory"]["padded_bytes"], 512 * 120 * 26 * 3 * 8)  # int64, as published
         self.assertGreater(report["memory"]["peak_bytes"], 1000000)
         self.assertGreater(report["memory"]["base_bytes"], 5 * 16)
         floats = (6 + 17) * 4 + 8 * (4 + 3) + 2 * 8 * (8 + 3) + 8 * (8 + 1) + 4 * (8 + 1)
@@ -136,6 +137,16 @@ class Pools(ProveCase):
         time = report["time_us"]
         self.assertTrue(0 < time["min"] <= time["median"] <= time["max"], time)
         self.assertAlmostEqual(report["per_candidate_us"], time["median"] / report["candidates"])
+
+    def test_no_more_threads_are_at_work_than_there_are_candidates(self):
+        spec = self.spec(corruptions={"count": 1, "seed": 1, "sides": ["head"]})
+        report = self.prove("--limit", "1", "--threads", "64", spec)
+        candidates = report["candidates"]
+        self.assertLess(candidates, 3)
+        self.assertEqual((report["memory"]["states_bytes"], report["memory"]["slots"]), (candidates * 120 * 100, candidates))
+        text = self.succeed("prove", "--limit", "1", "--threads", "64", spec).out
+        self.assertIn(f" 11.7 KiB of derived states a query, of {candidates} at once; padded, one has 73.1 KiB\n", text)
+        self.assertIn(f" a candidate, on {candidates} thread", text)
 
     def test_counts_belong_together(self):
         report = self.prove("--no-timing", self.spec())
@@ -185,7 +196,7 @@ class Pools(ProveCase):
         self.assertIn("  output      out.st", lines)
         both = report["sides"][-1]
         self.assertIn(f"  ties        {both['tied']} of {both['queries']} ranks are with a corruption that is equal", lines)
-        self.assertIn("  memory      11.7 KiB of derived states a query, of 1 at once; padded, one has 36.6 KiB", lines)
+        self.assertIn("  memory      11.7 KiB of derived states a query, of 1 at once; padded, one has 73.1 KiB", lines)
         self.assertIn("  note        arithmetic: the CPU computes in float32", lines)
         self.assertRegex(outcome.out, rf"(?m)^  check +{report['checked']} candidates, 0 violations, logp within ")
         self.assertNotIn("  time ", outcome.out)
@@ -216,6 +227,49 @@ class Pools(ProveCase):
         self.assertRegex(outcome.out, r"  weights +8 and 16 wide, 2 blocks, from .*p\.safetensors\n")
         self.assertTrue(outcome.out.endswith("\nok\n"))
         self.assertIn("; 0 close picks\n", outcome.out)  # the policy tells states apart
+
+    def test_a_file_that_is_no_policy(self):
+        whole = weights(3, 5)
+        for name, data, said in (
+            ("cut.st", whole[:40], f"cut.st: a header of {int.from_bytes(whole[:8], 'little')} bytes does not fit in a "
+                                   "file of 40; it is not safetensors, or cut short"),
+            ("text", b"no tensors", "'text' is none of safetensors, GGUF, .npy and JSON directions; save it as safetensors"),
+        ):  # fmt: skip
+            with self.subTest(name=name):
+                (self.folder / name).write_bytes(data)
+                self.spec(policy={"embed": 8, "hidden": 16, "blocks": 2, "weights": {"file": name}})
+                line = self.refuse(FAILED, "prove", "w.json")
+                self.assertEqual(line, f"steergraph: w.json: policy.weights.file: {said}")
+
+    def test_weights_whose_products_float32_does_not_have_are_said_to_be_too_large(self):
+        for last in ((3e38, 1.0), (1.0, 3e38)):
+            with self.subTest(last=last):
+                self.write("p.safetensors", weights(3, 5, last=last))
+                spec = self.spec(policy={"embed": 8, "hidden": 16, "blocks": 2, "weights": {"file": "p.safetensors"}})
+                outcome = self.run_command("prove", "--json", "--output", "out.st", spec)
+                report = outcome.json()
+                self.assertEqual((outcome.code, report["ok"], report["output"]), (FAILED, False, None), outcome)
+                self.assertEqual(report["first"]["fault"], "overflow")
+                self.assertGreater(report["overflows"], 0)
+                said = "the policy leaves the range of float32, so that proofs mean nothing; scale its weights down"
+                self.assertEqual(outcome.err, f"steergraph: {spec}: {said}\n")
+                self.assertFalse((self.folder / "out.st").exists())
+                text = self.run_command("prove", spec)
+                self.assertIn("FAILED: first the overflow of candidate ", text.out)
+                self.assertIn(": the policy leaves the range of float32; scale its weights down\n", text.out)
+                self.assertEqual(text.err, outcome.err)
+                query = report["first"]["query"]
+                self.assertEqual(self.run_command("prove", "--trace", query, spec).err, outcome.err)
+        self.assertEqual(self.prove(self.spec("small.json"))["overflows"], 0)
+
+    def test_what_leaves_float32_on_the_way_and_is_right_is_counted(self):
+        self.write("p.safetensors", weights(3, 5, first=3e38))  # squares of a norm, which the CPU sums in float64
+        spec = self.spec(policy={"embed": 8, "hidden": 16, "blocks": 2, "weights": {"file": "p.safetensors"}})
+        report = self.prove("--no-timing", spec)
+        self.assertEqual((report["ok"], report["violations"], report["first"]), (True, 0, None))
+        self.assertGreater(report["overflows"], 0)
+        text = self.succeed("prove", "--no-timing", spec).out
+        self.assertIn(f"\n              {report['overflows']} of them with values beyond float32 on the way\n", text)
 
     def test_what_the_oracle_does_not_find_right_fails(self):
         self.write("p.safetensors", weights(3, 5, last=(1e-3, 1e3)))  # logits that float32 has too few digits for
@@ -321,14 +375,30 @@ class Traces(ProveCase):
         text = self.succeed("prove", "--trace", "parent(eve, eve)", spec).out
         self.assertIn(": parent(eve, eve), no candidate of the workload\n", text)
 
+    def test_blanks_comments_and_the_full_stop_do_not_matter(self):
+        spec = self.spec()
+        plain = self.prove("--trace", "parent(ann,bob)", spec)
+        for word in (
+            "parent(ann,bob).", "parent(ann,bob). ", " parent ( ann , bob ) .\t", "parent(ann,bob) ", "parent(ann,bob).\n",
+            "parent(ann,bob)\r\n\n", "parent(ann,bob). # is known", "parent(ann,bob) % is known", "# one\nparent(ann,bob)\n# two",
+            "parent(ann,'bob') ", '"parent"(ann,bob)#',
+        ):  # fmt: skip
+            with self.subTest(word=word):
+                self.assertEqual(self.prove("--trace", word, spec), plain)
+
     def test_what_is_no_query_is_refused(self):
         spec = self.spec()
         for word, said in (
             ("parent(ann, bop)", "--trace:1:13: no fact and no rule has the constant 'bop'; did you mean 'bob'?"),
             ("uncle(ann, bob)", "--trace:1:1: no fact and no rule has the predicate 'uncle'"),
             ("parent(ann, bob). parent(bob, cid)", "--trace:1:19: expected the end of the line, found 'p'"),
-            ("parent(ann, bob).\nparent(bob, cid)", "--trace: has 2 queries; give one, as 'aunt(ann, bob)'"),
-            ("# nothing", "--trace: has 0 queries; give one, as 'aunt(ann, bob)'"),
+            ("parent(ann, bob).\nparent(bob, cid)", "--trace:2:1: more than one query; give one"),
+            ("parent(ann, bob) parent(bob, cid)", "--trace:1:18: expected the end of the line, found 'p'"),
+            ("parent(ann, bob)..", "--trace:1:18: expected the end of the line, found '.'"),
+            ("# nothing", "--trace:1:10: no query; give one, as 'aunt(ann, bob)'"),
+            (" ", "--trace:1:2: no query; give one, as 'aunt(ann, bob)'"),
+            ("parent(ann, bob", "--trace:1:16: expected ')' behind two arguments, found its end"),
+            ("parent(ann", "--trace:1:11: expected ',' and a second argument, found its end"),
         ):
             with self.subTest(word=word):
                 self.assertEqual(self.refuse(FAILED, "prove", "--trace", word, spec), f"steergraph: {said}")
@@ -392,6 +462,25 @@ class Words(ProveCase):
             self.assertEqual((self.folder / name).read_bytes(), before)
         line = self.refuse(FAILED, "prove", "--output", "-", spec)
         self.assertEqual(line, "steergraph: --output '-': files are not written to standard output; './-' names a file")
+
+    def test_two_outputs_are_two_files_by_whatever_name(self):
+        spec = self.spec()
+        (self.folder / "real").mkdir()
+        (self.folder / "link").symlink_to("real")
+        self.write("old", "old")
+        (self.folder / "soft").symlink_to("old")
+        (self.folder / "hard").hardlink_to(self.folder / "old")
+        for output, traffic in (
+            ("o.st", "./o.st"), ("o.st", str(self.folder / "o.st")), ("real/../o.st", "o.st"),
+            ("real/o.st", "link/o.st"), ("old", "soft"), ("hard", "old"),
+        ):  # fmt: skip
+            with self.subTest(output=output, traffic=traffic):
+                line = self.refuse(FAILED, "prove", "--output", output, "--save-traffic", traffic, spec)
+                said = f"--output '{output}' and --save-traffic '{traffic}' are the same file; name two files"
+                self.assertEqual(line, f"steergraph: {spec}: {said}")
+        self.assertEqual((self.folder / "old").read_text(), "old")
+        self.assertFalse((self.folder / "o.st").exists() or (self.folder / "real" / "o.st").exists())
+        self.succeed("prove", "--no-timing", "--output", "o.st", "--save-traffic", "real/o.st", spec)
 
     def test_a_file_that_cannot_be_written(self):
         line = self.refuse(FAILED, "prove", "--output", "none/out.st", self.spec())

@@ -290,6 +290,25 @@ class Output(Case):
                 self.assertEqual(after, before)
         self.succeed("run", "--backend", "cpu", "--no-timing", "--output", "new.st", spec)
 
+    def test_two_outputs_are_two_files_by_whatever_name(self):
+        spec = self.write("w.json", small_workload())
+        (self.folder / "real").mkdir()
+        (self.folder / "link").symlink_to("real")
+        self.write("old", "old")
+        (self.folder / "soft").symlink_to("old")
+        (self.folder / "hard").hardlink_to(self.folder / "old")
+        for output, traffic in (
+            ("o.st", "./o.st"), ("o.st", str(self.folder / "o.st")), ("real/../o.st", "o.st"),
+            ("real/o.st", "link/o.st"), ("old", "soft"), ("hard", "old"),
+        ):  # fmt: skip
+            with self.subTest(output=output, traffic=traffic):
+                line = self.refuse(FAILED, "run", "--backend", "cpu", "--output", output, "--save-traffic", traffic, spec)
+                said = f"--output '{output}' and --save-traffic '{traffic}' are the same file; name two files"
+                self.assertEqual(line, f"steergraph: {spec}: {said}")
+        self.assertEqual((self.folder / "old").read_text(), "old")
+        self.assertFalse((self.folder / "o.st").exists() or (self.folder / "real" / "o.st").exists())
+        self.succeed("run", "--backend", "cpu", "--no-timing", "--output", "o.st", "--save-traffic", "real/o.st", spec)
+
     def test_a_failed_run_writes_nothing_and_keeps_an_old_file(self):
         spec = self.write("w.json", small_workload(vectors={"v": {"values": [1, 0]}}))
         self.write("out.st", "old")

@@ -128,6 +128,9 @@ def test_tables() -> None:
     missing = [line for line in LINES if line not in text]
     report(len(parts) == 6 and not missing, "has the published tables", f"{missing} in {text}")
     report("| step 4 | 280 of 512 | 25.6 ms |" not in text, "of steps some", text)
+    both = prove_tables.prove_lines([*RUN, *(one | {"name": "countries, pool 512"} for one in RUN if "done" in one)])
+    heads = [number for number, line in enumerate(both[2]) if line.endswith("| done | time |")]
+    report(len(heads) == 2 and heads[0] == 0 and both[2][heads[1] - 1] == "", "with a blank between bases", both[2])
     alone = prove_tables.prove_lines([one for one in RUN if not one["series"].startswith("torch")])
     text = [line for part in alone for line in part]
     report("| 512 | 5 µs | 3 µs | 2 µs | 2.00 | 1.000 |" in text and not any("torch" in line for line in text)

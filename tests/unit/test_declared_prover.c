@@ -15,6 +15,9 @@
 
 #include <steergraph/prover.h>
 
+#include "runtime/base/strbuf.h"
+#include "specs/spec.h"
+
 #define CPU "prover v1 | atoms=6 children=120 | embed=20 width=30 blocks=8 arithmetic=tf32 | cpu"
 
 static const stg_atom fact = {1, 1, 2};
@@ -111,7 +114,7 @@ static void what_no_prover_can_be_is_not_declared(void **state) {
   open_bed(&bed);
   wrong.hidden = 18;
   assert_int_equal(STG_E_UNSUPPORTED, stg_declare_prover(&wrong, &bed.arena, &declared, &error));
-  assert_string_equal("embed: 20 is not even and at most the 18 of hidden", error.message);
+  assert_string_equal("embed: 20 is not even and in 2..18, up to hidden", error.message);
   wrong = desc;
   wrong.arithmetic = (stg_arithmetic)-1;
   assert_int_equal(STG_E_INVALID, stg_declare_prover(&wrong, &bed.arena, &declared, &error));
@@ -120,11 +123,56 @@ static void what_no_prover_can_be_is_not_declared(void **state) {
   close_bed(&bed);
 }
 
+/* The reader of workloads, which does not see the kernel's check, has one of its own. */
+static stg_status read_net(uint32_t embed, uint32_t hidden, uint32_t blocks) {
+  struct stg_strbuf text = {0};
+  struct stg_spec spec = {0};
+  stg_strbuf_printf(
+      &text,
+      "{\"steergraph\": 1, \"family\": \"prover\", \"knowledge\": {\"generate\": "
+      "{\"kind\": \"countries\", \"seed\": 1, \"size\": 50}}, \"queries\": {\"first\": 1}, "
+      "\"policy\": {\"embed\": %u, \"hidden\": %u, \"blocks\": %u, \"weights\": "
+      "{\"random\": {\"seed\": 1}}}, \"corruptions\": {\"count\": 1, \"seed\": 1}}",
+      embed, hidden, blocks);
+  const stg_status status =
+      stg_spec_parse("w.json", stg_strbuf_text(&text), text.len, NULL, &spec, NULL);
+  if (status == STG_OK) {
+    stg_spec_finish(&spec);
+  }
+  stg_strbuf_finish(&text);
+  return status;
+}
+
+static void a_workload_has_the_sizes_that_there_are_kernels_for(void **state) {
+  static const uint32_t widths[] = {1, 2, 3, 4, 33, 250, 255, 256, 257, 258};
+  static const uint32_t blocks[] = {1, 64, 65};
+  enum { WIDTHS = sizeof widths / sizeof widths[0], ALL = WIDTHS * WIDTHS * 3 };
+  struct bed bed;
+  size_t n_read = 0;
+  (void)state;
+  open_bed(&bed);
+  for (size_t i = 0; i < ALL; i++) {
+    const struct stg_declared *declared = NULL;
+    stg_prover_desc sized = desc;
+    sized.embed = widths[i % WIDTHS];
+    sized.hidden = widths[i / WIDTHS % WIDTHS];
+    sized.blocks = blocks[i / WIDTHS / WIDTHS];
+    const bool is_read = read_net(sized.embed, sized.hidden, sized.blocks) == STG_OK;
+    if (is_read != (stg_declare_prover(&sized, &bed.arena, &declared, NULL) == STG_OK)) {
+      fail_msg("embed %u, hidden %u, blocks %u", sized.embed, sized.hidden, sized.blocks);
+    }
+    n_read += is_read;
+  }
+  assert_int_equal(n_read, 2 * (4 + 3 + 2 + 1)); /* of 2, 4, 250 and 256 */
+  close_bed(&bed);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(it_is_what_a_prover_asks_for),
       cmocka_unit_test(its_base_is_not_looked_at),
       cmocka_unit_test(what_no_prover_can_be_is_not_declared),
+      cmocka_unit_test(a_workload_has_the_sizes_that_there_are_kernels_for),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

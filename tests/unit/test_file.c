@@ -255,6 +255,69 @@ static void leaves_the_old_file_at_any_failed_allocation(void **state) {
   assert_holds(path, "new", 3);
 }
 
+/* Names of a set, the last one of which may be what cannot be written. */
+static void write_set(void **state, const char *last, stg_status expected, const char *reason) {
+  const struct stg_file_whole files[] = {{temp_path(state, "a"), "new a", 5},
+                                         {temp_path(state, "b"), "new b", 5},
+                                         {temp_path(state, last), "new c", 5}};
+  stg_error err = STG_ERROR_INIT;
+  assert_int_equal(stg_file_write_set(files, 3, 0644, &err), expected);
+  assert_message_holds(&err, reason);
+}
+
+static void writes_a_set_over_what_is_there_and_is_not(void **state) {
+  put(temp_path(state, "a"), "old", 3);
+  char left_over[64];
+  snprintf(left_over, sizeof left_over, ".stg-%ld-0.tmp.old", (long)getpid());
+  put(temp_path(state, left_over), "a dead process's", 16);
+  write_set(state, "c", STG_OK, "");
+  assert_holds(temp_path(state, "a"), "new a", 5);
+  assert_holds(temp_path(state, "b"), "new b", 5);
+  assert_holds(temp_path(state, "c"), "new c", 5);
+  assert_int_equal(entries_in(*state), 3);
+}
+
+/* The folder is seen before anything was renamed; the long name is not, and what was replaced comes
+ * back. */
+static void a_set_of_which_one_cannot_be_written_leaves_all_as_they_were(void **state) {
+  char name[257];
+  memset(name, 'n', 256);
+  name[256] = '\0';
+  put(temp_path(state, "a"), "old", 3);
+  assert_int_equal(mkdir(temp_path(state, "c"), 0777), 0);
+  write_set(state, "c", STG_E_IO, "it is a folder, not a file");
+  assert_holds(temp_path(state, "a"), "old", 3);
+  assert_int_equal(entries_in(*state), 2);
+  write_set(state, "none/c", STG_E_IO, "No such file or directory");
+  assert_holds(temp_path(state, "a"), "old", 3);
+  assert_int_equal(entries_in(*state), 2);
+  write_set(state, name, STG_E_IO, "File name too long");
+  assert_holds(temp_path(state, "a"), "old", 3);
+  assert_int_equal(entries_in(*state), 2);
+}
+
+static void a_set_leaves_the_old_files_at_any_failed_allocation(void **state) {
+  const struct stg_file_whole files[] = {{temp_path(state, "a"), "new", 3},
+                                         {temp_path(state, "b"), "new", 3}};
+  put(files[0].path, "old", 3);
+  put(files[1].path, "old", 3);
+  stg_status status = STG_E_NO_MEMORY;
+  for (size_t nth = 1; status != STG_OK; nth++) {
+    stg_error err = STG_ERROR_INIT;
+    assert_in_range(nth, 1, 20);
+    stg_alloc_fail_at(nth);
+    status = stg_file_write_set(files, 2, 0644, &err);
+    stg_alloc_fail_at(0);
+    assert_holds(files[0].path, status == STG_OK ? "new" : "old", 3);
+    assert_holds(files[1].path, status == STG_OK ? "new" : "old", 3);
+    if (status != STG_OK) {
+      assert_int_equal(status, STG_E_NO_MEMORY);
+      assert_message_holds(&err, "out of memory");
+    }
+    assert_int_equal(entries_in(*state), 2);
+  }
+}
+
 static void makes_folders_with_their_parents(void **state) {
   struct stat info;
   const char *path = temp_path(state, "a/b//c/");
@@ -346,6 +409,9 @@ int main(void) {
       in_temp_folder(refuses_to_replace_a_link_to_an_open_file),
       in_temp_folder(replaces_any_other_link),
       in_temp_folder(leaves_the_old_file_at_any_failed_allocation),
+      in_temp_folder(writes_a_set_over_what_is_there_and_is_not),
+      in_temp_folder(a_set_of_which_one_cannot_be_written_leaves_all_as_they_were),
+      in_temp_folder(a_set_leaves_the_old_files_at_any_failed_allocation),
       in_temp_folder(makes_folders_with_their_parents),
       in_temp_folder(refuses_a_folder_under_a_file),
       cmocka_unit_test(joins_folders_and_names),

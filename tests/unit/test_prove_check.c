@@ -161,8 +161,54 @@ static void finds_each_fault_and_where_it_is(void **state) {
   expect(&bed, at, STG_PROVE_FAULT_LOGP, "logp");
   proof->logp = (float)NAN;
   assert_true(isinf(check(&bed).max_logp_err));
-  expect(&bed, at, STG_PROVE_FAULT_LOGP, "logp");
+  expect(&bed, at, STG_PROVE_FAULT_OVERFLOW, "overflow");
   assert_true(check(&bed).ok);
+  close_bed(&bed);
+}
+
+/* Weights whose products float32 does not have. What is wrong with a proof is that then, whichever
+ * part of it shows it; a proof that is right all the same is. */
+static void what_leaves_float32_is_called_so(void **state) {
+  static const float gain = 3e38F;
+  struct bed bed;
+  (void)state;
+  open_bed(&bed);
+  assert_int_equal(check(&bed).overflows, 0);
+  const size_t at = find_long(&bed);
+  const float *const own = bed.net.reference.out.bias;
+  float large[EMBED];
+  for (size_t i = 0; i < EMBED; i++) {
+    large[i] = own[i] + gain;
+  }
+  bed.net.reference.out.bias = large;
+  for (size_t i = 0; i < bed.pool.candidates.n; i++) {
+    bed.proofs[i] = prove(&bed, i);
+  }
+  const struct stg_prove_check right = check(&bed);
+  assert_true(right.ok);
+  assert_true(right.overflows > 0);
+  bed.proofs[at].depth++;
+  const struct stg_prove_check found = check(&bed);
+  assert_int_equal(found.violations, 1);
+  assert_int_equal(found.fault, STG_PROVE_FAULT_OVERFLOW);
+  bed.net.reference.out.bias = own;
+  close_bed(&bed);
+}
+
+/* A sample that does not have it, even one of none. */
+static void a_logp_that_is_no_number_is_found_wherever_it_is(void **state) {
+  struct bed bed;
+  (void)state;
+  open_bed(&bed);
+  const size_t last = bed.pool.candidates.n - 1;
+  bed.proofs[last].logp = -(float)INFINITY;
+  for (bed.judged.sample = 0; bed.judged.sample < 3; bed.judged.sample++) {
+    const struct stg_prove_check found = check(&bed);
+    assert_int_equal(found.first, last);
+    assert_int_equal(found.fault, STG_PROVE_FAULT_OVERFLOW);
+    assert_int_equal(found.checked, bed.judged.sample + 1);
+    assert_int_equal(found.overflows, 1);
+  }
   close_bed(&bed);
 }
 
@@ -286,6 +332,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(finds_nothing_where_nothing_is_wrong),
       cmocka_unit_test(finds_each_fault_and_where_it_is),
+      cmocka_unit_test(what_leaves_float32_is_called_so),
+      cmocka_unit_test(a_logp_that_is_no_number_is_found_wherever_it_is),
       cmocka_unit_test(the_first_of_several_is_told_whatever_the_threads),
       cmocka_unit_test(a_sample_is_as_large_as_asked_and_half_of_it_are_queries),
       cmocka_unit_test(numbers_count_from_the_first_of_the_pool),

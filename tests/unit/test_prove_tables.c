@@ -156,6 +156,9 @@ static void what_is_no_base_is_refused_by_its_index(void **state) {
   rules[1].n_body = 9;
   assert_refused(&source, "rules[1]: its body has 9 atoms, must be 1 to 8");
   rules[1].n_body = 1;
+  rules[1].n_vars = 19; /* the last of 2^32 would be no int behind the constants */
+  assert_refused(&source, "rules[1]: 19 variables are more than 18");
+  rules[1].n_vars = 2;
   rules[1].head.arg1 = -3;
   assert_refused(&source, "rules[1]: atom 2(-1,-3) is none of 2 predicates and 3 constants");
   rules[1].head.arg1 = INT32_MIN;
@@ -166,6 +169,14 @@ static void what_is_no_base_is_refused_by_its_index(void **state) {
   assert_refused(&source, "rules[0]: atom 2(-2,4) is none of 2 predicates and 3 constants");
   source.predicates = 0;
   assert_refused(&source, "0 predicates and 3 constants are no knowledge base");
+  body[1].arg1 = 3;
+  source.predicates = (1 << 20) + 3 + 2 + 3 + 1;
+  assert_refused(&source,
+                 "predicates: 1048585 are more than 1048584, which are 1048576 and one for "
+                 "each atom of facts and rules");
+  source = (struct stg_prove_source){INT32_MAX - 3, 1, NULL, 0, NULL, 0};
+  assert_refused(&source, "predicates: 2147483644 are more than 1048576, which are 1048576 and one "
+                          "for each atom of facts and rules");
   source = (struct stg_prove_source){2, 3, facts, ((size_t)1 << 30) + 1, rules, 2};
   assert_refused(&source, "1073741825 facts and 2 rules: at most 1073741824 and 134217728");
 }
@@ -223,12 +234,24 @@ static void noise_is_finite_and_near_what_it_should_be(void **state) {
   }
 }
 
+static void there_may_be_predicates_that_the_base_does_not_have(void **state) {
+  const struct stg_prove_atom fact = {1 << 20, 1, 1};
+  const struct stg_prove_source source = {(1 << 20) + 1, 1, &fact, 1, NULL, 0};
+  struct stg_prove_tables tables = {0};
+  (void)state;
+  assert_int_equal(stg_prove_tables_init(&source, &tables, NULL), STG_OK);
+  assert_int_equal(stg_atom_find_facts(&tables.base, fact).count, 1);
+  assert_true(tables.bytes < 5 << 20);
+  stg_prove_tables_finish(&tables);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(facts_are_found_in_the_order_of_the_file),
       cmocka_unit_test(a_copy_of_the_block_is_the_same_base),
       cmocka_unit_test(rules_lie_by_predicate_and_then_as_in_the_file),
       cmocka_unit_test(what_is_no_base_is_refused_by_its_index),
+      cmocka_unit_test(there_may_be_predicates_that_the_base_does_not_have),
       cmocka_unit_test(an_empty_base_has_no_facts_and_no_rules),
       cmocka_unit_test(without_memory_nothing_is_made),
       cmocka_unit_test(an_atom_and_a_query_have_the_words_of_the_reference),

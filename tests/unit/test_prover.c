@@ -118,6 +118,25 @@ static void an_engine_with_a_prover_is_not_destroyed(void **state) {
   prover_objects_close(&bed);
 }
 
+static void what_there_is_of_no_prover_is_nothing(void **state) {
+  stg_prover_counts counts = {.struct_size = sizeof counts, .states = 7};
+  stg_prover_memory memory = {.struct_size = sizeof memory, .slots = 7};
+  const stg_prover_step *steps = (const stg_prover_step *)(const void *)&counts;
+  size_t n = 7;
+  (void)state;
+  open_bed();
+  stg_prover_get_counts(NULL, &counts);
+  stg_prover_get_memory(NULL, &memory);
+  stg_prover_get_counts(bed.prover, NULL);
+  stg_prover_get_memory(bed.prover, NULL);
+  stg_prover_get_trace(NULL, &steps, &n);
+  assert_int_equal(counts.states, 7);
+  assert_int_equal(memory.slots, 7);
+  assert_null(steps);
+  assert_int_equal(n, 0);
+  prover_objects_close(&bed);
+}
+
 static void assert_create(stg_prover_desc desc, stg_status status, const char *message) {
   stg_prover *prover = NULL;
   stg_error err = STG_ERROR_INIT;
@@ -145,11 +164,11 @@ static void what_no_prover_can_be_is_refused(void **state) {
   REFUSED(desc.children = 1, STG_E_INVALID, "children: 1 is not in 2..128");
   REFUSED(desc.children = 129, STG_E_INVALID, "children: 129 is not in 2..128");
   REFUSED(desc.depth = 65, STG_E_INVALID, "depth: 65 is not in 1..64");
-  REFUSED(desc.hidden = 258, STG_E_UNSUPPORTED, "hidden: 258 is not even and at most 256");
-  REFUSED(desc.hidden = 41, STG_E_UNSUPPORTED, "hidden: 41 is not even and at most 256");
-  REFUSED(desc.embed = 42, STG_E_UNSUPPORTED, "embed: 42 is not even and at most the 40 of hidden");
-  REFUSED(desc.embed = 33, STG_E_UNSUPPORTED, "embed: 33 is not even and at most the 40 of hidden");
-  REFUSED(desc.blocks = 65, STG_E_UNSUPPORTED, "blocks: 65 are more than 64");
+  REFUSED(desc.hidden = 258, STG_E_UNSUPPORTED, "hidden: 258 is not even and in 2..256");
+  REFUSED(desc.hidden = 41, STG_E_UNSUPPORTED, "hidden: 41 is not even and in 2..256");
+  REFUSED(desc.embed = 42, STG_E_UNSUPPORTED, "embed: 42 is not even and in 2..40, up to hidden");
+  REFUSED(desc.embed = 33, STG_E_UNSUPPORTED, "embed: 33 is not even and in 2..40, up to hidden");
+  REFUSED(desc.blocks = 65, STG_E_UNSUPPORTED, "blocks: 65 is not in 1..64");
   REFUSED(desc.arithmetic = (stg_arithmetic)3, STG_E_INVALID,
           "arithmetic: 3 is none of f32 (0), tf32x3 (1), tf32 (2)");
   REFUSED(desc.capacity = 1048577, STG_E_INVALID, "capacity: 1048577 is not in 1..1048576");
@@ -166,6 +185,11 @@ static void what_no_prover_can_be_is_refused(void **state) {
   bodyless.n_body = 9;
   REFUSED(desc.rules = &bodyless;
           desc.n_rules = 1, STG_E_INVALID, "rules[0]: its body has 9 atoms, must be 1 to 8");
+  REFUSED(
+      desc.predicates = INT32_MAX - 3;
+      desc.n_facts = desc.n_rules = 0, STG_E_INVALID,
+      "predicates: 2147483644 are more than 1048576, which are 1048576 and one for each atom of "
+      "facts and rules");
   REFUSED(desc.predicates = 0, STG_E_INVALID,
           "0 predicates and 2968 constants are no knowledge base");
   stg_error err = STG_ERROR_INIT;
@@ -291,6 +315,7 @@ int main(void) {
       cmocka_unit_test(a_trace_is_of_its_query_and_goes_with_the_next_run),
       cmocka_unit_test(any_threads_give_the_same_proofs),
       cmocka_unit_test(an_engine_with_a_prover_is_not_destroyed),
+      cmocka_unit_test(what_there_is_of_no_prover_is_nothing),
       cmocka_unit_test(what_no_prover_can_be_is_refused),
       cmocka_unit_test(weights_that_are_none_are_refused_and_change_nothing),
       cmocka_unit_test(runs_of_what_are_no_queries_are_refused),

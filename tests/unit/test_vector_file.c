@@ -170,6 +170,8 @@ static void tells_gguf_from_safetensors_by_the_size_word(void **state) {
                  "damaged");
 }
 
+static const struct stg_tensor_hint unsaid = {.count_elems = 0};
+
 /* Where the content tells nothing, the suffix names the reader that says what is wrong. */
 static void lets_the_suffix_speak_where_the_content_is_none(void **state) {
   (void)state;
@@ -187,8 +189,28 @@ static void lets_the_suffix_speak_where_the_content_is_none(void **state) {
              "float32 say how wide it is "
              "(\"count\" in a spec, --width in a command)",
              others[i]);
+    assert_refused(others[i], "text", 4, &unsaid, STG_E_FORMAT, message);
+    assert_refused(others[i], NULL, 0, &unsaid, STG_E_FORMAT, message);
+    snprintf(message, sizeof message,
+             "'%s' is none of safetensors, GGUF, .npy and JSON directions; save it as safetensors",
+             others[i]);
     assert_refused(others[i], "text", 4, NULL, STG_E_FORMAT, message);
-    assert_refused(others[i], NULL, 0, NULL, STG_E_FORMAT, message);
+  }
+}
+
+/* Whatever it is called. */
+static void says_of_safetensors_without_its_end_that_it_is_cut(void **state) {
+  static const char cut[] = "\x40\0\0\0\0\0\0\0{\"in.weight\":{\"dty";
+  static const char *const names[] = {"p.safetensors", "p.st", "p", "p.npy"};
+  (void)state;
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    char message[128];
+    snprintf(message, sizeof message,
+             "%s: a header of 64 bytes does not fit in a file of 26; it is not safetensors, or cut "
+             "short",
+             names[i]);
+    assert_refused(names[i], cut, sizeof cut - 1, NULL, STG_E_FORMAT, message);
+    assert_refused(names[i], cut, sizeof cut - 1, &unsaid, STG_E_FORMAT, message);
   }
 }
 
@@ -246,6 +268,7 @@ int main(void) {
       cmocka_unit_test(takes_the_hint_over_the_content),
       cmocka_unit_test(tells_gguf_from_safetensors_by_the_size_word),
       cmocka_unit_test(lets_the_suffix_speak_where_the_content_is_none),
+      cmocka_unit_test(says_of_safetensors_without_its_end_that_it_is_cut),
       cmocka_unit_test(tells_pickles_of_every_protocol),
       cmocka_unit_test(asks_for_a_name_where_tensors_have_names),
       cmocka_unit_test(asks_for_no_more_than_it_says),

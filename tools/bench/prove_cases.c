@@ -6,10 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Atoms of a derived state in the published form, before it is cut, and numbers of an atom. */
-#define DENSE_ATOMS 26
-#define ATOM_NUMBERS 3
-
 const size_t stg_prove_pools[STG_PROVE_POOLS] = {64,   110,  256,  STG_PROVE_BATCH, 1024, 2048,
                                                  4096, 8192, 16384};
 
@@ -94,10 +90,6 @@ double stg_prove_floor_us(const struct stg_prove_peaks *peaks,
   const double peak = arithmetic == STG_PROVER_F32 ? peaks->fma : peaks->tf32;
   const double products = arithmetic == STG_PROVER_TF32X3 ? 3 : 1;
   return peak > 0 ? products * flop / peak : 0;
-}
-
-double stg_prove_dense_bytes(size_t batch, uint32_t children) {
-  return (double)batch * children * DENSE_ATOMS * ATOM_NUMBERS * sizeof(int64_t);
 }
 
 static double over(uint64_t above, uint64_t below) {

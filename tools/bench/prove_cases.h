@@ -78,8 +78,6 @@ struct stg_prove_peaks {
  * besides, and memory, are not in it. 0 where no peak was measured. */
 double stg_prove_floor_us(const struct stg_prove_peaks *peaks,
                           enum stg_prover_arithmetic arithmetic, double flop);
-/** Bytes of the derived states of a padded batch: int64 [batch, children, 26, 3], as published. */
-double stg_prove_dense_bytes(size_t batch, uint32_t children);
 
 /** What the counts of a run say, as extras of its row; `us` is what the pool took. */
 void stg_prove_add_counts(const stg_prover_counts *counts, size_t pool, double us,

@@ -127,7 +127,7 @@ def step_lines(at: dict) -> list[str]:
         ours = time_of(at.get((name, OURS), {}))
         if ours:
             table.append(["steergraph, the whole pool", "", f"{time_text(ours)}, {times_text(whole / ours)} less"])
-        lines += [*lines_of([name, "done", "time"], table, (0,))]
+        lines += [*([""] if lines else []), *lines_of([name, "done", "time"], table, (0,))]  # tables of their own
     return lines
 
 

@@ -14,6 +14,7 @@
 #include "tools/bench/prove_first.h"
 #include "tools/bench/prove_floor.h"
 #include "tools/bench/timing.h"
+#include "tools/prove/dense.h"
 #include "tools/report.h"
 
 /* One base in one arithmetic. */
@@ -110,7 +111,7 @@ static void add_facts(const struct trial *trial, size_t n, struct stg_bench_row 
   double states_bytes;
   stg_bench_row_extra(row, "memory_mb", stg_prove_bed_bytes(&trial->bed, &states_bytes) * 1e-6);
   stg_bench_row_extra(row, "states_mb", states_bytes * 1e-6);
-  stg_bench_row_extra(row, "dense_mb", stg_prove_dense_bytes(n, w->children) * 1e-6);
+  stg_bench_row_extra(row, "dense_mb", (double)stg_prove_dense_bytes(n, w->children) * 1e-6);
   if (trial->arithmetic != STG_PROVER_F32) {
     stg_bench_row_extra(row, "same_outcomes", same_outcomes(trial, n));
   }

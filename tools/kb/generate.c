@@ -81,29 +81,31 @@ static stg_status parse_text(const struct stg_kb_text *text, struct stg_kb *kb, 
   return status;
 }
 
-static stg_status write_file(const char *folder, const char *name, const struct stg_strbuf *text,
-                             stg_error *reterr) {
-  char *path = stg_path_join(folder, name);
-  if (path == NULL) {
-    return stg_error_memory(reterr, "a path", strlen(name));
-  }
-  stg_status status =
-      stg_file_write_atomic(path, stg_strbuf_text(text), text->len, FILE_MODE, reterr);
-  stg_free(path);
-  return status;
-}
-
+/* All three or none: rules of one base beside facts of another say nothing. */
 static stg_status write_files(const char *folder, const struct stg_kb_text *text,
                               stg_error *reterr) {
+  const struct {
+    const char *name;
+    const struct stg_strbuf *text;
+  } rows[] = {{STG_KB_FACTS_FILE, &text->facts},
+              {STG_KB_RULES_FILE, &text->rules},
+              {STG_KB_QUERIES_FILE, &text->queries}};
+  enum { FILES = sizeof rows / sizeof rows[0] };
+  struct stg_file_whole files[FILES];
+  char *paths[FILES] = {NULL};
   stg_status status = stg_mkdir_all(folder, FOLDER_MODE, reterr);
-  if (status == STG_OK) {
-    status = write_file(folder, STG_KB_FACTS_FILE, &text->facts, reterr);
+  for (size_t i = 0; i < FILES && status == STG_OK; i++) {
+    paths[i] = stg_path_join(folder, rows[i].name);
+    if (paths[i] == NULL) {
+      status = stg_error_memory(reterr, "a path", strlen(rows[i].name));
+    }
+    files[i] = (struct stg_file_whole){paths[i], stg_strbuf_text(rows[i].text), rows[i].text->len};
   }
   if (status == STG_OK) {
-    status = write_file(folder, STG_KB_RULES_FILE, &text->rules, reterr);
+    status = stg_file_write_set(files, FILES, FILE_MODE, reterr);
   }
-  if (status == STG_OK) {
-    status = write_file(folder, STG_KB_QUERIES_FILE, &text->queries, reterr);
+  for (size_t i = 0; i < FILES; i++) {
+    stg_free(paths[i]);
   }
   return status;
 }

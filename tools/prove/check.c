@@ -18,6 +18,8 @@ struct verdict {
   enum stg_prove_fault fault;
   uint32_t step;
   uint32_t close;
+  bool overflows;
+  bool is_compared; /* its picks are right, so that its logp is that of the same way */
   double logp_err;
 };
 
@@ -30,7 +32,7 @@ struct judging {
 };
 
 const char *stg_prove_fault_name(enum stg_prove_fault fault) {
-  static const char *const names[] = {"none", "pick", "depth", "outcome", "logp"};
+  static const char *const names[] = {"none", "pick", "depth", "outcome", "logp", "overflow"};
   return names[fault];
 }
 
@@ -60,6 +62,16 @@ static void mark_sample(const struct stg_prove_judged *judged, unsigned char *ma
   }
 }
 
+/* One whose logp is no number is wrong wherever it is. */
+static void mark_first_overflow(const struct stg_prove_judged *judged, unsigned char *marks) {
+  for (size_t i = 0; i < judged->n; i++) {
+    if (!isfinite(judged->proofs[i].logp)) {
+      marks[i] = 1;
+      return;
+    }
+  }
+}
+
 static stg_status choose(struct judging *judging, stg_error *reterr) {
   const size_t n = judging->judged->n;
   unsigned char *marks = stg_calloc(n, 1);
@@ -69,6 +81,7 @@ static stg_status choose(struct judging *judging, stg_error *reterr) {
     return stg_error_memory(reterr, "the candidates to be checked", n * sizeof *judging->list);
   }
   mark_sample(judging->judged, marks);
+  mark_first_overflow(judging->judged, marks);
   for (size_t i = 0; i < n; i++) {
     if (marks[i] != 0) {
       judging->list[judging->n++] = i;
@@ -101,6 +114,12 @@ static struct verdict judge(const struct stg_prove_judged *judged, size_t i) {
   } else if (!(verdict.logp_err <= bound)) {
     verdict.fault = STG_PROVE_FAULT_LOGP;
   }
+  verdict.is_compared =
+      verdict.fault == STG_PROVE_NO_FAULT || verdict.fault == STG_PROVE_FAULT_LOGP;
+  verdict.overflows = wanted.overflows > 0 || !isfinite(proof->logp);
+  if (verdict.fault != STG_PROVE_NO_FAULT && verdict.overflows) {
+    verdict.fault = STG_PROVE_FAULT_OVERFLOW;
+  }
   return verdict;
 }
 
@@ -129,15 +148,14 @@ static void add_up(const struct judging *judging, struct stg_prove_check *ret_ch
   for (size_t i = 0; i < judging->n; i++) {
     const struct verdict *verdict = &judging->verdicts[i];
     check.close += verdict->close;
+    check.overflows += verdict->overflows;
     if (verdict->fault != STG_PROVE_NO_FAULT && check.violations++ == 0) {
       check.first = judging->judged->first + judging->list[i];
       check.fault = verdict->fault;
       check.step = verdict->step;
     }
-    const bool is_compared =
-        verdict->fault == STG_PROVE_NO_FAULT || verdict->fault == STG_PROVE_FAULT_LOGP;
     check.max_logp_err =
-        is_compared ? fmax(check.max_logp_err, verdict->logp_err) : check.max_logp_err;
+        verdict->is_compared ? fmax(check.max_logp_err, verdict->logp_err) : check.max_logp_err;
   }
   check.ok = check.violations == 0;
   *ret_check = check;

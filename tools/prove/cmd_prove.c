@@ -18,10 +18,17 @@
 #define SAMPLE 100 /* candidates that the reference judges unless told */
 
 /* What a report with "ok": false means, for who reads stderr alone. */
-static int refuse_result(const char *spec) {
+static int refuse_result(const char *spec, enum stg_prove_fault fault) {
   stg_error err = STG_ERROR_INIT;
-  stg_error_set(&err, STG_E_CORRUPT,
-                "%s: the proofs are not what the oracle allows; see the report", spec);
+  if (fault == STG_PROVE_FAULT_OVERFLOW) {
+    stg_error_set(&err, STG_E_NON_FINITE,
+                  "%s: the policy leaves the range of float32, so that proofs mean nothing; scale "
+                  "its weights down",
+                  spec);
+  } else {
+    stg_error_set(&err, STG_E_CORRUPT,
+                  "%s: the proofs are not what the oracle allows; see the report", spec);
+  }
   return stg_report_fail(&err);
 }
 
@@ -47,11 +54,10 @@ static stg_status check_files(const struct stg_prove_job *job,
   if (status == STG_OK && options->traffic != NULL) {
     status = check_output(job, options, "--save-traffic", options->traffic, reterr);
   }
-  if (status == STG_OK && options->output != NULL && options->traffic != NULL &&
-      strcmp(options->output, options->traffic) == 0) {
-    status = stg_error_set(reterr, STG_E_INVALID,
-                           "%s: --output and --save-traffic are both '%s'; name two files",
-                           job->workload.file, options->output);
+  const struct stg_run_output pair[] = {{"--output", options->output},
+                                        {"--save-traffic", options->traffic}};
+  if (status == STG_OK) {
+    status = stg_run_output_check_pair(job->workload.file, pair, reterr);
   }
   return status;
 }
@@ -89,20 +95,21 @@ static int prove_workload(const struct stg_prove_options *options) {
   struct stg_prove_job job;
   struct stg_strbuf text = {0};
   stg_error err = STG_ERROR_INIT;
-  bool ok = false;
+  enum stg_prove_fault fault = STG_PROVE_NO_FAULT;
   if (open_job(options, &job, &err) != STG_OK) {
     return stg_report_fail(&err);
   }
   stg_status status = check_files(&job, options, &err);
   if (status == STG_OK && options->trace != NULL) {
-    status = stg_prove_trace(&job, options, &ok, &text, &err);
+    status = stg_prove_trace(&job, options, &fault, &text, &err);
   } else if (status == STG_OK) {
-    status = stg_prove_all(&job, options, &ok, &text, &err);
+    status = stg_prove_all(&job, options, &fault, &text, &err);
   }
   stg_prove_job_close(&job);
   int code = status == STG_OK ? stg_report_print(&text) : stg_report_fail(&err);
   stg_strbuf_finish(&text);
-  return code == STG_EXIT_DONE && !ok ? refuse_result(options->spec) : code;
+  return code == STG_EXIT_DONE && fault != STG_PROVE_NO_FAULT ? refuse_result(options->spec, fault)
+                                                              : code;
 }
 
 struct counted {

@@ -10,13 +10,10 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
+#include "tools/prove/dense.h"
 #include "tools/prove/names.h"
 #include "tools/report.h"
 #include "tools/table.h"
-
-/* A batch as it is padded where each step is one call for all queries. */
-#define PADDED_BATCH 512
-#define PADDED_ATOMS 26
 
 static bool is_cuda(const struct stg_prove_done *done) {
   return stg_prove_job_is_cuda(done->job);
@@ -29,32 +26,38 @@ struct memory {
   uint64_t peak_bytes;   /* of the process */
 };
 
+static size_t candidates_of(const struct stg_prove_done *done) {
+  return done->objects->pool.candidates.n;
+}
+
+/* Of the CPU: no more than there are candidates have any work. */
+static uint64_t threads_of(const struct stg_prove_done *done) {
+  const uint64_t asked = done->options->threads;
+  return candidates_of(done) < asked ? candidates_of(done) : asked;
+}
+
 static struct memory memory_of(const struct stg_prove_done *done) {
-  const uint64_t children = done->job->workload.children;
+  const uint32_t children = done->job->workload.children;
   struct rusage usage = {0};
   stg_prover_memory held = {.struct_size = sizeof held};
   getrusage(RUSAGE_SELF, &usage);
   stg_prover_get_memory(done->objects->prover, &held);
   return (struct memory){
       .states_bytes = is_cuda(done) ? held.states_bytes
-                                    : done->options->threads * children * sizeof(stg_prover_state),
+                                    : threads_of(done) * children * sizeof(stg_prover_state),
       .held = held,
-      .padded_bytes = PADDED_BATCH * children * PADDED_ATOMS * sizeof(stg_atom),
+      .padded_bytes = stg_prove_dense_bytes(STG_PROVE_DENSE_BATCH, children),
       .peak_bytes = (uint64_t)usage.ru_maxrss * 1024,
   };
 }
 
-/* Queries that are at work at once, at most. */
+/* Queries that there is room for at once. */
 static uint64_t slots_of(const struct stg_prove_done *done, const struct memory *memory) {
-  return is_cuda(done) ? memory->held.slots : done->options->threads;
+  return is_cuda(done) ? memory->held.slots : threads_of(done);
 }
 
 static double share(uint64_t part, uint64_t of) {
   return of > 0 ? (double)part / (double)of : 0;
-}
-
-static size_t candidates_of(const struct stg_prove_done *done) {
-  return done->objects->pool.candidates.n;
 }
 
 static double per_candidate_us(const struct stg_prove_done *done) {
@@ -161,6 +164,7 @@ void stg_prove_check_json(const struct stg_prove_check *check, const char *query
                           struct stg_json_out *json) {
   stg_json_out_count(json, "checked", check->checked);
   stg_json_out_count(json, "violations", check->violations);
+  stg_json_out_count(json, "overflows", check->overflows);
   if (check->violations > 0) {
     stg_json_out_open(json, "first", '{');
     stg_json_out_count(json, "candidate", check->first);
@@ -254,8 +258,8 @@ static void add_time_rows(struct stg_table *table, const struct stg_prove_done *
   stg_times_print_one(per_candidate_us(done), &text);
   stg_strbuf_str(&text, " a candidate");
   if (!is_cuda(done)) {
-    stg_strbuf_printf(&text, ", on %" PRIu32 " %s", done->options->threads,
-                      done->options->threads == 1 ? "thread" : "threads");
+    stg_strbuf_printf(&text, ", on %" PRIu64 " %s", threads_of(done),
+                      threads_of(done) == 1 ? "thread" : "threads");
   }
   add_row(table, "", &text);
 }
@@ -264,10 +268,11 @@ static void add_memory_rows(struct stg_table *table, const struct stg_prove_done
   struct stg_strbuf text = {0};
   const struct memory memory = memory_of(done);
   const uint64_t slots = slots_of(done, &memory);
+  const uint64_t at_once = candidates_of(done) < slots ? candidates_of(done) : slots;
   stg_strbuf_bytes(&text, memory.states_bytes / slots);
   stg_strbuf_printf(&text, " of derived states a query, of %" PRIu64 " at once; padded, one has ",
-                    slots);
-  stg_strbuf_bytes(&text, memory.padded_bytes / PADDED_BATCH);
+                    at_once);
+  stg_strbuf_bytes(&text, memory.padded_bytes / STG_PROVE_DENSE_BATCH);
   add_row(table, "memory", &text);
   if (is_cuda(done)) {
     stg_strbuf_bytes(&text, memory.held.base_bytes);
@@ -313,7 +318,9 @@ void stg_prove_check_text(const struct stg_prove_check *check, const char *query
     }
     stg_strbuf_printf(out, " of candidate %zu, ", check->first);
     stg_report_clean(out, query);
-    stg_strbuf_char(out, '\n');
+    stg_strbuf_str(out, check->fault == STG_PROVE_FAULT_OVERFLOW
+                            ? ": the policy leaves the range of float32; scale its weights down\n"
+                            : "\n");
   } else {
     stg_strbuf_str(out, check->checked > 0 ? "ok\n" : "not checked\n");
   }
@@ -358,6 +365,10 @@ void stg_prove_report_text(const struct stg_prove_done *done, struct stg_strbuf 
   stg_table_cell(&table, "check");
   stg_table_printf(&table, "%zu candidates, %zu violations, logp within %.2g", check->checked,
                    check->violations, check->max_logp_err);
+  if (check->overflows > 0) {
+    stg_table_cell(&table, "");
+    stg_table_printf(&table, "%zu of them with values beyond float32 on the way", check->overflows);
+  }
   if (check->ok && done->options->output != NULL) {
     stg_table_cell(&table, "output");
     stg_table_cell(&table, done->options->output);

@@ -134,7 +134,8 @@ static stg_status work(const struct stg_prove_job *job, struct run *run,
 }
 
 stg_status stg_prove_all(struct stg_prove_job *job, const struct stg_prove_options *options,
-                         bool *ret_ok, struct stg_strbuf *ret_text, stg_error *reterr) {
+                         enum stg_prove_fault *ret_fault, struct stg_strbuf *ret_text,
+                         stg_error *reterr) {
   struct run run = {0};
   stg_status status = run_init(job, options, &run, reterr);
   struct stg_prove_done done = {.options = options,
@@ -152,7 +153,7 @@ stg_status stg_prove_all(struct stg_prove_job *job, const struct stg_prove_optio
   } else if (status == STG_OK) {
     stg_prove_report_text(&done, ret_text);
   }
-  *ret_ok = status == STG_OK && done.check.ok;
+  *ret_fault = status == STG_OK ? done.check.fault : STG_PROVE_NO_FAULT;
   run_finish(&run);
   return status;
 }

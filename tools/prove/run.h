@@ -40,10 +40,11 @@ struct stg_prove_done {
   struct stg_prove_check check;
 };
 
-/** Prove all, and append the report. `*ret_ok`: the reference agrees. */
+/** Prove all, and append the report. `*ret_fault`: none where the reference agrees. */
 STG_NODISCARD stg_status stg_prove_all(struct stg_prove_job *job,
-                                       const struct stg_prove_options *options, bool *ret_ok,
-                                       struct stg_strbuf *ret_text, stg_error *reterr);
+                                       const struct stg_prove_options *options,
+                                       enum stg_prove_fault *ret_fault, struct stg_strbuf *ret_text,
+                                       stg_error *reterr);
 
 /* Proofs that stand together in the pool, the first of them with its number. */
 struct stg_prove_span {

@@ -10,31 +10,6 @@
 #include "tools/prove/trace_report.h"
 #include "tools/report.h"
 
-/* Read a query as a line of a file of queries, whose last sign may be left out. */
-static stg_status read_query(const struct stg_kb *kb, const char *word,
-                             struct stg_kb_atom *ret_query, stg_error *reterr) {
-  struct stg_kb reader = *kb; /* names are looked up, and its queries are another list */
-  struct stg_strbuf text = {0};
-  reader.queries = (struct stg_kb_atoms){0};
-  stg_strbuf_str(&text, word);
-  stg_strbuf_str(&text, text.len > 0 && word[text.len - 1] == '.' ? "" : ".");
-  stg_status status = stg_strbuf_status(&text, reterr);
-  if (status == STG_OK) {
-    status = stg_kb_parse_queries(&reader, "--trace", stg_strbuf_text(&text), text.len, reterr);
-  }
-  if (status == STG_OK && reader.queries.n != 1) {
-    status =
-        stg_error_set(reterr, STG_E_FORMAT,
-                      "--trace: has %zu queries; give one, as 'aunt(ann, bob)'", reader.queries.n);
-  }
-  if (status == STG_OK) {
-    *ret_query = reader.queries.list[0];
-  }
-  stg_free(reader.queries.list);
-  stg_strbuf_finish(&text);
-  return status;
-}
-
 static size_t find_candidate(const struct stg_prover_pool *pool, struct stg_kb_atom query) {
   for (size_t i = 0; i < pool->candidates.n; i++) {
     if (memcmp(&pool->candidates.list[i], &query, sizeof query) == 0) {
@@ -67,8 +42,8 @@ static stg_status prove(const struct stg_prove_objects *objects, const stg_atom 
 /* A pick that is sampled depends on the query's number in the pool: those before it are proved too.
  */
 static stg_status follow(const struct stg_prove_objects *objects, struct stg_kb_atom query,
-                         struct stg_prove_way *way, bool *ret_ok, struct stg_strbuf *ret_text,
-                         stg_error *reterr) {
+                         struct stg_prove_way *way, enum stg_prove_fault *ret_fault,
+                         struct stg_strbuf *ret_text, stg_error *reterr) {
   const bool counts = way->job->workload.sample && way->number != SIZE_MAX;
   const size_t n = counts ? way->number + 1 : 1;
   stg_proof *proofs = stg_calloc(n, sizeof *proofs);
@@ -88,16 +63,18 @@ static stg_status follow(const struct stg_prove_objects *objects, struct stg_kb_
   } else if (status == STG_OK) {
     stg_prove_trace_text(way, ret_text);
   }
-  *ret_ok = status == STG_OK && way->check.ok;
+  *ret_fault = status == STG_OK ? way->check.fault : STG_PROVE_NO_FAULT;
   stg_free(proofs);
   return status;
 }
 
 stg_status stg_prove_trace(struct stg_prove_job *job, const struct stg_prove_options *options,
-                           bool *ret_ok, struct stg_strbuf *ret_text, stg_error *reterr) {
+                           enum stg_prove_fault *ret_fault, struct stg_strbuf *ret_text,
+                           stg_error *reterr) {
   struct stg_prove_objects objects = {0};
   struct stg_kb_atom query;
-  stg_status status = read_query(&job->workload.kb, options->trace, &query, reterr);
+  stg_status status = stg_kb_parse_query(&job->workload.kb, "--trace", options->trace,
+                                         strlen(options->trace), &query, reterr);
   if (status == STG_OK) {
     status = stg_prove_objects_init(job, options->limit, &objects, reterr);
   }
@@ -106,7 +83,7 @@ stg_status stg_prove_trace(struct stg_prove_job *job, const struct stg_prove_opt
                                 .job = job,
                                 .query = {query.pred, query.arg0, query.arg1},
                                 .number = find_candidate(&objects.pool, query)};
-    status = follow(&objects, query, &way, ret_ok, ret_text, reterr);
+    status = follow(&objects, query, &way, ret_fault, ret_text, reterr);
   }
   stg_prove_objects_finish(&objects);
   return status;

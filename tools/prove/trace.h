@@ -21,11 +21,12 @@ struct stg_prove_way {
 
 /**
  * Prove options->trace, a query of names of the base, and append its way. A candidate of the pool
- * goes the way that it goes there; any other one that of the first in a pool. `*ret_ok`: the
- * reference agrees. STG_E_FORMAT for what is no query.
+ * goes the way that it goes there; any other one that of the first in a pool. `*ret_fault`: none
+ * where the reference agrees. STG_E_FORMAT for what is no query.
  */
 STG_NODISCARD stg_status stg_prove_trace(struct stg_prove_job *job,
-                                         const struct stg_prove_options *options, bool *ret_ok,
+                                         const struct stg_prove_options *options,
+                                         enum stg_prove_fault *ret_fault,
                                          struct stg_strbuf *ret_text, stg_error *reterr);
 
 #endif

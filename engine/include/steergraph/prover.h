@@ -2,10 +2,11 @@
  * prover.h: proof search over a knowledge base: queries, and a policy that picks what to derive.
  *
  * Life: create a prover from facts and rules, give it weights, run pools of queries. On CUDA a pool
- * is one launch of one kernel, which serves pools of any size and bases of any contents. A query is
- * a ground atom; step by step the policy picks one of the states that can be derived from its own,
- * until nothing is left to be proved, nothing can be derived, it gives up, or it is out of steps.
- * What becomes of a query depends on its number in the pool and on the seed, not on the others.
+ * is one launch of one kernel, or several where it is larger than `capacity`; the kernel serves
+ * pools of any size and bases of any contents. A query is a ground atom; step by step the policy
+ * picks one of the states that can be derived from its own, until nothing is left to be proved,
+ * nothing can be derived, it gives up, or it is out of steps. What becomes of a query depends on
+ * its number in the pool and on the seed, not on the others.
  *
  * Predicates are 1 to P, constants 1 to n. A state's variables are n + 1 and above, in the order of
  * their first occurrence; P + 1 is the state that is proved, P + 2 the one of which nothing can be
@@ -44,7 +45,7 @@ typedef struct stg_prover_rule {
   stg_atom head;
   const stg_atom *body;
   uint32_t n_body; /* 1 to 8 */
-  uint32_t n_vars;
+  uint32_t n_vars; /* at most 18 */
 } stg_prover_rule;
 
 /* How products of the policy are made on CUDA, and what one loses at most. Sums are in float32, as
@@ -58,8 +59,9 @@ typedef enum stg_arithmetic {
 /* A knowledge base, limits, the sizes of a policy. Zero means default. Arrays are read during the
  * call; facts and rules are tried in their order. */
 typedef struct stg_prover_desc {
-  size_t struct_size; /* sizeof(stg_prover_desc) */
-  int32_t predicates, constants;
+  size_t struct_size;    /* sizeof(stg_prover_desc) */
+  int32_t predicates;    /* 1 to 1048576, and one more for each atom of facts and rules */
+  int32_t constants;     /* at least 1 */
   const stg_atom *facts; /* ground, each once */
   size_t n_facts;
   const stg_prover_rule *rules;
@@ -128,7 +130,8 @@ typedef enum stg_outcome {
 } stg_outcome;
 
 typedef struct stg_proof {
-  float logp;     /* the sum of the logarithms of its picks' probabilities */
+  float logp;     /* the sum of the logarithms of its picks' probabilities; no number is one of a
+                     policy that leaves the range of float32, whose picks mean nothing */
   uint32_t depth; /* steps */
   stg_outcome outcome;
   uint32_t close; /* steps whose best two children are within 1e-4: they may go either way */
@@ -194,7 +197,8 @@ typedef struct stg_prover_step {
   const float *logits;              /* [n_children]; 0 of a child that is alone */
 } stg_prover_step;
 
-/** The steps that the last run wrote down, none where it did not: borrowed until the next run. */
+/** The steps that the last run wrote down, none where it did not, nor of NULL: borrowed until the
+ * next run. */
 STG_API void stg_prover_get_trace(const stg_prover *prover, const stg_prover_step **ret_steps,
                                   size_t *ret_n);
 
@@ -212,7 +216,7 @@ typedef struct stg_prover_counts {
    * their query had been at */
   uint64_t cut, rejected, seen;
 } stg_prover_counts;
-/** Fills nothing when struct_size is not that of this version. */
+/** Fills nothing when struct_size is not that of this version, nor of or into NULL. */
 STG_API void stg_prover_get_counts(const stg_prover *prover, stg_prover_counts *counts);
 
 /* What a prover holds: on the device, or on the CPU of the host. */
@@ -225,12 +229,12 @@ typedef struct stg_prover_memory {
   uint64_t slots;        /* how many these can be; 0 on the CPU */
   uint64_t pool_bytes;   /* queries and proofs of a launch; 0 on the CPU */
 } stg_prover_memory;
-/** Fills nothing when struct_size is not that of this version. */
+/** Fills nothing when struct_size is not that of this version, nor of or into NULL. */
 STG_API void stg_prover_get_memory(const stg_prover *prover, stg_prover_memory *memory);
 
 /**
  * The one plan of a prover, whatever pools it runs: "prover v1 | ... | sm_90 | batch<=1 seq<=1
- * rows<=16384", the rows being its capacity. Text is borrowed from the prover.
+ * rows<=16384", the rows being its capacity in a bucket. Text is borrowed from the prover.
  */
 STG_API STG_NODISCARD stg_status stg_prover_plan(const stg_prover *prover, stg_plan_info *ret_info,
                                                  stg_error *reterr);
