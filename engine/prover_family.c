@@ -1,6 +1,6 @@
 /*
  * prover_family.c: the proof search as one family among others: its row of family.h. One kernel a
- * declaration, and one tier; a launch is a whole pool.
+ * declaration, and one tier; a launch is a pool, or as much of it as there is room for.
  */
 #include <stddef.h>
 
