@@ -4,6 +4,7 @@ graph.
 
 Called with the library and the stub of libcuda.
 """
+import contextlib
 import ctypes
 import gc
 import random
@@ -11,6 +12,7 @@ import sys
 import threading
 import types
 import unittest
+import unittest.mock
 
 import support  # first: it puts the package on the path
 
@@ -109,6 +111,16 @@ class Runs(Case):
         self.assertEqual((self.done, len(graph.work)), (0, 2))
         self.assertEqual(self.counts()["s_recorded"], 0)
 
+    def test_a_stream_of_another_device_is_refused(self):
+        region = self.engine.region("step", "a stream", warmup=0)
+        self.capture.on = lambda device, stream: contextlib.nullcontext()
+        self.capture.elsewhere = True  # also with the stream
+        text = "the stream is of another device than the engine, which is on cuda:0"
+        for call in (lambda: region.run(self.step), region.replay, region.__enter__, region.record().__enter__):
+            self.assertEqual(refusal(call), (steergraph.InvalidError, text))
+        self.capture.elsewhere = False
+        self.assertEqual((self.done, self.counts()["s_recorded"]), (0, 0))
+
     def test_random_sizes_give_at_most_a_record_for_each_bucket(self):
         sizes, seen = (1, 2, 4, 8, 16, 24, 32, 48, 64), random.Random(1)
         for i in range(1000):
@@ -160,6 +172,47 @@ class Ends(Case):
         self.engine.close()
         self.assertEqual(self.capture.live(), 0)
         self.assertEqual(refusal(region.run, self.step)[0], steergraph.ClosedError)
+
+    def test_closing_waits_for_launches_of_other_threads(self):
+        regions = [self.engine.region(text, warmup=0) for text in ("long", "short")]
+        for region in regions:
+            region.run(self.step)
+        begun, ends = threading.Event(), threading.Event()
+
+        def wait():
+            begun.set()
+            ends.wait()
+
+        self.capture.graphs[0].replay = wait
+        launching = threading.Thread(target=regions[0].replay)
+        closing = threading.Thread(target=self.engine.close)
+        launching.start()
+        begun.wait()
+        with unittest.mock.patch.object(steergraph._regions, "_LIMIT_S", 0):
+            text = "a region is being launched; close the engine when that has returned"
+            self.assertEqual(refusal(self.engine.close), (steergraph.BusyError, text))
+        closing.start()
+        closing.join(0.05)
+        self.assertTrue(closing.is_alive())
+        self.assertEqual(self.capture.live(), 2)
+        with self.assertRaisesRegex(steergraph.ClosedError, "the engine is closed"):
+            regions[1].replay()
+        ends.set()
+        launching.join()
+        closing.join()
+        self.assertEqual(self.capture.live(), 0)
+
+    def test_an_engine_is_not_closed_in_a_launch(self):
+        region = self.engine.region("step", warmup=0)
+        region.run(self.step)
+        graph, errors = self.capture.graphs[0], []
+        graph.replay = lambda: errors.append(refusal(self.engine.close))
+        with unittest.mock.patch.object(steergraph._regions, "_LIMIT_S", 3600):  # there is no use in waiting
+            region.replay()
+        text = "a region is being launched; close the engine when that has returned"
+        self.assertEqual(errors, [(steergraph.BusyError, text)])
+        self.assertEqual(self.capture.live(), 1)
+        self.assertEqual(refusal(region.replay), (steergraph.ClosedError, "the engine is closed"))
 
     def test_an_engine_that_nobody_has_frees_all(self):
         engine = self.opened()

@@ -7,12 +7,14 @@ import contextlib
 import ctypes
 import itertools
 import threading
+import time
 import weakref
 
 from . import _abi, _abi_region, _errors, _locks
 from ._handle import Handle
 
 _TOKENS = 16  # that are asked for at once
+_LIMIT_S = 2  # that closing waits for launches
 _CAPTURE = _errors.CaptureError.status
 _CUDA = _errors.CudaError.status
 _NOT_FOUND = _errors.NotFoundError.status
@@ -75,6 +77,7 @@ class Regions:
         self._sides = {}  # streams for captures, by the stream that runs
         self._unwanted = collections.deque()  # name and texts of functions that nobody has any more
         self._names = set()
+        self._going = []  # threads that are in a launch
         self.freed = False  # graphs, when the engine was closed
         self._here = threading.local()
         self._launch = _abi_region.LAUNCH_FUNCTION(self._launch_token)
@@ -139,9 +142,15 @@ class Regions:
         """Launch a record, whose stream is current. Returns what was launched; None where it is no more."""
         here = self._here
         here.raised = here.launched = None
-        error = _abi.Error()
-        with self._engine as address:
-            status = self._replay(address, *expected.given, error)
+        error, going, thread = _abi.Error(), self._going, threading.get_ident()
+        try:
+            # seen by whoever closes the engine, or else that is seen here; a handle's lock takes longer
+            going.append(thread)
+            if self.handle.closed or self._engine.closed:
+                raise _errors.ClosedError("the engine is closed")
+            status = self._replay(self._engine.pointer, *expected.given, error)
+        finally:
+            going.remove(thread)
         if status == 0:
             return here.launched
         if here.raised is not None:
@@ -221,6 +230,13 @@ class Regions:
 
     def _release(self, address):
         """With the engine. The graphs are freed when nothing of them runs any more."""
+        until = time.monotonic() + _LIMIT_S
+        while self._going:
+            if threading.get_ident() in self._going or time.monotonic() > until:
+                raise _errors.BusyError(
+                    "a region is being launched; close the engine when that has returned"
+                )
+            time.sleep(0.0001)
         if not self._tokens:
             return
         if self.capture.is_capturing():
@@ -245,7 +261,12 @@ class Regions:
             yield None
         else:
             with self.capture.on(self._device, stream):
-                yield self.capture.here(self._index, None)
+                address = self.capture.here(self._index, None)
+                if address is None:
+                    raise _errors.InvalidError(
+                        f"the stream is of another device than the engine, which is on {self._device}"
+                    )
+                yield address
 
     def enqueue(self, name, stream, function, why=None):
         """Call a function by way of stg_region_run, which counts it and records nothing: on an engine

@@ -9,7 +9,9 @@ from . import _errors
 CONSTANTS = (type(None), bool, int, float, str)
 _SIZES = 256  # of a bucket, that are remembered
 
-# Types that torch.cat has everywhere.
+# Tensors whose rows and zeros are put there by one torch.cat: of larger ones two kernels that do nothing
+# else are faster than one launch less, and other types it does not have everywhere.
+_JOINED_BYTES = 1 << 20
 _JOINED = frozenset(
     (
         torch.bfloat16,
@@ -30,16 +32,17 @@ def mapped(function, tree):
     """A result with each tensor as `function` has it."""
     if isinstance(tree, torch.Tensor):
         return function(tree)
+    kind = type(tree)
+    if kind is tuple or kind is list:
+        return kind([mapped(function, item) for item in tree])
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return type(tree)(*(mapped(function, item) for item in tree))
-    if type(tree) in (tuple, list):
-        return type(tree)(mapped(function, item) for item in tree)
-    if type(tree) is dict:
+        return kind(*[mapped(function, item) for item in tree])
+    if kind is dict:
         return {name: mapped(function, item) for name, item in tree.items()}
     if isinstance(tree, CONSTANTS):
         return tree
     raise _errors.InvalidError(
-        f"a region_of function returns a {type(tree).__name__}, not tensors, numbers, str and None in "
+        f"a region_of function returns a {kind.__name__}, not tensors, numbers, str and None in "
         "tuples, lists and dicts"
     )
 
@@ -89,7 +92,7 @@ class Room:
         for i, place, zeros in rest:
             value = values[i] if is_whole else values[i].narrow(dim, first, size)
             if zeros is not None:
-                torch.cat((value, zeros), dim, out=place)  # one kernel where two would do the same
+                torch.cat((value, zeros), dim, out=place)
             elif size == self._padded:
                 place.copy_(value)
             else:
@@ -97,7 +100,8 @@ class Room:
                 place.narrow(dim, size, self._padded - size).zero_()
 
     def _zeros(self, i, place, size):
-        if size == self._padded or place.dtype not in _JOINED:
+        is_large = place.numel() * place.element_size() > _JOINED_BYTES
+        if size == self._padded or is_large or place.dtype not in _JOINED:
             return i, place, None
         shape = list(place.shape)
         shape[self._dim] = 1

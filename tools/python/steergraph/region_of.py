@@ -233,7 +233,7 @@ class RegionOf:
             record = regions.found(name, stream)
             room = record.kept if record is not None else Room(values, self._are_fixed, self._dim, name[1])
             room.fill(values, first, size, is_whole)
-            region = Region(self.engine, *name[:1], None, *name[1:], lambda: self._pool(stream), self._warmup)
+            region = Region(self.engine, name[0], None, *name[1:], lambda: self._pool(stream), self._warmup)
             outputs = region.run(lambda: self._checked(room), kept=room)
             record = regions.found(name, stream)
             if record is not None:
