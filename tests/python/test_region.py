@@ -26,7 +26,8 @@ class Sizes(unittest.TestCase):
     def test_refuses_sizes_that_are_none(self):
         invalid, capacity = steergraph.InvalidError, steergraph.CapacityError
         cases = (
-            (steergraph.region_bucket, 10, (4, 8), capacity, "rows: 10 is more than the largest bucket 8"),
+            (steergraph.region_bucket, 10, (4, 8), capacity,
+             "stg_region_bucket: size 10 is more than the largest bucket 8; cut it by stg_region_chunks"),
             (steergraph.region_bucket, -1, (4,), invalid, "stg_region_bucket: size -1 is negative"),
             (steergraph.region_chunks, 3, (4, 4), invalid,
              "stg_region_chunks: sizes[1] is 4, which is not above 4"),

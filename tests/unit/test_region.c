@@ -169,17 +169,26 @@ static void a_region_that_is_forgotten_is_recorded_anew(void **state) {
   bed_close(&bed);
 }
 
-static void a_region_that_is_being_run_is_not_forgotten(void **state) {
-  (void)state;
+static void expect_busy(enum bed_manner manner) {
   struct region_bed bed;
   bed_open(&bed, 0);
   struct pair pair = new_pair(&bed);
-  struct bed_work work = {.bed = &bed, .manner = BED_FORGETS};
+  struct bed_work work = {.bed = &bed, .manner = manner};
   const stg_region_call call = bed_call(&work, "own", pair.pointers);
   assert_true(bed_run(&work, &call, bed.streams[0]).recorded); /* the callback asserts it */
   assert_true(bed_run(&work, &call, bed.streams[0]).replayed);
   free_pair(&bed, &pair);
   bed_close(&bed);
+}
+
+static void a_region_that_is_being_run_is_not_forgotten(void **state) {
+  (void)state;
+  expect_busy(BED_FORGETS);
+}
+
+static void an_engine_is_not_destroyed_while_a_region_is_being_run(void **state) {
+  (void)state;
+  expect_busy(BED_DESTROYS);
 }
 
 /* Runs of work that cannot be recorded, `status` and `why` as the facts have them. */
@@ -395,6 +404,7 @@ int main(void) {
       cmocka_unit_test(records_beyond_the_limit_go_longest_unused_first),
       cmocka_unit_test(a_region_that_is_forgotten_is_recorded_anew),
       cmocka_unit_test(a_region_that_is_being_run_is_not_forgotten),
+      cmocka_unit_test(an_engine_is_not_destroyed_while_a_region_is_being_run),
       cmocka_unit_test(work_that_fails_in_records_is_enqueued_each_time_and_said_once),
       cmocka_unit_test(a_broken_record_is_enqueued_each_time),
       cmocka_unit_test(an_empty_record_is_not_replayed),

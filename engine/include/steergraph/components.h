@@ -6,8 +6,9 @@
  * The product x V of a row is computed again on the way back and kept nowhere.
  *
  * Life: create components once for a geometry; any number of calls with rows of any number, from
- * any thread, each on its stream. The CPU backend has them all. On cuda there are so far those of
- * bf16 and f16 with d_in and d_out up to 512: the rest is STG_E_UNSUPPORTED.
+ * any thread, each on its stream. The CPU backend has them all. On cuda there are so far those with
+ * d_in and d_out up to 512, of float32 as large as a block's shared memory has room for: the rest
+ * is STG_E_UNSUPPORTED.
  *
  * Shapes: N rows, which are whatever a host flattens, d_in and d_out their elements, C components.
  * Matrices are packed; strides are in elements from a row to the next, 0 means packed. Addresses

@@ -36,7 +36,8 @@ extern "C" {
  * context current, while `stream`, one of the engine's, captures; or on the caller's stream where
  * nothing is recorded. All of it must be on that stream when it returns, also what went by way of
  * others. It allocates nothing on the device and waits for nothing. It may call the engine, but for
- * stg_region_forget of its own signature and stg_engine_destroy.
+ * stg_region_run of its own region on the caller's stream, which waits for itself; to
+ * stg_region_forget of its own signature, and to stg_engine_destroy, the region is STG_E_BUSY.
  * @return anything but STG_OK, with a message in `reterr`: the work cannot be enqueued so.
  */
 typedef stg_status (*stg_region_record)(void *user, stg_stream stream, void *const *pointers,
