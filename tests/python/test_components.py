@@ -323,6 +323,8 @@ class Refusals(Case):
             with self.subTest(said):
                 good = {"x": x, "v": v, "u": u, "dy": dy, "mask": mask}
                 self.refuses(said, made.backward, **{**good, **change})
+        said = "grads is ['dx'], not a dict of tensors or None by name"
+        self.assertEqual(refusal(made.backward, x, v, u, dy, mask, grads=["dx"]), (TypeError, said))
         grads = made.backward(x, v, u, dy, mask, grads={"dx": None, "dm": None}, stream=7)
         self.assertTrue(np.isfinite(grads.dx).all())  # neither needs work
         bytewise = self.made(mask="bool")

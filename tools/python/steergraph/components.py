@@ -330,6 +330,8 @@ class Components(Held):
         if self.has_bias:
             there.add("dbias")
         grads = dict.fromkeys(there) if grads is None else grads
+        if not isinstance(grads, dict):
+            raise TypeError(f"grads is {grads!r}, not a dict of tensors or None by name")
         for name in grads:
             if name not in there:
                 has = ", ".join(known for known in Gradients._fields if known in there)

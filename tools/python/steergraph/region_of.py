@@ -17,6 +17,7 @@ from .region import Region, bucket, chunks
 _EXACT = frozenset((type(None), bool, int, str))  # equal ones have equal texts
 _KNOWN = 4096  # arguments that are remembered, by their types, shapes and constants
 _TEXT_CHARS = 160  # of what a signature says of arguments before it is a digest of that
+_NAME_CHARS = 320  # of a function's name before that, with room for a number behind it
 
 
 def _text_of(tensor, dim):
@@ -77,8 +78,13 @@ class RegionOf:
         self._device_type = self._device.type
         self._regions = regions = engine.its_regions()
         wanted = signature if signature is not None else f"{function.__module__}.{function.__qualname__}"
+        Region(engine, wanted, None, 0, 0, 0, None, 0)  # which refuses what is none
+        if len(wanted) > _NAME_CHARS:
+            raise _errors.InvalidError(
+                f"signature has {len(wanted)} characters; write {_NAME_CHARS} at most, since what a call "
+                "is given stands behind it"
+            )
         self._name = regions.take_name(wanted, signature is None)
-        Region(engine, self._name, None, 0, 0, 0, None, 0)  # which refuses what is none
         self._texts = set()
         capture = regions.capture
         self._is_capturing = capture.is_capturing if capture is not None else lambda: False
