@@ -2,7 +2,9 @@
 import gc
 import json
 import pathlib
+import sys
 import tempfile
+import threading
 import unittest
 import weakref
 
@@ -108,6 +110,31 @@ class OnTheCpu(unittest.TestCase):
             with self.subTest(text):
                 self.assertEqual(refusal(self.engine.region, *args, **named), (kind, text))
         self.engine.region("x" * 512).run(lambda: None)
+
+    def test_regions_are_forgotten_while_others_fail(self):
+        regions, over = self.engine.its_regions(), threading.Event()
+        names = [(f"step {i}", 0, 0, 0) for i in range(50000)]
+        for name in names:
+            regions.note_failure(name, ValueError("no"))
+
+        def fail():
+            for i in range(1 << 30):
+                if over.is_set():
+                    return
+                regions.note_failure((f"other {i}", 0, 0, 0), ValueError("no"))
+
+        interval = sys.getswitchinterval()
+        self.addCleanup(sys.setswitchinterval, interval)
+        sys.setswitchinterval(1e-6)
+        thread = threading.Thread(target=fail)
+        thread.start()
+        try:
+            for name in names[:20]:
+                regions.forget(name[0])
+        finally:
+            over.set()
+            thread.join()
+        self.assertEqual([regions.why_not(name) for name in names[19:21]], [None, "ValueError: no"])
 
     def test_a_closed_engine_runs_nothing(self):
         region = self.engine.region("step")

@@ -212,8 +212,9 @@ class Regions:
         _abi.call("stg_region_forget", address, text.encode())
         with self._lock:
             for table in (self._records, self._failed, self._calls):
-                for key in [key for key in table if key[0] == text]:
-                    del table[key]
+                # who adds to it has no lock: look at a copy
+                for key in [key for key in list(table) if key[0] == text]:
+                    table.pop(key, None)
 
     def _let_go(self, record):
         with self._lock:
