@@ -46,7 +46,7 @@ stg_status stg_components_apply(stg_components *components, const stg_components
     status = stg_components_check(components, tensors, false, &inputs, reterr);
   }
   if (status == STG_OK) {
-    status = stg_components_check_y(components, tensors, &y_stride, reterr);
+    status = stg_components_check_y(components, &inputs, tensors, &y_stride, reterr);
   }
   if (status != STG_OK) {
     return status;

@@ -100,7 +100,8 @@ typedef struct stg_components_tensors {
   const void *bias;  /* [d_out] */
   const void *d;     /* [N] */
   const void *delta; /* [d_out, d_in] */
-  void *y;           /* [N, d_out], apart from all others; not read by stg_components_back */
+  void *y; /* [N, d_out], apart from all others, but that rows of columns of one buffer may
+            * interleave; not looked at by stg_components_back */
   int64_t y_stride;
   /* How many rows of each sequence are live, int32 [N / sequence rounded up], on the engine's side:
    * the others are padding, which nothing reads and whose rows of results are zeros. NULL: all are.
@@ -111,9 +112,10 @@ typedef struct stg_components_tensors {
 
 /**
  * Compute y. On cuda one launch on the stream, which nothing waits for; in a capture one node.
- * @return STG_E_INVALID for a tensor, a stride or a size that cannot be, with the value;
- * STG_E_CAPACITY for more rows than the last bucket; STG_E_NO_MEMORY on the CPU; STG_E_NOT_WARM for
- * the 257th graph that is captured with no call outside; STG_E_CUDA. Any thread.
+ * @return STG_E_INVALID for a tensor, a stride or a size that cannot be, with the value, and for y
+ * that overlaps what is read, with both addresses; STG_E_CAPACITY for more rows than the last
+ * bucket; STG_E_NO_MEMORY on the CPU; STG_E_NOT_WARM for the 257th graph that is captured with no
+ * call outside; STG_E_CUDA. Any thread.
  */
 STG_API STG_NODISCARD stg_status stg_components_apply(stg_components *components,
                                                       const stg_components_tensors *tensors,
@@ -151,7 +153,7 @@ STG_API STG_NODISCARD stg_status stg_components_work_bytes(const stg_components 
                                                            size_t *ret_bytes, stg_error *reterr);
 /**
  * The way back, of the same tensors; neither y nor bias is looked at. No gradient overlaps an input
- * or another.
+ * or another, nor does work memory; rows may interleave as those of y.
  * @return STG_E_NOT_DECLARED without desc.backward; else as stg_components_apply, also for a
  * gradient of what is not declared or has none, and for work memory that is too small, with both
  * sizes. On cuda up to three launches: of dx and dd, of what has sums or dm, of the sums.
