@@ -35,7 +35,8 @@ enum bed_manner {
   BED_WAITS,    /* for its stream */
   BED_FORGETS,  /* its own signature */
   BED_DESTROYS, /* the engine */
-  BED_NESTS     /* runs another region on its stream */
+  BED_NESTS,    /* runs another region on its stream */
+  BED_RETURNS   /* runs its own on the caller's stream */
 };
 
 struct bed_work {
@@ -190,6 +191,11 @@ static inline stg_status bed_record(void *user, stg_stream stream, void *const *
     const stg_region_pointer same[2] = {{.address = pointers[0]}, {.address = pointers[1]}};
     const stg_region_call call = bed_call(&inner, "inner", same);
     return stg_region_run(work->bed->engine, &call, stream, NULL, reterr);
+  }
+  case BED_RETURNS: {
+    const stg_region_pointer same[2] = {{.address = pointers[0]}, {.address = pointers[1]}};
+    const stg_region_call call = bed_call(work, "own", same);
+    return stg_region_run(work->bed->engine, &call, work->caller, NULL, reterr);
   }
   case BED_COPIES:
   case BED_FAILS:
