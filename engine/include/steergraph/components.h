@@ -16,7 +16,10 @@
  *
  * Products take elements as they are; float32 with STG_COMPONENTS_TF32 rounded to TF32. Sums are
  * float32 and have one order: equal calls give equal bits, and a row of y or dx has the same bits
- * in any company. t = x V is never rounded, t * m once.
+ * in any company. t = x V is never rounded, t * m once. What is not finite stays in its row on the
+ * CPU; on cuda it also makes NaN of what would be infinite, since columns that are padded there are
+ * multiplied with 0, and so does a float32 near FLT_MAX whose upper part of TF32 is beyond it
+ * (exact). In sums over rows it is in every result that its row is in.
  *
  * Every call may return STG_E_FORKED. A refused call writes nothing.
  */
@@ -122,7 +125,8 @@ STG_API STG_NODISCARD stg_status stg_components_apply(stg_components *components
                                                       stg_stream stream, stg_error *reterr);
 
 /*
- * dy, and gradients, each of the shape of its input and written whole. NULL: not computed. Of
+ * dy, and gradients, each of the shape of its input and written whole, but that of no rows dm is
+ * left as it is, also where all rows have one row of the mask. NULL: not computed. Of
  * padding the rows of dx, dm and dd are zeros, and sums have nothing of it.
  */
 typedef struct stg_components_grads {
