@@ -48,8 +48,12 @@ static stg_status check_tensor(const struct tensor *tensor, stg_error *reterr) {
   }
   *tensor->stride = *tensor->stride != 0 ? *tensor->stride : tensor->columns;
   const int64_t stride = *tensor->stride;
-  if (stride < tensor->columns ||
-      stride > INT64_MAX / (tensor->rows + 1) / (int64_t)sizeof(double)) {
+  if (stride > INT64_MAX / (tensor->rows + 1) / (int64_t)sizeof(double)) {
+    return stg_error_set(reterr, STG_E_INVALID,
+                         "%s_stride: %lld is too large: %lld rows of it are beyond memory",
+                         tensor->name, (long long)stride, (long long)tensor->rows);
+  }
+  if (stride < tensor->columns) {
     return stg_error_set(reterr, STG_E_INVALID, "%s_stride: %lld; a row has %lld elements",
                          tensor->name, (long long)stride, (long long)tensor->columns);
   }
