@@ -267,7 +267,7 @@ class Refusals(Case):
             ({"mask": None}, "mask is missing: the components declare it"),
             ({"mask": mask[:1]}, f"mask has shape [1, 3, 21], {taken}"),
             ({"mask": mask[..., :1]}, f"mask has shape [2, 3, 1], {taken}"),
-            ({"mask": mask > 0}, "mask is bool; give float32, float16, or bf16 as uint16"),
+            ({"mask": mask > 0}, 'mask is bool; give f32, or declare mask="bool"'),
             ({"y": frozen}, "y is read-only"),
             ({"y": frozen[:1].copy()}, "y has shape [1, 3, 7], the components take [2, 3, 7]"),
             ({"bias": u[0]}, "bias is given: the components do not declare it"),

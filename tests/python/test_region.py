@@ -148,6 +148,8 @@ class OnTheCpu(unittest.TestCase):
             (steergraph.ClosedError, "the engine is closed"),
         )
         self.assertEqual(refusal(region.forget), (steergraph.ClosedError, "the engine is closed"))
+        closed = (steergraph.ClosedError, "the engine is closed")
+        self.assertEqual(refusal(self.engine.region, "another"), closed)
         self.assertEqual(calls, [])
 
     def test_a_region_keeps_its_engine_and_no_more(self):
