@@ -38,10 +38,12 @@ static const char *const weights_stems[] = {"warp",
                                             "strips16",
                                             "strips32",
                                             "components_mask",
+                                            "components_spans",
                                             "components_span",
                                             "components_groups",
                                             "components_weights"};
-static const char *const sum_stems[] = {"warp", "chunk", "pieces", "components_sum"};
+static const char *const sum_stems[] = {"warp", "chunk", "pieces", "components_spans",
+                                        "components_sum"};
 
 static const struct {
   const char *name, *args, *run;

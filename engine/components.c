@@ -91,8 +91,8 @@ static stg_status check_create(const stg_components_desc *desc,
                                struct stg_components_form *ret_form, stg_error *reterr) {
   if (desc == NULL || desc->struct_size != sizeof *desc) {
     return stg_error_set(reterr, STG_E_INVALID,
-                         "stg_components_create: desc is NULL, or struct_size is not %zu",
-                         sizeof *desc);
+                         "stg_components_create: desc is NULL, or struct_size is %zu, not %zu",
+                         desc != NULL ? desc->struct_size : 0, sizeof *desc);
   }
   return stg_components_describe(desc, ret_form, reterr);
 }
@@ -238,8 +238,9 @@ stg_status stg_components_plan(stg_components *components, int64_t rows, bool ba
                                stg_plan_info *ret_info, stg_error *reterr) {
   if (components == NULL || ret_info == NULL || ret_info->struct_size != sizeof *ret_info) {
     return stg_error_set(reterr, STG_E_INVALID,
-                         "stg_components_plan: components is NULL, or struct_size is not %zu",
-                         sizeof *ret_info);
+                         "stg_components_plan: components or ret_info is NULL, or struct_size is "
+                         "%zu, not %zu",
+                         ret_info != NULL ? ret_info->struct_size : 0, sizeof *ret_info);
   }
   const struct stg_plan *plan = NULL;
   stg_status status = stg_engine_check_process(components->object.engine, reterr);

@@ -5,6 +5,7 @@
  *   components_family.c, components_signature.c   kernels
  *   components.c            create, destroy, plan
  *   components_check.c      what a call may be given
+ *   components_apart.c      whether tensors overlap
  *   components_apply.c      both directions, and on the CPU
  *   components_launch.c     both on a device
  *
@@ -55,11 +56,12 @@ STG_NODISCARD stg_status stg_components_check(const stg_components *components,
                                               const stg_components_tensors *tensors, bool backward,
                                               struct stg_components_inputs *ret_inputs,
                                               stg_error *reterr);
-/** Where y goes: its stride, filled in where it is 0. */
+/** Where y goes, apart from such inputs: its stride, filled in where it is 0. */
 STG_NODISCARD stg_status stg_components_check_y(const stg_components *components,
+                                                const struct stg_components_inputs *inputs,
                                                 const stg_components_tensors *tensors,
                                                 int64_t *ret_stride, stg_error *reterr);
-/** What goes with gradients of such inputs, strides filled in. */
+/** What goes with gradients of such inputs, apart from them and each other, strides filled in. */
 STG_NODISCARD stg_status stg_components_check_grads(const stg_components *components,
                                                     const struct stg_components_inputs *inputs,
                                                     const stg_components_grads *grads,

@@ -31,8 +31,9 @@ static stg_status check_call(const stg_components *components,
                              stg_error *reterr) {
   if (components == NULL || tensors == NULL || tensors->struct_size != sizeof *tensors) {
     return stg_error_set(reterr, STG_E_INVALID,
-                         "%s: components is NULL, or struct_size of the tensors is not %zu", call,
-                         sizeof *tensors);
+                         "%s: components or tensors is NULL, or struct_size of the tensors is %zu, "
+                         "not %zu",
+                         call, tensors != NULL ? tensors->struct_size : 0, sizeof *tensors);
   }
   return stg_engine_check_process(components->object.engine, reterr);
 }
@@ -46,7 +47,7 @@ stg_status stg_components_apply(stg_components *components, const stg_components
     status = stg_components_check(components, tensors, false, &inputs, reterr);
   }
   if (status == STG_OK) {
-    status = stg_components_check_y(components, tensors, &y_stride, reterr);
+    status = stg_components_check_y(components, &inputs, tensors, &y_stride, reterr);
   }
   if (status != STG_OK) {
     return status;
@@ -72,8 +73,8 @@ static stg_status check_back(const stg_components *components, const stg_compone
                              stg_error *reterr) {
   if (grads == NULL || grads->struct_size != sizeof *grads) {
     return stg_error_set(reterr, STG_E_INVALID,
-                         "stg_components_back: grads is NULL, or its struct_size is not %zu",
-                         sizeof *grads);
+                         "stg_components_back: grads is NULL, or its struct_size is %zu, not %zu",
+                         grads != NULL ? grads->struct_size : 0, sizeof *grads);
   }
   if (!components->form.backward) {
     return stg_error_set(reterr, STG_E_NOT_DECLARED,

@@ -99,6 +99,15 @@ static struct stg_components_kernel kernel_of(const struct stg_components_decl *
   };
 }
 
+/* Whether it is being exact that a kernel has no room for. */
+static bool tf32_has_room(const struct stg_components_kernel *kernel) {
+  const struct stg_components_geometry *g = &kernel->geometry;
+  struct stg_components_kernel other = *kernel;
+  other.geometry.tf32 = true;
+  return g->dtype == STG_F32 && !g->tf32 && g->d_in <= STG_COMPONENTS_MAX_WIDTH &&
+         g->d_out <= STG_COMPONENTS_MAX_WIDTH && stg_components_has_room(&other);
+}
+
 /* TODO #8: wider rows, by two launches. */
 stg_status stg_components_check_kernel(const struct stg_components_decl *decl, const char *arch,
                                        stg_error *reterr) {
@@ -123,8 +132,9 @@ stg_status stg_components_check_kernel(const struct stg_components_decl *decl, c
   stg_status status = stg_strbuf_status(&lacks, reterr);
   if (status == STG_OK && lacks.len > 0) {
     status = stg_error_set(reterr, STG_E_UNSUPPORTED,
-                           "components: there is no kernel of %s for %s; STG_BACKEND_CPU has it",
-                           stg_strbuf_text(&lacks), arch);
+                           "components: there is no kernel of %s for %s; STG_BACKEND_CPU has it%s",
+                           stg_strbuf_text(&lacks), arch,
+                           tf32_has_room(&kernel) ? ", and with math=tf32 there is one" : "");
   }
   stg_strbuf_finish(&lacks);
   return status;

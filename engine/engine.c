@@ -310,6 +310,11 @@ stg_status stg_engine_destroy(stg_engine *engine, stg_error *reterr) {
                            object_names[i]);
     }
   }
+  stg_status status = stg_region_plans_forget(engine->plans, NULL, reterr);
+  if (status != STG_OK) { /* its callback may be who asks */
+    stg_error_prefix(reterr, "stg_engine_destroy: ");
+    return status;
+  }
   release_engine(engine);
   return STG_OK;
 }

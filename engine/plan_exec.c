@@ -131,6 +131,23 @@ stg_status stg_exec_acquire_empty(struct stg_plan_table *table, struct stg_plan 
   return STG_OK;
 }
 
+bool stg_exec_enter(struct stg_exec *exec) {
+  if (atomic_load(&exec->running) && pthread_equal(atomic_load(&exec->runner), pthread_self())) {
+    exec->came_back = true;
+    return false;
+  }
+  pthread_mutex_lock(&exec->lock);
+  exec->came_back = false;
+  atomic_store(&exec->runner, pthread_self());
+  atomic_store(&exec->running, true);
+  return true;
+}
+
+void stg_exec_leave(struct stg_exec *exec) {
+  atomic_store(&exec->running, false);
+  pthread_mutex_unlock(&exec->lock);
+}
+
 void stg_exec_count_bytes(struct stg_plan_table *table, struct stg_exec *exec, size_t more,
                           size_t less) {
   pthread_mutex_lock(&table->lock);

@@ -5,6 +5,9 @@
 #ifndef STG_ENGINE_PLAN_EXEC_H
 #define STG_ENGINE_PLAN_EXEC_H
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "engine/plan.h"
 
 /* One instantiated graph. */
@@ -18,7 +21,11 @@ struct stg_exec {
   struct stg_region_take *take; /* what that was recorded with, or adopted; else NULL */
   size_t bytes;                 /* of host memory; under the table's lock */
   pthread_mutex_t lock;         /* an exec takes one set-and-launch at a time */
-  uint32_t users;               /* frames that point here */
+  /* Of a host's work, which may come back here: who has the lock, as stg_exec_enter took it. */
+  _Atomic(pthread_t) runner;
+  atomic_bool running;
+  bool came_back; /* the runner did; under the lock */
+  uint32_t users; /* frames that point here */
 };
 
 /**
@@ -39,6 +46,9 @@ STG_NODISCARD stg_status stg_exec_acquire_empty(struct stg_plan_table *table, st
 /** The exec that a plan in use has on a stream, with one more user, or NULL. Any thread. */
 struct stg_exec *stg_exec_find(struct stg_plan_table *table, const struct stg_plan *plan,
                                stg_stream stream);
+/** Take the lock for a host's work; false where this thread has it, which is then noted. */
+bool stg_exec_enter(struct stg_exec *exec);
+void stg_exec_leave(struct stg_exec *exec);
 /** Count that much more, or less, host memory for an exec that is in use. */
 void stg_exec_count_bytes(struct stg_plan_table *table, struct stg_exec *exec, size_t more,
                           size_t less);

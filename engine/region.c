@@ -150,18 +150,34 @@ static stg_status launch(struct run *run, struct stg_exec *exec, enum outcome *r
   return status;
 }
 
+static stg_status refuse_own(const struct run *run, stg_error *reterr) {
+  return stg_error_set(reterr, STG_E_BUSY,
+                       "region '%s' is being run on this stream by its own callback; let that "
+                       "enqueue the work itself",
+                       run->call->signature);
+}
+
 /* By way of the stream's exec, unless recording has failed. */
 static stg_status try_graph(struct run *run, enum outcome *ret_outcome, stg_error *reterr) {
   struct stg_plan_table *plans = run->engine->plans;
   struct stg_exec *exec = NULL;
   *ret_outcome = NOT_RECORDED;
   stg_status status = stg_exec_acquire_empty(plans, run->plan, run->stream, &exec, reterr);
-  if (status == STG_OK) {
-    pthread_mutex_lock(&exec->lock);
-    status = launch(run, exec, ret_outcome, reterr);
-    pthread_mutex_unlock(&exec->lock);
-    stg_exec_release(plans, exec);
+  if (status != STG_OK) {
+    return status;
   }
+  if (stg_exec_enter(exec)) {
+    status = launch(run, exec, ret_outcome, reterr);
+    if (*ret_outcome == NOT_RECORDED && exec->came_back) { /* so it would where it is enqueued */
+      *ret_outcome = REFUSED;
+      status = refuse_own(run, reterr);
+    }
+    stg_exec_leave(exec);
+  } else {
+    *ret_outcome = REFUSED;
+    status = refuse_own(run, reterr);
+  }
+  stg_exec_release(plans, exec);
   return status;
 }
 

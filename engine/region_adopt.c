@@ -177,9 +177,16 @@ static stg_status replay_plan(struct stg_engine *engine, struct stg_plan *plan, 
   if (exec == NULL) {
     return refuse_absent(name, reterr);
   }
-  pthread_mutex_lock(&exec->lock);
-  stg_status status = launch(engine, exec, name, reterr);
-  pthread_mutex_unlock(&exec->lock);
+  stg_status status = STG_OK;
+  if (stg_exec_enter(exec)) {
+    status = launch(engine, exec, name, reterr);
+    stg_exec_leave(exec);
+  } else {
+    status = stg_error_set(reterr, STG_E_BUSY,
+                           "region '%s' is being launched on this stream by its own callback; let "
+                           "that launch what was captured",
+                           name->text);
+  }
   stg_exec_release(engine->plans, exec);
   if (status == STG_OK) {
     stg_plan_count_step(engine->plans, plan);

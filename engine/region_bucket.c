@@ -28,12 +28,19 @@ static stg_status check(const char *function, const int64_t *sizes, size_t n_siz
   return STG_OK;
 }
 
+static int64_t largest_of(const int64_t *sizes, size_t n_sizes) {
+  return n_sizes > 0 ? sizes[n_sizes - 1] : LARGEST_PADDED;
+}
+
 static stg_status pad(const int64_t *sizes, size_t n_sizes, int64_t size, int64_t *ret_padded,
                       stg_error *reterr) {
   const struct stg_buckets buckets = {.sizes = sizes, .count = n_sizes};
-  if (n_sizes == 0 && size > LARGEST_PADDED) {
-    return stg_error_set(reterr, STG_E_CAPACITY, "rows: %lld is more than the largest bucket %lld",
-                         (long long)size, (long long)LARGEST_PADDED);
+  const int64_t largest = largest_of(sizes, n_sizes);
+  if (size > largest) {
+    return stg_error_set(reterr, STG_E_CAPACITY,
+                         "stg_region_bucket: size %lld is more than the largest bucket %lld; cut "
+                         "it by stg_region_chunks",
+                         (long long)size, (long long)largest);
   }
   return stg_row_bucket(&buckets, size, ret_padded, reterr);
 }
@@ -58,7 +65,7 @@ stg_status stg_region_chunks(const int64_t *sizes, size_t n_sizes, int64_t size,
   if (status != STG_OK) {
     return status;
   }
-  const int64_t largest = n_sizes > 0 ? sizes[n_sizes - 1] : LARGEST_PADDED;
+  const int64_t largest = largest_of(sizes, n_sizes);
   const uint64_t n_full = (uint64_t)(size / largest);
   const int64_t rest = size % largest;
   const size_t n_chunks = (size_t)n_full + (rest > 0 ? 1 : 0);

@@ -162,6 +162,15 @@ stg_status stg_region_plan_acquire(struct stg_plan_table *table, const struct st
   return STG_OK;
 }
 
+/* That a plan is in use: text NULL, of whoever lets go of all. Under the lock. */
+static stg_status refuse_busy(const struct stg_plan *plan, const char *text, stg_error *reterr) {
+  const size_t prefix = strlen(STG_REGION_PREFIX);
+  return stg_error_set(reterr, STG_E_BUSY, "region '%.*s' is being run; %s when that has returned",
+                       (int)(plan->text_chars - prefix),
+                       plan->signatures[STG_TIER_DECLARED][0] + prefix,
+                       text != NULL ? "forget it" : "destroy the engine");
+}
+
 /* Take out what matches; returns the first that is in use, if there is one, and takes none. Under
  * the lock. */
 static const struct stg_plan *remove_all(struct stg_plan_table *table, const char *text, bool look,
@@ -187,14 +196,12 @@ stg_status stg_region_plans_forget(struct stg_plan_table *table, const char *tex
                                    stg_error *reterr) {
   struct stg_plan_dead dead = {NULL, NULL};
   pthread_mutex_lock(&table->lock);
-  const bool busy = remove_all(table, text, true, NULL) != NULL;
-  if (!busy) {
+  const struct stg_plan *busy = remove_all(table, text, true, NULL);
+  stg_status status = busy != NULL ? refuse_busy(busy, text, reterr) : STG_OK;
+  if (status == STG_OK) {
     remove_all(table, text, false, &dead);
   }
   pthread_mutex_unlock(&table->lock);
   stg_plan_table_bury(table, &dead);
-  return !busy ? STG_OK
-               : stg_error_set(reterr, STG_E_BUSY,
-                               "region '%s' is being run; forget it when that has returned",
-                               text != NULL ? text : "");
+  return status;
 }

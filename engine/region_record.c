@@ -236,11 +236,16 @@ stg_status stg_region_enqueue(struct stg_engine *engine, const stg_region_call *
   }
   struct host_work host = {.call = call, .pointers = pointers};
   const struct stg_work work = {.enqueue = enqueue, .user = &host};
+  stg_error said = STG_ERROR_INIT;
   stg_status status = stg_engine_is_cuda(engine)
-                          ? stg_work_enqueue(engine->device, &work, stream, reterr)
-                          : enqueue(&host, stream, reterr);
+                          ? stg_work_enqueue(engine->device, &work, stream, &said)
+                          : enqueue(&host, stream, &said);
   if (pointers != few) {
     stg_free(pointers);
   }
-  return status;
+  if (status != STG_OK && said.message[0] == '\0') { /* a host's own callback may forget it */
+    return stg_error_set(reterr, status, "region '%s': its callback failed without a message",
+                         call->signature);
+  }
+  return status == STG_OK ? status : stg_error_set(reterr, status, "%s", said.message);
 }

@@ -154,32 +154,34 @@ static stg_status read_rows(struct reader *reader, const struct stg_json *root) 
   struct stg_json at;
   struct stg_json member;
   stg_status status = stg_json_get(root, "rows", &at, reader->spec.err);
-  if (status == STG_OK) {
-    status = stg_json_check_keys(&at, keys, reader->spec.err);
+  if (status != STG_OK) { /* there is nothing to find members in */
+    return status;
   }
+  status = stg_json_check_keys(&at, keys, reader->spec.err);
   if (status == STG_OK) {
     status = stg_json_get(&at, "rows", &member, reader->spec.err);
   }
   if (status == STG_OK) {
     status = stg_json_int(&member, 1, STG_WORKLOAD_MAX_ROWS, &w->rows, reader->spec.err);
   }
+  if (status != STG_OK) {
+    return status;
+  }
   w->mask_rows = w->mask == STG_SPEC_MASK_NONE ? 0
                  : w->share == 0               ? 1
                                  : w->rows / w->share + (w->rows % w->share != 0 ? 1 : 0);
-  const bool has_valid = stg_json_find(&at, "valid", &member);
-  if (status == STG_OK && has_valid) {
-    status = stg_json_get(&at, "sequence", &member, reader->spec.err);
-  } else if (status == STG_OK && stg_json_find(&at, "sequence", &member)) {
-    return stg_json_error(reader->spec.err, STG_E_FORMAT, &member,
-                          "says where 'valid' begins anew; add that, or leave this out");
+  struct stg_json valid;
+  if (!stg_json_find(&at, "valid", &valid)) {
+    return !stg_json_find(&at, "sequence", &member)
+               ? STG_OK
+               : stg_json_error(reader->spec.err, STG_E_FORMAT, &member,
+                                "says where 'valid' begins anew; add that, or leave this out");
   }
-  if (status == STG_OK && has_valid) {
+  status = stg_json_get(&at, "sequence", &member, reader->spec.err);
+  if (status == STG_OK) {
     status = stg_json_int(&member, 1, STG_WORKLOAD_MAX_ROWS, &w->sequence, reader->spec.err);
   }
-  if (status == STG_OK && has_valid && stg_json_find(&at, "valid", &member)) {
-    status = read_valid(reader, &member);
-  }
-  return status;
+  return status == STG_OK ? read_valid(reader, &valid) : status;
 }
 
 static stg_status read_direction(struct reader *reader, const struct stg_json *root) {

@@ -91,10 +91,11 @@ static stg_status plan_all(struct stg_build_plan *plan, const struct stg_arch_li
   }
   if (status == STG_OK && plan->n_items == 0) {
     /* workloads have kernels, so all files are manifests */
-    status = stg_error_set(reterr, STG_E_INVALID,
-                           "%s: the manifest lists no signatures, so there is nothing to build; "
-                           "save one after some steps",
-                           plan->sources[0].file);
+    status =
+        stg_error_set(reterr, STG_E_INVALID,
+                      "%s: the manifest lists no signatures that have kernels of ours (regions "
+                      "have none), so there is nothing to build; save one after some steps",
+                      plan->sources[0].file);
   }
   return status;
 }

@@ -34,7 +34,7 @@ template <class G> struct stg_components_sums {
   const float *parts; // of the result
 
   __device__ __forceinline__ stg_components_sums(const stg_components_sum_args &args)
-      : a(args), spans((args.rows + args.span - 1) / args.span),
+      : a(args), spans(stg_components_spans_of(args.rows, args.span)),
         at((long long)blockIdx.x * G::threads + threadIdx.x), parts(args.parts) {
   }
 

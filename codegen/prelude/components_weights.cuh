@@ -181,8 +181,9 @@ template <class G> struct stg_components_weights_block {
 
   __device__ __forceinline__ stg_components_weights_block(const stg_components_ring<G> &of_ring,
                                                           stg_components_heads<G> &of_heads)
-      : ring(of_ring), heads(of_heads), to{of_ring.a.parts,
-                                           (of_ring.a.rows + of_ring.a.span - 1) / of_ring.a.span} {
+      : ring(of_ring),
+        heads(of_heads), to{of_ring.a.parts,
+                            stg_components_spans_of(of_ring.a.rows, of_ring.a.span)} {
   }
 
   __device__ __forceinline__ unsigned s_of(int tile) const {
@@ -386,7 +387,7 @@ __device__ __forceinline__ void stg_components_weights_run(const stg_components_
   __shared__ stg_components_heads<G> heads;
   constexpr int blocks = (G::components + G::block - 1) / G::block;
   constexpr int delta_blocks = (G::in + G::block - 1) / G::block;
-  const int spans = (a.rows + a.span - 1) / a.span;
+  const int spans = stg_components_spans_of(a.rows, a.span);
   int number = (int)blockIdx.x;
   stg_wait_for_earlier_launches();
   stg_let_next_launch_begin();

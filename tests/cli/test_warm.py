@@ -264,7 +264,7 @@ class Packed(Case):
         empty, other = self.write("e.json", manifest()), self.write("o.json", manifest())
         for words in (("--pack", "k.sgp", empty), ("--cache", "k", empty), ("--pack", "k.sgp", empty, other)):
             line = self.refuse(FAILED, "build", "--arch", "sm_90", *words)
-            self.assertIn(f"{empty}: the manifest lists no signatures, so there is nothing to build", line)
+            self.assertIn(f"{empty}: the manifest lists no signatures that have kernels of ours (regions have none), so there is nothing to build", line)
             self.assertFalse((self.folder / "k.sgp").exists() or (self.folder / "k").exists())
 
 

@@ -267,7 +267,7 @@ class Refusals(Case):
             ({"mask": None}, "mask is missing: the components declare it"),
             ({"mask": mask[:1]}, f"mask has shape [1, 3, 21], {taken}"),
             ({"mask": mask[..., :1]}, f"mask has shape [2, 3, 1], {taken}"),
-            ({"mask": mask > 0}, "mask is bool; give float32, float16, or bf16 as uint16"),
+            ({"mask": mask > 0}, 'mask is bool; give f32, or declare mask="bool"'),
             ({"y": frozen}, "y is read-only"),
             ({"y": frozen[:1].copy()}, "y has shape [1, 3, 7], the components take [2, 3, 7]"),
             ({"bias": u[0]}, "bias is given: the components do not declare it"),
@@ -323,6 +323,8 @@ class Refusals(Case):
             with self.subTest(said):
                 good = {"x": x, "v": v, "u": u, "dy": dy, "mask": mask}
                 self.refuses(said, made.backward, **{**good, **change})
+        said = "grads is ['dx'], not a dict of tensors or None by name"
+        self.assertEqual(refusal(made.backward, x, v, u, dy, mask, grads=["dx"]), (TypeError, said))
         grads = made.backward(x, v, u, dy, mask, grads={"dx": None, "dm": None}, stream=7)
         self.assertTrue(np.isfinite(grads.dx).all())  # neither needs work
         bytewise = self.made(mask="bool")

@@ -2,13 +2,16 @@
 import gc
 import json
 import pathlib
+import sys
 import tempfile
+import threading
 import unittest
 import weakref
 
 import support  # first: it puts the package on the path
 
 import tap
+from steergraph import _regions
 from support import refusal, steergraph
 
 
@@ -26,7 +29,8 @@ class Sizes(unittest.TestCase):
     def test_refuses_sizes_that_are_none(self):
         invalid, capacity = steergraph.InvalidError, steergraph.CapacityError
         cases = (
-            (steergraph.region_bucket, 10, (4, 8), capacity, "rows: 10 is more than the largest bucket 8"),
+            (steergraph.region_bucket, 10, (4, 8), capacity,
+             "stg_region_bucket: size 10 is more than the largest bucket 8; cut it by stg_region_chunks"),
             (steergraph.region_bucket, -1, (4,), invalid, "stg_region_bucket: size -1 is negative"),
             (steergraph.region_chunks, 3, (4, 4), invalid,
              "stg_region_chunks: sizes[1] is 4, which is not above 4"),
@@ -108,6 +112,33 @@ class OnTheCpu(unittest.TestCase):
                 self.assertEqual(refusal(self.engine.region, *args, **named), (kind, text))
         self.engine.region("x" * 512).run(lambda: None)
 
+    def test_regions_are_forgotten_while_others_fail(self):
+        self.addCleanup(setattr, _regions, "_NAMES", _regions._NAMES)
+        _regions._NAMES = 1 << 40
+        regions, over = self.engine.its_regions(), threading.Event()
+        names = [(f"step {i}", 0, 0, 0) for i in range(50000)]
+        for name in names:
+            regions.note_failure(name, ValueError("no"))
+
+        def fail():
+            for i in range(1 << 30):
+                if over.is_set():
+                    return
+                regions.note_failure((f"other {i}", 0, 0, 0), ValueError("no"))
+
+        interval = sys.getswitchinterval()
+        self.addCleanup(sys.setswitchinterval, interval)
+        sys.setswitchinterval(1e-6)
+        thread = threading.Thread(target=fail)
+        thread.start()
+        try:
+            for name in names[:20]:
+                regions.forget(name[0])
+        finally:
+            over.set()
+            thread.join()
+        self.assertEqual([regions.why_not(name) for name in names[19:21]], [None, "ValueError: no"])
+
     def test_a_closed_engine_runs_nothing(self):
         region = self.engine.region("step")
         self.engine.close()
@@ -117,6 +148,8 @@ class OnTheCpu(unittest.TestCase):
             (steergraph.ClosedError, "the engine is closed"),
         )
         self.assertEqual(refusal(region.forget), (steergraph.ClosedError, "the engine is closed"))
+        closed = (steergraph.ClosedError, "the engine is closed")
+        self.assertEqual(refusal(self.engine.region, "another"), closed)
         self.assertEqual(calls, [])
 
     def test_a_region_keeps_its_engine_and_no_more(self):

@@ -215,6 +215,21 @@ class Remembered(Case):
         (record,) = self.engine.its_regions()._tokens.values()
         self.assertLessEqual(max(len(record.kept._rest), len(record.kept._cuts)), 3)
 
+    def test_signatures_have_an_end(self):
+        self.addCleanup(setattr, region_of, "_TEXTS", region_of._TEXTS)
+        region_of._TEXTS = 3
+        step, regions = self.made(lambda x, by: [x * by]), self.engine.its_regions()
+        for i in range(2, 20):
+            for by in (1, i):  # the one comes again and again, and stays
+                x = rows(3, i)
+                self.assertTrue(torch.equal(step(x, by)[0], x * by))
+            self.assertLessEqual(len(step._texts), 3)
+            self.assertLessEqual(len(regions._records), 3)
+            self.assertLessEqual(len(regions._tokens), 3)
+        self.assertEqual(self.counts()[0], 19)
+        step.forget()
+        self.assertEqual(regions._records, {})
+
     def test_what_was_evicted_is_captured_anew_and_has_results_of_its_own(self):
         self.engine.close()
         self.opened(max_plans=1)

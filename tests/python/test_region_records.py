@@ -18,6 +18,7 @@ import support  # first: it puts the package on the path
 
 import tap
 from region_stand_in import Capture, Graph
+from steergraph import _regions
 from support import refusal, steergraph
 
 # The library then finds it whatever driver the machine has.
@@ -312,6 +313,35 @@ class Failures(Case):
                 self.step()
         self.assertEqual(self.done, 2)
         self.assertEqual(len(self.capture.pools), 1)
+
+    def test_what_is_known_of_names_has_an_end(self):
+        self.addCleanup(setattr, _regions, "_NAMES", _regions._NAMES)
+        _regions._NAMES = 3
+        regions = self.engine.its_regions()
+        for i in range(10):
+            self.engine.region(f"cold {i}").run(self.step)
+            self.assertLessEqual(len(regions._calls), 3)
+            self.capture.breaks = RuntimeError("no")
+            self.engine.region(f"bad {i}", warmup=0).run(self.step)
+            self.capture.breaks = None
+            self.assertLessEqual(len(regions._failed), 3)
+            self.assertEqual(regions.why_not((f"bad {i}", 0, 0, 0)), "RuntimeError: no")
+        last = self.engine.region("cold 9")
+        for recorded in (False, False, True):
+            last.run(self.step)
+            self.assertEqual(last.recorded, recorded)
+
+    def test_a_function_that_goes_while_others_are_forgotten_is_forgotten_too(self):
+        regions = self.engine.its_regions()
+        name = regions.take_name("step", False)
+        region = self.engine.region("step x", warmup=0)
+        region.run(self.step)
+        late = regions._unwanted.append  # as a finalizer has it that runs beside
+        regions.drain()
+        late((name, ["step x"]))
+        regions.drain()
+        self.assertFalse(region.recorded)
+        self.assertEqual(regions.take_name("step", False), name)
 
     def test_a_lack_of_memory_passes(self):
         region = self.engine.region("large", warmup=0)

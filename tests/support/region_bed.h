@@ -32,9 +32,11 @@ enum bed_manner {
   BED_FAILS_IN_RECORDS, /* unless the stream is the caller's */
   BED_FAILS,
   BED_DOES_NOTHING,
-  BED_WAITS,   /* for its stream */
-  BED_FORGETS, /* its own signature */
-  BED_NESTS    /* runs another region on its stream */
+  BED_WAITS,    /* for its stream */
+  BED_FORGETS,  /* its own signature */
+  BED_DESTROYS, /* the engine */
+  BED_NESTS,    /* runs another region on its stream */
+  BED_RETURNS   /* runs its own on the caller's stream */
 };
 
 struct bed_work {
@@ -176,11 +178,24 @@ static inline stg_status bed_record(void *user, stg_stream stream, void *const *
   case BED_FORGETS:
     assert_int_equal(STG_E_BUSY, stg_region_forget(work->bed->engine, "own", reterr));
     break;
+  case BED_DESTROYS: {
+    stg_error error = STG_ERROR_INIT;
+    assert_int_equal(STG_E_BUSY, stg_engine_destroy(work->bed->engine, &error));
+    assert_string_equal("stg_engine_destroy: region 'own' is being run; destroy the engine when "
+                        "that has returned",
+                        error.message);
+    break;
+  }
   case BED_NESTS: {
     struct bed_work inner = {.bed = work->bed, .caller = stream};
     const stg_region_pointer same[2] = {{.address = pointers[0]}, {.address = pointers[1]}};
     const stg_region_call call = bed_call(&inner, "inner", same);
     return stg_region_run(work->bed->engine, &call, stream, NULL, reterr);
+  }
+  case BED_RETURNS: {
+    const stg_region_pointer same[2] = {{.address = pointers[0]}, {.address = pointers[1]}};
+    const stg_region_call call = bed_call(work, "own", same);
+    return stg_region_run(work->bed->engine, &call, work->caller, NULL, reterr);
   }
   case BED_COPIES:
   case BED_FAILS:

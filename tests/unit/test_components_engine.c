@@ -342,6 +342,9 @@ static void what_is_declared_has_the_kernels_of_the_object(void **state) {
 #define NO_KERNEL(what)                                                                            \
   "components: there is no kernel of " what " for sm_120; STG_BACKEND_CPU has it"
 
+#define NO_EXACT_KERNEL                                                                            \
+  NO_KERNEL("dtype=f32 math=exact d_in=256 d_out=256") ", and with math=tf32 there is one"
+
 /* Which kernels of a declaration an architecture has, and in which words it has none. */
 static void an_architecture_has_the_kernels_that_are_written(void **state) {
   static const struct {
@@ -358,6 +361,7 @@ static void an_architecture_has_the_kernels_that_are_written(void **state) {
        {NO_KERNEL("dtype=f32 math=exact d_in=512 d_out=512"),
         NO_KERNEL("dtype=f32 math=exact d_in=512 d_out=512"),
         NO_KERNEL("dtype=f32 math=exact d_in=512 d_out=512"), NULL}},
+      {STG_F32, 256, 256, {NO_EXACT_KERNEL, NO_EXACT_KERNEL, NO_EXACT_KERNEL, NULL}},
       {STG_BF16,
        5,
        513,

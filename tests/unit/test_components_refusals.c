@@ -66,7 +66,7 @@ static void declarations(void **state) {
   struct comp all;
   (void)state;
   open_all(&all);
-  CREATE(desc.struct_size = 8, "stg_components_create: desc is NULL, or struct_size is not 64");
+  CREATE(desc.struct_size = 8, "stg_components_create: desc is NULL, or struct_size is 8, not 64");
   CREATE(desc.d_in = 0, "d_in: 0 is not in 1..1048576");
   CREATE(desc.d_out = 1048577, "d_out: 1048577 is not in 1..1048576");
   CREATE(desc.components = 0, "components: 0 is not in 1..1048576");
@@ -82,7 +82,7 @@ static void declarations(void **state) {
          "row_buckets[1]: 4; buckets ascend and are in 1..2147483647");
   must_say(STG_E_INVALID, "stg_components_create: engine or ret_components is NULL",
            stg_components_create(NULL, &desc, &made, &error), &error);
-  must_say(STG_E_INVALID, "stg_components_create: desc is NULL, or struct_size is not 64",
+  must_say(STG_E_INVALID, "stg_components_create: desc is NULL, or struct_size is 0, not 64",
            stg_components_create(all.engine, NULL, &made, &error), &error);
   assert_null(made);
   must(stg_components_destroy(NULL, &error), &error);
@@ -112,14 +112,15 @@ static void tensors(void **state) {
   struct comp all;
   (void)state;
   open_all(&all);
-  APPLY(desc.struct_size = 8,
-        "stg_components_apply: components is NULL, or struct_size of the tensors is not 128");
+  APPLY(desc.struct_size = 8, "stg_components_apply: components or tensors is NULL, or struct_size "
+                              "of the tensors is 8, not 128");
   APPLY(desc.rows = -1, "rows: -1 is not in 0..2147483647");
   APPLY(desc.rows = 2147483648, "rows: 2147483648 is not in 0..2147483647");
   APPLY(desc.mask_share = -2, "mask_share: -2 is below 0");
   APPLY(desc.x = NULL, "x: (nil) is no address of f32 elements");
   APPLY(desc.x_stride = 4, "x_stride: 4; a row has 5 elements");
-  APPLY(desc.x_stride = INT64_MAX / 8, "x_stride: 1152921504606846975; a row has 5 elements");
+  APPLY(desc.x_stride = INT64_MAX / 8,
+        "x_stride: 1152921504606846975 is too large: 6 rows of it are beyond memory");
   APPLY(desc.v = NULL, "v: (nil) is no address of f32 elements");
   APPLY(desc.u = NULL, "u: (nil) is no address of f32 elements");
   APPLY(desc.mask = NULL, "mask: (nil) is no address of f32 elements");
@@ -140,10 +141,12 @@ static void tensors(void **state) {
   must_end(STG_E_INVALID, "x: 0x", " is no address of f32 elements",
            stg_components_apply(all.components, &desc, NULL, &error), &error);
   must_say(STG_E_INVALID,
-           "stg_components_apply: components is NULL, or struct_size of the tensors is not 128",
+           "stg_components_apply: components or tensors is NULL, or struct_size of the tensors is "
+           "128, not 128",
            stg_components_apply(NULL, &desc, NULL, &error), &error);
   must_say(STG_E_INVALID,
-           "stg_components_apply: components is NULL, or struct_size of the tensors is not 128",
+           "stg_components_apply: components or tensors is NULL, or struct_size of the tensors is "
+           "0, not 128",
            stg_components_apply(all.components, NULL, NULL, &error), &error);
   close_all(&all);
 }
@@ -161,7 +164,8 @@ static void gradients(void **state) {
   (void)state;
   open_all(&all);
   stg_components_tensors given = comp_tensors(&all.c);
-  BACK(desc.struct_size = 8, "stg_components_back: grads is NULL, or its struct_size is not 112");
+  BACK(desc.struct_size = 8,
+       "stg_components_back: grads is NULL, or its struct_size is 8, not 112");
   BACK(desc.dy = NULL, "dy: (nil) is no address of f32 elements");
   BACK(desc.dy_stride = 3, "dy_stride: 3; a row has 4 elements");
   BACK(desc.dx_stride = 4, "dx_stride: 4; a row has 5 elements");
@@ -184,7 +188,7 @@ static void gradients(void **state) {
   given.v = NULL;
   must_say(STG_E_INVALID, "v: (nil) is no address of f32 elements",
            stg_components_back(all.components, &given, &desc, NULL, &error), &error);
-  must_say(STG_E_INVALID, "stg_components_back: grads is NULL, or its struct_size is not 112",
+  must_say(STG_E_INVALID, "stg_components_back: grads is NULL, or its struct_size is 0, not 112",
            stg_components_back(all.components, &given, NULL, NULL, &error), &error);
   must_say(STG_E_INVALID, "stg_components_work_bytes: components or ret_bytes is NULL",
            stg_components_work_bytes(all.components, 1, 1, NULL, &error), &error);
@@ -290,7 +294,8 @@ static void the_way_back_is_declared(void **state) {
   info.struct_size = 1;
   assert_int_equal(STG_E_INVALID, stg_components_plan(made, 1, false, &info, &error));
   assert_non_null(
-      strstr(error.message, "stg_components_plan: components is NULL, or struct_size is not "));
+      strstr(error.message,
+             "stg_components_plan: components or ret_info is NULL, or struct_size is 1, not "));
   must(stg_components_destroy(made, &error), &error);
   close_all(&all);
 }

@@ -169,17 +169,48 @@ static void a_region_that_is_forgotten_is_recorded_anew(void **state) {
   bed_close(&bed);
 }
 
-static void a_region_that_is_being_run_is_not_forgotten(void **state) {
-  (void)state;
+static void expect_busy(enum bed_manner manner) {
   struct region_bed bed;
   bed_open(&bed, 0);
   struct pair pair = new_pair(&bed);
-  struct bed_work work = {.bed = &bed, .manner = BED_FORGETS};
+  struct bed_work work = {.bed = &bed, .manner = manner};
   const stg_region_call call = bed_call(&work, "own", pair.pointers);
   assert_true(bed_run(&work, &call, bed.streams[0]).recorded); /* the callback asserts it */
   assert_true(bed_run(&work, &call, bed.streams[0]).replayed);
   free_pair(&bed, &pair);
   bed_close(&bed);
+}
+
+static void a_region_that_is_being_run_is_not_forgotten(void **state) {
+  (void)state;
+  expect_busy(BED_FORGETS);
+}
+
+/* It would wait for itself, and enqueued instead it would call itself without an end. */
+static void a_region_is_not_run_by_its_own_callback(void **state) {
+  (void)state;
+  struct region_bed bed;
+  bed_open(&bed, 0);
+  struct pair pair = new_pair(&bed);
+  struct bed_work work = {.bed = &bed, .manner = BED_RETURNS, .caller = bed.streams[0]};
+  stg_error error = STG_ERROR_INIT;
+  const stg_region_call call = bed_call(&work, "own", pair.pointers);
+  assert_int_equal(STG_E_BUSY, stg_region_run(bed.engine, &call, bed.streams[0], NULL, &error));
+  assert_string_equal("region 'own' is being run on this stream by its own callback; let that "
+                      "enqueue the work itself",
+                      error.message);
+  assert_int_equal(1, work.calls);
+  assert_int_equal(0, bed.n_said);
+  work.manner = BED_COPIES;
+  assert_true(bed_run(&work, &call, bed.streams[0]).recorded);
+  assert_true(bed_run(&work, &call, bed.streams[0]).replayed);
+  free_pair(&bed, &pair);
+  bed_close(&bed);
+}
+
+static void an_engine_is_not_destroyed_while_a_region_is_being_run(void **state) {
+  (void)state;
+  expect_busy(BED_DESTROYS);
 }
 
 /* Runs of work that cannot be recorded, `status` and `why` as the facts have them. */
@@ -395,6 +426,8 @@ int main(void) {
       cmocka_unit_test(records_beyond_the_limit_go_longest_unused_first),
       cmocka_unit_test(a_region_that_is_forgotten_is_recorded_anew),
       cmocka_unit_test(a_region_that_is_being_run_is_not_forgotten),
+      cmocka_unit_test(a_region_is_not_run_by_its_own_callback),
+      cmocka_unit_test(an_engine_is_not_destroyed_while_a_region_is_being_run),
       cmocka_unit_test(work_that_fails_in_records_is_enqueued_each_time_and_said_once),
       cmocka_unit_test(a_broken_record_is_enqueued_each_time),
       cmocka_unit_test(an_empty_record_is_not_replayed),

@@ -21,7 +21,7 @@ struct owned {
   size_t launches;
   stg_stream stream; /* of the last launch */
   stg_status fails;  /* what a launch says; STG_OK: it is done */
-  bool adopts, forgets;
+  bool adopts, forgets, replays;
 };
 
 static stg_region_owner owner_of(struct owned *owned, const char *signature, uint64_t token);
@@ -40,6 +40,9 @@ static stg_status launch(void *user, stg_stream stream, stg_error *reterr) {
   }
   if (owned->forgets) {
     return stg_region_forget(owned->bed->engine, "own", reterr);
+  }
+  if (owned->replays) {
+    return stg_region_replay(owned->bed->engine, "own", 4, 0, 0, stream, reterr);
   }
   return bed_copy(owned->bed, owned->pointers, stream, reterr);
 }
@@ -248,7 +251,7 @@ static void a_launch_that_fails_is_the_callers_error(void **state) {
   bed_close(&bed);
 }
 
-static void one_that_is_being_launched_is_neither_replaced_nor_forgotten(void **state) {
+static void one_that_is_being_launched_is_not_replaced_forgotten_or_launched(void **state) {
   (void)state;
   struct region_bed bed;
   stg_error error = STG_ERROR_INIT;
@@ -263,6 +266,12 @@ static void one_that_is_being_launched_is_neither_replaced_nor_forgotten(void **
   assert_int_equal(STG_E_BUSY, replay(&bed, "own", bed.streams[0], &error));
   assert_string_equal("region 'own' is being run; forget it when that has returned", error.message);
   owned.forgets = false;
+  owned.replays = true;
+  assert_int_equal(STG_E_BUSY, replay(&bed, "own", bed.streams[0], &error));
+  assert_string_equal("region 'own' is being launched on this stream by its own callback; let that "
+                      "launch what was captured",
+                      error.message);
+  owned.replays = false;
   replay_ok(&bed, "own", bed.streams[0]);
   assert_int_equal(1000, bed_stats(&bed).region_bytes);
   assert_int_equal(0, dropped(&bed));
@@ -398,7 +407,7 @@ int main(void) {
       cmocka_unit_test(another_takes_the_place_of_one),
       cmocka_unit_test(tokens_are_told_as_many_as_there_is_room_for),
       cmocka_unit_test(a_launch_that_fails_is_the_callers_error),
-      cmocka_unit_test(one_that_is_being_launched_is_neither_replaced_nor_forgotten),
+      cmocka_unit_test(one_that_is_being_launched_is_not_replaced_forgotten_or_launched),
       cmocka_unit_test(records_and_what_was_adopted_are_told_apart),
       cmocka_unit_test(a_stream_that_captures_is_refused),
       cmocka_unit_test(nothing_is_kept_where_nothing_is_replayed),

@@ -52,10 +52,13 @@ static void what_cannot_be_padded_is_said(void **state) {
   static const int64_t equal[] = {4, 8, 8}, zero[] = {0, 8};
   stg_error error = STG_ERROR_INIT;
   int64_t padded = -1;
-  must_say(STG_E_CAPACITY, "rows: 65 is more than the largest bucket 64",
-           stg_region_bucket(sizes, 3, 65, &padded, &error), &error);
+  must_say(
+      STG_E_CAPACITY,
+      "stg_region_bucket: size 65 is more than the largest bucket 64; cut it by stg_region_chunks",
+      stg_region_bucket(sizes, 3, 65, &padded, &error), &error);
   must_say(STG_E_CAPACITY,
-           "rows: 4611686018427387905 is more than the largest bucket 4611686018427387904",
+           "stg_region_bucket: size 4611686018427387905 is more than the largest bucket "
+           "4611686018427387904; cut it by stg_region_chunks",
            stg_region_bucket(NULL, 0, (INT64_C(1) << 62) + 1, &padded, &error), &error);
   must_say(STG_E_INVALID, "stg_region_bucket: size -1 is negative",
            stg_region_bucket(sizes, 3, -1, &padded, &error), &error);

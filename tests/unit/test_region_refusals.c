@@ -26,6 +26,15 @@ static stg_status record(void *user, stg_stream stream, void *const *pointers, s
   return STG_OK;
 }
 
+static stg_status fail_silently(void *user, stg_stream stream, void *const *pointers,
+                                stg_error *reterr) {
+  (void)user;
+  (void)stream;
+  (void)pointers;
+  (void)reterr;
+  return STG_E_IO;
+}
+
 static size_t n_calls;
 
 static stg_region_call good_call(void) {
@@ -98,6 +107,17 @@ static void a_signature_that_is_none_is_refused(void **state) {
       error.message);
   assert_int_equal(STG_E_INVALID, stg_region_forget(NULL, "a", &error));
   assert_string_equal("stg_region_forget: engine is NULL", error.message);
+}
+
+static void a_callback_that_fails_without_a_message_has_one(void **state) {
+  (void)state;
+  stg_error error = {.message = "of another call"};
+  stg_region_call call = good_call();
+  call.record = fail_silently;
+  assert_int_equal(STG_E_IO, stg_region_run(engine, &call, NULL, NULL, &error));
+  assert_int_equal(STG_E_IO, error.code);
+  assert_string_equal("region 'step': its callback failed without a message", error.message);
+  assert_int_equal(STG_E_IO, stg_region_run(engine, &call, NULL, NULL, NULL));
 }
 
 static void pointers_that_are_none_are_refused(void **state) {
@@ -227,6 +247,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_call_without_its_parts_is_refused, open_engine,
                                       close_engine),
       cmocka_unit_test_setup_teardown(a_signature_that_is_none_is_refused, open_engine,
+                                      close_engine),
+      cmocka_unit_test_setup_teardown(a_callback_that_fails_without_a_message_has_one, open_engine,
                                       close_engine),
       cmocka_unit_test_setup_teardown(pointers_that_are_none_are_refused, open_engine,
                                       close_engine),

@@ -6,8 +6,9 @@
  * The product x V of a row is computed again on the way back and kept nowhere.
  *
  * Life: create components once for a geometry; any number of calls with rows of any number, from
- * any thread, each on its stream. The CPU backend has them all. On cuda there are so far those of
- * bf16 and f16 with d_in and d_out up to 512: the rest is STG_E_UNSUPPORTED.
+ * any thread, each on its stream. The CPU backend has them all. On cuda there are so far those with
+ * d_in and d_out up to 512, of float32 as large as a block's shared memory has room for: the rest
+ * is STG_E_UNSUPPORTED.
  *
  * Shapes: N rows, which are whatever a host flattens, d_in and d_out their elements, C components.
  * Matrices are packed; strides are in elements from a row to the next, 0 means packed. Addresses
@@ -15,7 +16,10 @@
  *
  * Products take elements as they are; float32 with STG_COMPONENTS_TF32 rounded to TF32. Sums are
  * float32 and have one order: equal calls give equal bits, and a row of y or dx has the same bits
- * in any company. t = x V is never rounded, t * m once.
+ * in any company. t = x V is never rounded, t * m once. What is not finite stays in its row on the
+ * CPU; on cuda it also makes NaN of what would be infinite, since columns that are padded there are
+ * multiplied with 0, and so does a float32 near FLT_MAX whose upper part of TF32 is beyond it
+ * (exact). In sums over rows it is in every result that its row is in.
  *
  * Every call may return STG_E_FORKED. A refused call writes nothing.
  */
@@ -99,7 +103,8 @@ typedef struct stg_components_tensors {
   const void *bias;  /* [d_out] */
   const void *d;     /* [N] */
   const void *delta; /* [d_out, d_in] */
-  void *y;           /* [N, d_out], apart from all others; not read by stg_components_back */
+  void *y; /* [N, d_out], apart from all others, but that rows of columns of one buffer may
+            * interleave; not looked at by stg_components_back */
   int64_t y_stride;
   /* How many rows of each sequence are live, int32 [N / sequence rounded up], on the engine's side:
    * the others are padding, which nothing reads and whose rows of results are zeros. NULL: all are.
@@ -110,16 +115,18 @@ typedef struct stg_components_tensors {
 
 /**
  * Compute y. On cuda one launch on the stream, which nothing waits for; in a capture one node.
- * @return STG_E_INVALID for a tensor, a stride or a size that cannot be, with the value;
- * STG_E_CAPACITY for more rows than the last bucket; STG_E_NO_MEMORY on the CPU; STG_E_NOT_WARM for
- * the 257th graph that is captured with no call outside; STG_E_CUDA. Any thread.
+ * @return STG_E_INVALID for a tensor, a stride or a size that cannot be, with the value, and for y
+ * that overlaps what is read, with both addresses; STG_E_CAPACITY for more rows than the last
+ * bucket; STG_E_NO_MEMORY on the CPU; STG_E_NOT_WARM for the 257th graph that is captured with no
+ * call outside; STG_E_CUDA. Any thread.
  */
 STG_API STG_NODISCARD stg_status stg_components_apply(stg_components *components,
                                                       const stg_components_tensors *tensors,
                                                       stg_stream stream, stg_error *reterr);
 
 /*
- * dy, and gradients, each of the shape of its input and written whole. NULL: not computed. Of
+ * dy, and gradients, each of the shape of its input and written whole, but that of no rows dm is
+ * left as it is, also where all rows have one row of the mask. NULL: not computed. Of
  * padding the rows of dx, dm and dd are zeros, and sums have nothing of it.
  */
 typedef struct stg_components_grads {
@@ -150,7 +157,7 @@ STG_API STG_NODISCARD stg_status stg_components_work_bytes(const stg_components 
                                                            size_t *ret_bytes, stg_error *reterr);
 /**
  * The way back, of the same tensors; neither y nor bias is looked at. No gradient overlaps an input
- * or another.
+ * or another, nor does work memory; rows may interleave as those of y.
  * @return STG_E_NOT_DECLARED without desc.backward; else as stg_components_apply, also for a
  * gradient of what is not declared or has none, and for work memory that is too small, with both
  * sizes. On cuda up to three launches: of dx and dd, of what has sums or dm, of the sums.

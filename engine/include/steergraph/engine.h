@@ -140,7 +140,8 @@ STG_API STG_NODISCARD stg_status stg_engine_create(const stg_options *options,
  * queued are called off, and one in progress is stopped; with an NVRTC that cannot be stopped (it
  * has no nvrtcSetFlowCallback), waits for its end. In a forked child it frees nothing of
  * an engine on CUDA, whatever is alive.
- * @return STG_E_BUSY, with what is still alive; the engine then goes on living.
+ * @return STG_E_BUSY, with what is still alive, or a region that is being run; the engine then goes
+ * on living.
  */
 STG_API STG_NODISCARD stg_status stg_engine_destroy(stg_engine *engine, stg_error *reterr);
 

@@ -35,8 +35,10 @@ extern "C" {
  * not be the caller's. It is called on the thread that called stg_region_run, with the engine's
  * context current, while `stream`, one of the engine's, captures; or on the caller's stream where
  * nothing is recorded. All of it must be on that stream when it returns, also what went by way of
- * others. It allocates nothing on the device and waits for nothing. It may call the engine, but for
- * stg_region_forget of its own signature and stg_engine_destroy.
+ * others. It allocates nothing on the device and waits for nothing. It may call the engine, but not
+ * stg_region_run of its own region: while it is recorded that is STG_E_BUSY on the caller's stream,
+ * elsewhere a call of itself without an end. To stg_region_forget of its own signature, and to
+ * stg_engine_destroy, the region is STG_E_BUSY.
  * @return anything but STG_OK, with a message in `reterr`: the work cannot be enqueued so.
  */
 typedef stg_status (*stg_region_record)(void *user, stg_stream stream, void *const *pointers,
@@ -93,7 +95,8 @@ typedef struct stg_region_facts {
  * tables, see steer.h) is in use until the region is forgotten or evicted.
  * @return STG_E_INVALID for a malformed call, and for pointers that are not those that were
  * recorded, with the number and both values; what `record` returned where it ran on `stream`;
- * STG_E_CUDA, STG_E_NO_MEMORY, STG_E_DEVICE_LOST, STG_E_FORKED.
+ * STG_E_BUSY from the region's own callback, and where that failed so; STG_E_CUDA, STG_E_NO_MEMORY,
+ * STG_E_DEVICE_LOST, STG_E_FORKED.
  */
 STG_API STG_NODISCARD stg_status stg_region_run(stg_engine *engine, const stg_region_call *call,
                                                 stg_stream stream, stg_region_facts *ret_facts,
@@ -144,8 +147,9 @@ STG_API STG_NODISCARD stg_status stg_region_chunks(const int64_t *sizes, size_t 
 
 /**
  * Launch what was adopted on `stream`, the one that it was adopted for. Called by stg_region_replay
- * on its thread, with the engine's context current. It waits for nothing, and may call the engine,
- * but for stg_region_replay of its own region and stg_engine_destroy.
+ * on its thread, with the engine's context current. It waits for nothing, and may call the engine;
+ * to stg_region_run and stg_region_replay of its own region, and to stg_engine_destroy, the region
+ * is STG_E_BUSY.
  * @return anything but STG_OK, with a message in `reterr`: it is not launched.
  */
 typedef stg_status (*stg_region_launch)(void *user, stg_stream stream, stg_error *reterr);
@@ -176,8 +180,8 @@ STG_API STG_NODISCARD stg_status stg_region_adopt(stg_engine *engine, const stg_
  * go one after the other. Any thread; waits for nothing but those.
  * @return STG_E_NOT_FOUND where nothing was adopted, or it was evicted or forgotten: capture again;
  * STG_E_CAPTURING while the stream captures, which is to have the work itself; STG_E_INVALID for
- * what stg_region_run recorded, and for a malformed signature; what `launch` returned; STG_E_CUDA,
- * STG_E_DEVICE_LOST, STG_E_FORKED.
+ * what stg_region_run recorded, and for a malformed signature; STG_E_BUSY from its own `launch`;
+ * what `launch` returned; STG_E_CUDA, STG_E_DEVICE_LOST, STG_E_FORKED.
  */
 STG_API STG_NODISCARD stg_status stg_region_replay(stg_engine *engine, const char *signature,
                                                    int64_t batch, int64_t seq, int64_t rows,

@@ -122,6 +122,11 @@ class Functions(Case):
         wanted = steergraph.InvalidError, "signature 'mine' is another function's"
         self.assertEqual(refusal(named, lambda x: x), wanted)
 
+    def test_the_longest_name_has_room_for_arguments(self):
+        made = self.engine.region_of((4,), signature="a" * 320)(lambda x, word: x + len(word))
+        for length in (120, 400):  # as it is, and as a digest
+            self.assertTrue(torch.equal(made(rows(3), "b" * length), rows(3) + length))
+
     def test_refuses_what_it_cannot_copy_cut_or_join(self):
         def step(x, w=None, odd=None):
             return {"x": x, "w": w, "odd": x.sum(0), "bad": {1} if odd else None}["odd" if odd is None else odd]
@@ -164,6 +169,8 @@ class Functions(Case):
             ({"dim": -1}, lambda x: x, "dim is -1, not in 0..2147483647"),
             ({"signature": "a|b"}, lambda x: x, "signature is 'a|b'; write 1 to 512 printable ASCII "
              "characters without '|'"),
+            ({"signature": "a" * 321}, lambda x: x, "signature has 321 characters; write 320 at most, since "
+             "what a call is given stands behind it"),
         )  # fmt: skip
         for named, function, text in cases:
             with self.subTest(text):

@@ -14,6 +14,7 @@ from . import _abi, _abi_region, _errors, _locks
 from ._handle import Handle
 
 _TOKENS = 16  # that are asked for at once
+_NAMES = 4096  # whose calls, or whose failures, are remembered
 _LIMIT_S = 2  # that closing waits for launches
 _CAPTURE = _errors.CaptureError.status
 _CUDA = _errors.CudaError.status
@@ -51,6 +52,12 @@ def _line(error):
     """An exception in one line."""
     words = str(error).strip().splitlines()
     return f"{type(error).__name__}: {words[0]}" if words else type(error).__name__
+
+
+def _make_room(table, name):
+    """For one name more. What is lost is found out again."""
+    if len(table) >= _NAMES and name not in table:
+        table.clear()
 
 
 class Regions:
@@ -198,9 +205,12 @@ class Regions:
                     self._let_go(self._tokens.pop(token))
 
     def _forget_unwanted(self, address):
-        with self._lock:
-            unwanted, self._unwanted = self._unwanted, collections.deque()
-        for name, texts in unwanted:
+        # always the same queue: a finalizer that runs beside may have it in its hand
+        for _ in range(len(self._unwanted)):
+            try:
+                name, texts = self._unwanted.popleft()
+            except IndexError:
+                return  # another thread has the rest
             try:
                 for text in texts:
                     self._forget(address, text)
@@ -212,8 +222,9 @@ class Regions:
         _abi.call("stg_region_forget", address, text.encode())
         with self._lock:
             for table in (self._records, self._failed, self._calls):
-                for key in [key for key in table if key[0] == text]:
-                    del table[key]
+                # who adds to it has no lock: look at a copy
+                for key in [key for key in list(table) if key[0] == text]:
+                    table.pop(key, None)
 
     def _let_go(self, record):
         with self._lock:
@@ -305,13 +316,16 @@ class Regions:
         """Whether a call is one of the first, which are not captured; it counts as one then."""
         with self._lock:
             cold = self._calls[name] < warmup
-            self._calls[name] += cold
+            if cold:
+                _make_room(self._calls, name)
+                self._calls[name] += 1
         return cold
 
     def why_not(self, name):
         return self._failed.get(name)
 
     def note_failure(self, name, error):
+        _make_room(self._failed, name)
         self._failed[name] = why = _line(error)
         return why
 

@@ -128,6 +128,9 @@ class Components(Held):
 
     def _view(self, tensor, name, written=False, dtype=None):
         wanted = dtype or self.dtype
+        word = tensors.word_of_bytes(tensor) if name == "mask" and wanted != "bool" else None
+        if word is not None:
+            raise _errors.InvalidError(f'mask is {word}; give {wanted}, or declare mask="bool"')
         view = (tensors.bytes_of if wanted == "bool" else tensors.view_of)(tensor, name)
         if view.dtype != wanted:
             raise _errors.InvalidError(f"{name} is {view.dtype}, the components take {wanted}")
@@ -330,6 +333,8 @@ class Components(Held):
         if self.has_bias:
             there.add("dbias")
         grads = dict.fromkeys(there) if grads is None else grads
+        if not isinstance(grads, dict):
+            raise TypeError(f"grads is {grads!r}, not a dict of tensors or None by name")
         for name in grads:
             if name not in there:
                 has = ", ".join(known for known in Gradients._fields if known in there)

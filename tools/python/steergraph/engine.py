@@ -305,6 +305,8 @@ class Engine(Held):
 
     def its_regions(self):
         """The Regions of the engine, for what runs regions."""
+        if self.closed:
+            raise _errors.ClosedError("the engine is closed")
         if self._regions is None:
             with self._lock:
                 if self._regions is None:

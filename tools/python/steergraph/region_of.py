@@ -16,7 +16,9 @@ from .region import Region, bucket, chunks
 
 _EXACT = frozenset((type(None), bool, int, str))  # equal ones have equal texts
 _KNOWN = 4096  # arguments that are remembered, by their types, shapes and constants
+_TEXTS = 1024  # signatures of a function, whose records are kept
 _TEXT_CHARS = 160  # of what a signature says of arguments before it is a digest of that
+_NAME_CHARS = 320  # of a function's name before that, with room for a number behind it
 
 
 def _text_of(tensor, dim):
@@ -77,9 +79,14 @@ class RegionOf:
         self._device_type = self._device.type
         self._regions = regions = engine.its_regions()
         wanted = signature if signature is not None else f"{function.__module__}.{function.__qualname__}"
+        Region(engine, wanted, None, 0, 0, 0, None, 0)  # which refuses what is none
+        if len(wanted) > _NAME_CHARS:
+            raise _errors.InvalidError(
+                f"signature has {len(wanted)} characters; write {_NAME_CHARS} at most, since what a call "
+                "is given stands behind it"
+            )
         self._name = regions.take_name(wanted, signature is None)
-        Region(engine, self._name, None, 0, 0, 0, None, 0)  # which refuses what is none
-        self._texts = set()
+        self._texts = {}  # in the order in which they were looked for
         capture = regions.capture
         self._is_capturing = capture.is_capturing if capture is not None else lambda: False
         self._last = {}  # a record of each stream, whose memory the next shares
@@ -154,11 +161,24 @@ class RegionOf:
         given = dict(zip(self._names, values))
         pieces = chunks(self._size(given), self._buckets)  # which refuses what broke off
         known = _Known(self._text(given, key[:4]), pieces)
-        self._texts.add(known.text)
+        self._keep(known.text)
         if len(self._known) >= _KNOWN:
             self._known.clear()
         self._known[key] = known
         return known
+
+    def _keep(self, text):
+        """Remember a signature. The one that was longest not looked for goes where there are too many, and
+        with it its records, and all that is known of calls, so that those that still come are looked for."""
+        if self._texts.pop(text, self) is self and len(self._texts) >= _TEXTS:
+            oldest = next(iter(self._texts))
+            del self._texts[oldest]
+            self._known.clear()
+            try:
+                self._regions.forget(oldest)
+            except _errors.BusyError:
+                self._texts[oldest] = None
+        self._texts[text] = None
 
     def _size(self, given):
         """The extent of the padded dimension, which all tensors but the fixed ones have."""

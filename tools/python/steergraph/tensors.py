@@ -73,6 +73,12 @@ def bytes_of(tensor, what):
     return View(address, "bool", tuple(tensor.shape), tuple(strides), device)
 
 
+def word_of_bytes(tensor):
+    """The type of what bytes_of takes; None of anything else."""
+    word = str(getattr(tensor, "dtype", "")).removeprefix("torch.")
+    return word if word in ("bool", "uint8") else None
+
+
 def empty_bytes(like, count):
     """New memory of the kind of `like`."""
     if is_torch(like):
