@@ -38,10 +38,12 @@ static stg_status check_input(const struct output *output, const char *input, co
                        output->reader, output->option, output->path, where);
 }
 
+/* A source without a path is not there: what a step steers has no rows of its own. */
 static stg_status check_source(const struct output *output,
                                const struct stg_spec_vector_source *source, stg_error *reterr) {
-  return source->kind == STG_VECTOR_FILE ? check_input(output, source->path, source->where, reterr)
-                                         : STG_OK;
+  return source->kind == STG_VECTOR_FILE && source->path != NULL
+             ? check_input(output, source->path, source->where, reterr)
+             : STG_OK;
 }
 
 stg_status stg_run_output_check_name(const char *option, const char *path, stg_error *reterr) {

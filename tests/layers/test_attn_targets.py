@@ -7,18 +7,10 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "bench"))
 
+import peer_support  # noqa: E402
 import targets  # noqa: E402
+from peer_support import report  # noqa: E402
 from run_tables import CUT_NOTE, LOOP_NOTE, group_of, metrics_lines  # noqa: E402
-
-good = True
-
-
-def report(ok: bool, name: str, said="") -> None:
-    global good
-    good = good and bool(ok)
-    print(f"{'ok' if ok else 'not ok'} - {name}")
-    if not ok:
-        print(said)
 
 
 def row(suite, name, series, median=None, floor=None, wall=None, **more) -> dict:
@@ -162,7 +154,7 @@ def main() -> int:
     test_lines()
     test_names()
     test_tables()
-    return 0 if good else 1
+    return 0 if peer_support.good else 1
 
 
 raise SystemExit(main())

@@ -178,6 +178,13 @@ struct stg_rope_geometry attn_rope_geometry(void) {
       .heads = 8, .kv_heads = 2, .dim = 64, .rot = 64, .dtype = STG_F32};
 }
 
+void attn_rope_set_rounding(struct stg_rope_geometry *geometry, int k) {
+  static const stg_dtype dtypes[] = {STG_F32, STG_F16, STG_BF16};
+  geometry->dtype = dtypes[k % 3];
+  geometry->round = (enum stg_rope_round)(k / 3 % 2);
+  geometry->trig = (enum stg_rope_trig)(k / 6 % 3);
+}
+
 int64_t attn_stride(enum stg_heads_order order, int64_t rows, int64_t heads, int64_t dim) {
   return order == STG_HEADS_ROWS_FIRST ? heads * dim : rows * dim;
 }

@@ -76,6 +76,10 @@ struct attn_rope {
 
 /** 8/2 heads of 64, f32, concat, half, final, base 10000: what a test does not change. */
 struct stg_rope_geometry attn_rope_geometry(void);
+#define ATTN_ROPE_ROUNDINGS 18
+/** The k-th of all types, roundings, and roundings of cosine and sine; behind the last the first.
+ */
+void attn_rope_set_rounding(struct stg_rope_geometry *geometry, int k);
 /** Rows of random numbers in, NaN out. `rows` as the test has them; `kv` may be NULL. */
 void attn_rope_open(struct attn_bed *bed, const struct stg_rope_geometry *geometry,
                     const struct stg_rope_freq *freq, const struct stg_step_rows *rows,

@@ -112,15 +112,13 @@ static void every_option_of_the_way_back_is_within_the_bound(void **state) {
   static const int32_t seq[] = {0, 1, -1, 1, 2, 0};
   static const int32_t pos[] = {255, 0, 3, 4000, 9, 256};
   const struct stg_step_rows rows = {.rows = 6, .batch = 3, .seq = seq, .pos = pos};
-  for (int k = 0; k < 3 * 2 * 3 * 3; k++) {
+  for (int k = 0; k < ATTN_ROPE_ROUNDINGS * 3; k++) {
     struct stg_rope_geometry g = attn_rope_geometry();
     struct attn_bed bed;
     struct attn_rope rope;
     attn_open(&bed, (uint64_t)k);
-    g.dtype = dtypes[k % 3];
-    g.round = (enum stg_rope_round)(k / 3 % 2);
-    g.trig = (enum stg_rope_trig)(k / 6 % 3);
-    g.xpos = (enum stg_rope_xpos)(k / 18);
+    attn_rope_set_rounding(&g, k);
+    g.xpos = (enum stg_rope_xpos)(k / ATTN_ROPE_ROUNDINGS);
     g.pairs = STG_ROPE_PAIRS_INTERLEAVED;
     g.order = k % 2 == 0 ? STG_HEADS_ROWS_FIRST : STG_HEADS_HEADS_FIRST;
     attn_rope_open(&bed, &g, &plain, &rows, NULL, &rope);
@@ -148,26 +146,24 @@ static void scales_at_the_ends_of_a_type_are_within_the_bound(void **state) {
   static const int32_t pos[] = {0, 1, 255, 4095, 30000};
   static const float bases[] = {1500, 400, 190, 100, 1, 1e-35F};
   const struct stg_step_rows rows = {.rows = 5, .batch = 1, .pos = pos};
-  for (int k = 0; k < 3 * 2 * 3 * 6; k++) {
+  for (int k = 0; k < ATTN_ROPE_ROUNDINGS * 6; k++) {
     struct stg_rope_geometry g = attn_rope_geometry();
     struct attn_bed bed;
     struct attn_rope rope;
     attn_open(&bed, (uint64_t)k);
-    g.dtype = dtypes[k % 3];
-    g.round = (enum stg_rope_round)(k / 3 % 2);
-    g.trig = (enum stg_rope_trig)(k / 6 % 3);
+    attn_rope_set_rounding(&g, k);
     g.xpos = STG_ROPE_XPOS_HALVES;
     g.pairs = STG_ROPE_PAIRS_INTERLEAVED;
     attn_rope_open(&bed, &g, &plain, &rows, NULL, &rope);
     const int64_t q_elems = (int64_t)5 * g.heads * g.dim, k_elems = (int64_t)5 * g.kv_heads * g.dim;
-    rope.angles.xpos_base = bases[k / 18];
+    rope.angles.xpos_base = bases[k / ATTN_ROPE_ROUNDINGS];
     rope.q = attn_random(&bed, g.dtype, q_elems);
     rope.k = attn_random(&bed, g.dtype, k_elems);
     rope.v = attn_random(&bed, g.dtype, k_elems);
     attn_spread(g.dtype, q_elems, rope.q);
     attn_spread(g.dtype, k_elems, rope.k);
     const struct stg_oracle_heads_report report = run_back(&rope, rope.qkv);
-    assert_true(report.overflows > 0 || k / 18 < 4);
+    assert_true(report.overflows > 0 || k / ATTN_ROPE_ROUNDINGS < 4);
     attn_close(&bed);
   }
   (void)state;

@@ -61,25 +61,37 @@ static void expect_ids(stg_dtype dtype, const void *tensor, int64_t first, const
   }
 }
 
-/* At position 0 nothing turns. */
-static void round_trip(const struct packed *packed, stg_dtype dtype) {
-  static const int32_t pos[] = {0, 0};
-  const struct stg_step_rows rows = {.rows = 2, .batch = 1, .pos = pos};
-  const struct stg_rope_freq freq = {.base = 10000};
+static struct stg_rope_geometry geometry_of(const struct packed *packed, stg_dtype dtype) {
   struct stg_rope_geometry g = attn_rope_geometry();
-  struct attn_bed bed;
-  struct attn_rope rope;
-  attn_open(&bed, 1);
   g.heads = HEADS;
   g.kv_heads = packed->kv_heads;
   g.dim = g.rot = DIM;
   g.dtype = dtype;
   g.layout = packed->layout;
-  attn_rope_open(&bed, &g, &freq, &rows, NULL, &rope);
-  const int64_t elems = stg_rope_row_elems(&g);
-  for (int64_t j = 0; j < 2 * elems; j++) {
-    stg_store_f32(dtype, rope.qkv, (size_t)j, (float)(j % elems + 1));
+  return g;
+}
+
+/* Each of the rows has the ids, one for each element. */
+static void open_ids(struct attn_bed *bed, const struct stg_rope_geometry *g,
+                     const struct stg_step_rows *rows, struct attn_rope *ret) {
+  const struct stg_rope_freq freq = {.base = 10000};
+  const int64_t elems = stg_rope_row_elems(g);
+  attn_rope_open(bed, g, &freq, rows, NULL, ret);
+  for (int64_t j = 0; j < rows->rows * elems; j++) {
+    stg_store_f32(g->dtype, ret->qkv, (size_t)j, (float)(j % elems + 1));
   }
+}
+
+/* At position 0 nothing turns. */
+static void round_trip(const struct packed *packed, stg_dtype dtype) {
+  static const int32_t pos[] = {0, 0};
+  const struct stg_step_rows rows = {.rows = 2, .batch = 1, .pos = pos};
+  const struct stg_rope_geometry g = geometry_of(packed, dtype);
+  struct attn_bed bed;
+  struct attn_rope rope;
+  attn_open(&bed, 1);
+  open_ids(&bed, &g, &rows, &rope);
+  const int64_t elems = stg_rope_row_elems(&g);
   attn_rope_run(&rope);
   for (int64_t row = 0; row < 2; row++) {
     expect_ids(dtype, rope.q, row * HEADS * DIM, packed->q, HEADS * DIM);
@@ -120,22 +132,13 @@ static void expect_zeros(stg_dtype dtype, const void *tensor, int64_t first, int
 static void turn_without_v(const struct packed *packed, stg_dtype dtype) {
   static const int32_t pos[] = {0, -1};
   const struct stg_step_rows rows = {.rows = 2, .batch = 1, .pos = pos};
-  const struct stg_rope_freq freq = {.base = 10000};
-  struct stg_rope_geometry g = attn_rope_geometry();
+  const struct stg_rope_geometry g = geometry_of(packed, dtype);
   struct attn_bed bed;
   struct attn_rope rope;
   attn_open(&bed, 1);
-  g.heads = HEADS;
-  g.kv_heads = packed->kv_heads;
-  g.dim = g.rot = DIM;
-  g.dtype = dtype;
-  g.layout = packed->layout;
-  attn_rope_open(&bed, &g, &freq, &rows, NULL, &rope);
+  open_ids(&bed, &g, &rows, &rope);
   rope.v = NULL;
   const int64_t elems = stg_rope_row_elems(&g), k_elems = (int64_t)g.kv_heads * DIM;
-  for (int64_t j = 0; j < 2 * elems; j++) {
-    stg_store_f32(dtype, rope.qkv, (size_t)j, (float)(j % elems + 1));
-  }
   const struct stg_oracle_heads_report report = attn_rope_run(&rope);
   assert_int_equal(1, report.rows_bad);
   expect_ids(dtype, rope.q, 0, packed->q, HEADS * DIM);

@@ -173,16 +173,14 @@ static void each_op_rounds_what_the_scale_was_put_on(void **state) {
 
 static void every_rounding_of_xpos_is_within_the_bound(void **state) {
   static const int64_t pos[] = {0, 1, 255, 256, 4095, 30000};
-  static const stg_dtype dtypes[] = {STG_F32, STG_F16, STG_BF16};
   const struct stg_step_rows rows = {.rows = 6, .batch = 1, .pos = pos, .pos_is_64 = true};
-  for (int k = 0; k < 3 * 2 * 3 * 2; k++) {
-    struct stg_rope_geometry g = toto(64, k / 18 == 0 ? STG_ROPE_XPOS_HALVES : STG_ROPE_XPOS_PAIRS);
+  for (int k = 0; k < ATTN_ROPE_ROUNDINGS * 2; k++) {
+    struct stg_rope_geometry g =
+        toto(64, k / ATTN_ROPE_ROUNDINGS == 0 ? STG_ROPE_XPOS_HALVES : STG_ROPE_XPOS_PAIRS);
     struct attn_bed bed;
     struct attn_rope rope;
     attn_open(&bed, (uint64_t)k);
-    g.dtype = dtypes[k % 3];
-    g.round = (enum stg_rope_round)(k / 3 % 2);
-    g.trig = (enum stg_rope_trig)(k / 6 % 3);
+    attn_rope_set_rounding(&g, k);
     attn_rope_open(&bed, &g, &plain, &rows, NULL, &rope);
     rope.angles.xpos_base = 8192; /* f16 has no room for more */
     attn_rope_run(&rope);
@@ -197,18 +195,15 @@ static void every_rounding_of_xpos_is_within_the_bound(void **state) {
 static void scales_at_the_ends_of_a_type_are_within_the_bound(void **state) {
   static const int32_t pos[] = {0, 1, 255, 4095, 30000};
   static const float bases[] = {1e6F, 1500, 400, 190, 100, 1, 1e-35F};
-  static const stg_dtype dtypes[] = {STG_F32, STG_F16, STG_BF16};
   const struct stg_step_rows rows = {.rows = 5, .batch = 1, .pos = pos};
   for (size_t base = 0; base < sizeof bases / sizeof bases[0]; base++) {
     uint64_t overflows = 0;
-    for (int k = 0; k < 3 * 2 * 3; k++) {
+    for (int k = 0; k < ATTN_ROPE_ROUNDINGS; k++) {
       struct stg_rope_geometry g = toto(64, STG_ROPE_XPOS_HALVES);
       struct attn_bed bed;
       struct attn_rope rope;
       attn_open(&bed, (uint64_t)k);
-      g.dtype = dtypes[k % 3];
-      g.round = (enum stg_rope_round)(k / 3 % 2);
-      g.trig = (enum stg_rope_trig)(k / 6 % 3);
+      attn_rope_set_rounding(&g, k);
       attn_rope_open(&bed, &g, &plain, &rows, NULL, &rope);
       attn_spread(g.dtype, 5 * stg_rope_row_elems(&g), rope.qkv);
       rope.angles.xpos_base = bases[base];
