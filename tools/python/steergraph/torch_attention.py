@@ -175,37 +175,22 @@ _op_rope_backward = torch.ops.steergraph.rope_backward.default
 
 
 class _Rope(torch.autograd.Function):
-    """Rotation for tensors that ask for a gradient, which is the rotation back."""
+    """Rotation for tensors that ask for a gradient, which is the rotation back. Where V stays, its
+    gradient is that of a view."""
 
     @staticmethod
-    def forward(ctx, qkv, positions, rope):
+    def forward(ctx, qkv, positions, rope, copy_v):
         ctx.save_for_backward(positions)
         ctx.rope, ctx.shape = rope, qkv.shape
-        return _op_rope(qkv, positions, rope)
+        return (_op_rope if copy_v else _op_rope_qk)(qkv, positions, rope)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx, q, k, v):
+    def backward(ctx, q, k, v=None):
         (positions,) = ctx.saved_tensors
-        grads = (grad.contiguous() for grad in (q, k, v))
-        return _op_rope_backward(*grads, positions, ctx.rope).view(ctx.shape), None, None
-
-
-class _RopeQK(torch.autograd.Function):
-    """The same of Q and K; the gradient of V is that of a view."""
-
-    @staticmethod
-    def forward(ctx, qkv, positions, rope):
-        ctx.save_for_backward(positions)
-        ctx.rope, ctx.shape = rope, qkv.shape
-        return _op_rope_qk(qkv, positions, rope)
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx, q, k):
-        (positions,) = ctx.saved_tensors
-        packed = _op_rope_backward(q.contiguous(), k.contiguous(), None, positions, ctx.rope)
-        return packed.view(ctx.shape), None, None
+        v = None if v is None else v.contiguous()
+        packed = _op_rope_backward(q.contiguous(), k.contiguous(), v, positions, ctx.rope)
+        return packed.view(ctx.shape), None, None, None
 
 
 def rope(rope: Rope, qkv: Tensor, positions: Tensor, *, copy_v: bool = True):
@@ -223,12 +208,10 @@ def rope(rope: Rope, qkv: Tensor, positions: Tensor, *, copy_v: bool = True):
     if wants_grad(qkv):
         if not rope.has_backward:
             raise _errors.NotDeclaredError("qkv requires grad, but the rope declares no backward")
-        if not copy_v:
-            return (*_RopeQK.apply(qkv, positions, rope.number), rope.view_of_v(qkv))
-        return _Rope.apply(qkv, positions, rope.number)
-    if not copy_v:
-        return (*_op_rope_qk(qkv, positions, rope.number), rope.view_of_v(qkv))
-    return _op_rope(qkv, positions, rope.number)
+        rotated = _Rope.apply(qkv, positions, rope.number, copy_v)
+    else:
+        rotated = (_op_rope if copy_v else _op_rope_qk)(qkv, positions, rope.number)
+    return rotated if copy_v else (*rotated, rope.view_of_v(qkv))
 
 
 def rope_append_(rope: Rope, rows: Rows, qkv: Tensor, q: Tensor, layer: int = 0) -> Tensor:
