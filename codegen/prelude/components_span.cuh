@@ -120,8 +120,15 @@ template <class G> struct stg_components_ring {
   template <int Height, int Width, int Rows, int Pieces, int Pitch>
   __device__ __forceinline__ void bring_matrix(unsigned to, const void *matrix, int top, int left,
                                                unsigned flag) const {
+    if constexpr (Width % of_piece == 0) {
+      if (has(flag)) {
+        stg_bring_packed<G::threads, Rows, Pieces, stg_by_rows<Pitch>, Height, Width, element>(
+            to, matrix, top, left);
+        return;
+      }
+    }
     stg_bring_rows<G::threads, Rows, Pieces, stg_by_rows<Pitch>, Width % of_piece == 0, element>(
-        to, Width % of_piece == 0 && has(flag), has_words(matrix), [&](int r, int &of_row) {
+        to, false, has_words(matrix), [&](int r, int &of_row) {
           of_row = top + r < Height ? Width - left : 0;
           return (const element *)matrix + ((long long)(top + r) * Width + left);
         });
@@ -131,9 +138,18 @@ template <class G> struct stg_components_ring {
   template <int Width, int Pieces, int Pitch>
   __device__ __forceinline__ void bring_rows(unsigned to, int tile, const void *matrix,
                                              long long stride, int left, unsigned flag) const {
+    constexpr bool whole = Width % of_piece == 0;
     const stg_components_rows<G> &of_tile = rows_of(tile);
-    stg_bring_rows<G::threads, G::tile, Pieces, stg_by_rows<Pitch>, Width % of_piece == 0, element>(
-        to, has(flag), has_words(matrix), [&](int r, int &of_row) {
+    if constexpr (whole) {
+      if (has(flag)) {
+        stg_bring_strided<G::threads, G::tile, Pieces, stg_by_rows<Pitch>>(
+            to, (const element *)matrix + (top(tile) * stride + left), stride, Width - left,
+            [&](int r) { return of_tile.is_live(r); });
+        return;
+      }
+    }
+    stg_bring_rows<G::threads, G::tile, Pieces, stg_by_rows<Pitch>, whole, element>(
+        to, !whole && has(flag), has_words(matrix), [&](int r, int &of_row) {
           of_row = of_tile.is_live(r) ? Width - left : 0;
           return (const element *)matrix + ((top(tile) + r) * stride + left);
         });
@@ -142,8 +158,16 @@ template <class G> struct stg_components_ring {
   template <class E> __device__ __forceinline__ void bring_mask(unsigned to, int tile) const {
     constexpr bool whole = G::components % (16 / (int)sizeof(E)) == 0;
     const stg_components_rows<G> &of_tile = rows_of(tile);
+    if constexpr (whole) {
+      if (has(STG_ALIGNED_MASK)) {
+        stg_bring_placed<G::threads, G::tile, layout::mask_pieces, stg_by_rows<layout::mask_pitch>>(
+            to, (const E *)a.mask + begin, G::components - begin,
+            [&](int r) { return of_tile.mask[r]; });
+        return;
+      }
+    }
     stg_bring_rows<G::threads, G::tile, layout::mask_pieces, stg_by_rows<layout::mask_pitch>, whole,
-                   E>(to, has(STG_ALIGNED_MASK), has_words(a.mask), [&](int r, int &of_row) {
+                   E>(to, !whole && has(STG_ALIGNED_MASK), has_words(a.mask), [&](int r, int &of_row) {
       const long long at = of_tile.mask[r];
       of_row = at >= 0 ? G::components - begin : 0;
       return (const E *)a.mask + (at + begin);
