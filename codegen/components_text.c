@@ -186,6 +186,7 @@ static void write_apply(struct stg_writer *w, const struct stg_components_kernel
   stg_write_int(w, "warps_n", e->warps_n, "beside each other");
   stg_write_int(w, "warp_rows", e->warp_rows, "of the tile that a warp has");
   stg_write_int(w, "warp_columns", e->warp_columns, "of what goes out");
+  stg_write_bool(w, "own", e->own, "and all of what comes before");
   stg_write_int(w, "s_rows", e->s_rows, "and of the intermediate");
   stg_write_int(w, "s_columns", e->s_columns, "of a chunk");
   stg_write_int(w, "shared_bytes", e->dynamic_bytes, "of the launch");
