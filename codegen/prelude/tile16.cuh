@@ -108,7 +108,8 @@ template <int Threads, int Pieces> struct stg_shares {
       : row(thread / Pieces), piece(thread % Pieces) {
   }
   __device__ __forceinline__ bool has(int i, int rows) const {
-    return (Threads % Pieces == 0 || row < step) && (rows % step == 0 || row + i * step < rows);
+    return i < turns(rows) && (Threads % Pieces == 0 || row < step) &&
+           (rows % step == 0 || row + i * step < rows);
   }
   static constexpr __device__ int turns(int rows) {
     return (rows + step - 1) / step;
