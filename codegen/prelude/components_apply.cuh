@@ -55,13 +55,21 @@ template <class G> struct stg_components_block : stg_components_sums<G> {
       __syncthreads();
       from.bring(n);
       stg_copy_wait_but<0>();
+      round(n);
       __syncthreads();
     } else {
       stg_copy_wait_but<G::stages - 2>();
+      round(n);
       __syncthreads();
       if (!late) {
         from.bring(n + G::stages - 1);
       }
+    }
+  }
+
+  __device__ __forceinline__ void round(int n) const {
+    if constexpr (operands::rounds) {
+      from.round_chunk(n);
     }
   }
 

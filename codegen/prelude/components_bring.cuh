@@ -122,6 +122,33 @@ template <class G> struct stg_components_bring {
     stg_copy_commit();
   }
 
+  // What has come of chunk n as operands, once this thread's copies have ended; before the block
+  // meets. Where each thread brought the pieces that it rounds, it need not wait for others.
+  __device__ __forceinline__ void round_chunk(int n) const {
+    const unsigned at = stage(n);
+    if (n < delta_chunks) {
+      if ((G::turned ? G::out : G::in) % of_piece != 0 || !is_aligned(STG_ALIGNED_DELTA)) {
+        __syncthreads();
+      }
+      round_matrix<layout::delta_rows, layout::delta_pieces, typename layout::delta_place>(at);
+      return;
+    }
+    constexpr bool whole = (G::turned ? G::in : G::components) % of_piece == 0 &&
+                           (G::turned ? G::components : G::out) % of_piece == 0;
+    if (!whole || !is_aligned(STG_ALIGNED_FIRST) || !is_aligned(STG_ALIGNED_SECOND)) {
+      __syncthreads();
+    }
+    round_matrix<layout::first_rows, layout::first_pieces, typename layout::first_place>(at);
+    round_matrix<layout::second_rows, layout::second_pieces, typename layout::second_place>(
+        at + layout::first_bytes);
+  }
+  template <int Rows, int Pieces, class Place>
+  __device__ __forceinline__ void round_matrix(unsigned at) const {
+    stg_share_out<G::threads, Rows, Pieces>(
+        [&](int r, int piece) { operands::round_piece(at + Place::at(r, piece)); },
+        stg_thread_here());
+  }
+
   // ---- rows that came by words, into their places; true: the block has to meet ----
   // Tiles and chunks begin at even rows and columns, so that a row's own parity says whether it is
   // late.

@@ -241,6 +241,20 @@ template <class G> struct stg_components_ring {
         stg_thread_here());
   }
 
+  // x and dy of a tile as operands of t, g and their gradients, once this thread's copies have
+  // ended; before the block meets. Where each thread brought the pieces that it rounds, it need not
+  // wait for others. Delta's and bias' blocks take them as they are.
+  template <int Kind> __device__ __forceinline__ void round_rows(int tile) const {
+    if constexpr (Kind == STG_OF_COMPONENTS && operands::rounds) {
+      constexpr bool whole = G::in % of_piece == 0 && G::out % of_piece == 0;
+      if (!whole || !has(STG_ALIGNED_X) || !has(STG_ALIGNED_DY)) {
+        __syncthreads();
+      }
+      round_matrix<G::tile, layout::out_pieces, layout::out_pitch>(stage(tile));
+      round_matrix<G::tile, layout::in_pieces, layout::in_pitch>(stage(tile) + layout::dy_bytes);
+    }
+  }
+
   // ---- rows of 16-bit elements that came by words, into their places; true: the block has to meet
   // Tiles, blocks and spans begin at even rows and columns, so that a row's own parity says whether
   // it is late.
@@ -291,9 +305,11 @@ template <class G> struct stg_components_ring {
       __syncthreads();
       bring<Kind>(tile);
       stg_copy_wait_but<0>();
+      round_rows<Kind>(tile);
       __syncthreads();
     } else {
       stg_copy_wait_but<G::stages - 2>();
+      round_rows<Kind>(tile);
       __syncthreads();
       bring<Kind>(tile + G::stages - 1);
     }

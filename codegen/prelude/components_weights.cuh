@@ -80,7 +80,7 @@ template <class G, int Columns, int Strips> struct stg_components_product {
   static __device__ __forceinline__ void add_ones(float (&sums)[4], unsigned at) {
     const unsigned one = __float_as_uint(1.0f);
     unsigned rest[4];
-    wide::load_as_is(at, rest);
+    wide::load(at, rest);
 #pragma unroll
     for (int part = 0; part < 3; part++) {
       unsigned of_a[4];
