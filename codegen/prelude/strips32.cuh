@@ -62,15 +62,15 @@ struct stg_factors32 {
 };
 
 template <> struct stg_factors<stg_f32> : stg_factors32 {
-  template <class A, class B, int Steps, int Tiles, int Strips>
+  template <class A, class B, int Steps, int Last, int Tiles, int Strips>
   static __device__ __forceinline__ void multiply(float (&acc)[Tiles][Strips][4], unsigned a,
                                                   unsigned b, int tiles, int strips) {
-    stg_multiply_strips<stg_f32, A, B, Steps>(acc, a, b, tiles, strips);
+    stg_multiply_strips<stg_f32, A, B, Steps, Last>(acc, a, b, tiles, strips);
   }
 };
 
 template <> struct stg_factors<stg_f32_exact> : stg_factors32 {
-  template <class A, class B, int Steps, int Tiles, int Strips>
+  template <class A, class B, int Steps, int, int Tiles, int Strips>
   static __device__ __forceinline__ void multiply(float (&acc)[Tiles][Strips][4], unsigned a,
                                                   unsigned b, int tiles, int strips) {
     constexpr int part = STG_EXACT_PART / depth, whole = Steps / part;
