@@ -98,8 +98,8 @@ __device__ __forceinline__ void stg_bring_piece(unsigned at, const E *from, int 
 
 // What each of a block's threads brings of a matrix of Rows x Pieces: one piece of a row, and of
 // every so manieth row behind it, so that addresses follow from the first one by what is known;
-// where rows do not divide the block, some threads have nothing. `bring` is given row and piece, of
-// `Turns` of them at once.
+// where rows do not divide the block, some threads have nothing, and turns come one by one. `bring`
+// is given row and piece, of `Turns` of them at once.
 template <int Threads, int Pieces> struct stg_shares {
   static constexpr int step = Threads / Pieces; // rows
   static_assert(step > 0, "a row is no wider than the block");
@@ -119,7 +119,7 @@ template <int Threads, int Rows, int Pieces, int Turns = 4, class F>
 __device__ __forceinline__ void stg_share_out(const F &bring, int thread = (int)threadIdx.x) {
   typedef stg_shares<Threads, Pieces> shares;
   const shares mine(thread);
-#pragma unroll(Turns)
+#pragma unroll(Threads % Pieces == 0 ? Turns : 1)
   for (int i = 0; i < shares::turns(Rows); i++) {
     if (mine.has(i, Rows)) {
       bring(mine.row + i * shares::step, mine.piece);
@@ -137,25 +137,25 @@ __device__ __forceinline__ void stg_bring_packed(unsigned to, const void *matrix
   constexpr int elements = 16 / (int)sizeof(E), turns = shares::turns(Rows);
   const shares mine(stg_thread_here());
   const int row = top + mine.row, column = left + mine.piece * elements;
-  const E *const from = stg_as_one((const E *)matrix + (row * Width + column));
+  const E *from = stg_as_one((const E *)matrix + (row * Width + column));
   const unsigned at = to + Place::at(mine.row, mine.piece);
   if (top + Rows <= Height && left + Pieces * elements <= Width) { // mostly, and then nothing to ask
 #pragma unroll(turns <= 8 ? turns : 4)
     for (int i = 0; i < turns; i++) {
       if (mine.has(i, Rows)) {
-        stg_copy_piece_async(at + Place::at(i * shares::step, 0),
-                             from + (long long)i * shares::step * Width, true);
+        stg_copy_piece_async(at + Place::at(i * shares::step, 0), from, true);
       }
+      from = stg_as_one(from + shares::step * Width); // so that one address is there at a time
     }
     return;
   }
 #pragma unroll 1
   for (int i = 0; i < turns; i++) {
     if (mine.has(i, Rows)) {
-      stg_copy_piece_async(at + Place::at(i * shares::step, 0),
-                           from + (long long)i * shares::step * Width,
+      stg_copy_piece_async(at + Place::at(i * shares::step, 0), from,
                            column < Width && row + i * shares::step < Height);
     }
+    from += shares::step * Width;
   }
 }
 
