@@ -119,7 +119,13 @@ bool stg_components_has_room(const struct stg_components_kernel *kernel) {
 
 static stg_status check_room(const struct stg_components_kernel *kernel, stg_error *reterr) {
   const struct stg_components_geometry *g = &kernel->geometry;
-  if (!stg_components_has_room(kernel)) {
+  const bool has_room = stg_components_has_room(kernel);
+  if (!has_room && (kernel->choice.rows != 0 || kernel->choice.chunk != 0)) {
+    return stg_error_set(reterr, STG_E_UNSUPPORTED,
+                         "components: what is chosen of %s %u -> %u is not to be had",
+                         stg_dtype_name(g->dtype), g->d_in, g->d_out);
+  }
+  if (!has_room) {
     return stg_error_set(reterr, STG_E_UNSUPPORTED,
                          "components: %s of %u -> %u needs more shared memory than sm_%u has",
                          stg_dtype_name(g->dtype), g->d_in, g->d_out, kernel->sm);

@@ -65,7 +65,8 @@ size_t stg_components_args_bytes(enum stg_components_work work);
 /** Append the source (without the prelude) and fill the launch rule: an apply has a block for
  * each rows_per_block rows, weights those of stg_components_weights_blocks, a sum those of
  * stg_components_sum_blocks. STG_E_INVALID: a member, with its value.
- * STG_E_UNSUPPORTED: float32 for which the architecture has no room. */
+ * STG_E_UNSUPPORTED: float32 for which the architecture has no room, or a choice that is not to be
+ * had. */
 STG_NODISCARD stg_status stg_components_generate(const struct stg_components_kernel *kernel,
                                                  struct stg_strbuf *ret_source,
                                                  struct stg_launch_rule *ret_rule,

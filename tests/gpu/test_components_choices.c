@@ -13,7 +13,6 @@ static const struct stg_components_choice choices[] = {
     {.rows = 16, .columns = 16},
     {.rows = 16, .columns = 32},
     {.rows = 16, .columns = 64},
-    {.rows = 32, .columns = 16},
     {.rows = 32, .columns = 32},
     {.rows = 32, .columns = 64},
     {.rows = 16, .columns = 32, .chunk = 32, .stages = 3},
