@@ -205,8 +205,9 @@ template <class G> struct stg_components_weights_block {
   }
   // Components c and the one behind.
   __device__ __forceinline__ void store_dm(element *of_row, int c, float x, float y) const {
+    constexpr bool whole = G::components % G::block == 0; // blocks, of which nothing is to be asked
     const int column = ring.begin + c;
-    if (column + 1 < G::components) {
+    if (whole || column + 1 < G::components) {
       operands::store_two(of_row + c, x, y, ring.has(STG_ALIGNED_DM));
     } else if (column < G::components) {
       operands::store(of_row + c, x);
