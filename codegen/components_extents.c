@@ -20,6 +20,7 @@
 
 #define THREADS 256
 #define WARPS 8
+#define LANES 32
 #define UNIT_BYTES 16
 #define STRIP 8 /* columns of a product */
 #define STEP 16 /* rows, columns and depth of what a warp multiplies at once */
@@ -34,6 +35,9 @@
 #define MOST_DD_COLUMNS 160
 /* Exact float32 has sums of parts beside them, and what it multiplies in two. */
 #define MOST_EXACT_COLUMNS 96
+
+/* A row of pieces is brought by no fewer. */
+#define LEAST_OWN_THREADS 128
 
 /* What a row of a tile has in static memory: where its mask begins, and d; of apply dd as well. */
 #define KNOWN_BYTES 12
@@ -118,6 +122,22 @@ static struct stg_components_extents spread(uint32_t out, uint32_t tile, uint32_
   return e;
 }
 
+/* How warps have rows of their own. */
+static struct stg_components_extents spread_own(uint32_t out, uint32_t tile,
+                                                struct stg_components_choice choice) {
+  return (struct stg_components_extents){.threads = tile / choice.rows * LANES,
+                                         .tile = tile,
+                                         .chunk = choice.chunk,
+                                         .stages = choice.stages,
+                                         .warps_n = 1,
+                                         .warp_rows = choice.rows,
+                                         .warp_columns = round_up(out, STEP),
+                                         .own = true,
+                                         .s_rows = choice.rows,
+                                         .s_columns = choice.columns,
+                                         .static_bytes = tile * ROW_BYTES};
+}
+
 static uint32_t dynamic_bytes(const struct stg_components_kernel *kernel,
                               const struct stg_components_extents *e) {
   const struct stg_components_geometry *g = &kernel->geometry;
@@ -138,38 +158,77 @@ static uint32_t dynamic_bytes(const struct stg_components_kernel *kernel,
           ? 0
           : matrix_bytes(e->tile, in_place ? chunk_pieces : e->chunk / UNIT_BYTES);
   const uint32_t delta = !g->delta ? 0 : kernel->turned ? by_columns : by_rows;
-  return matrix_bytes(e->tile, in_pieces) + (in_place ? 0 : matrix_bytes(e->tile, chunk_pieces)) +
+  return matrix_bytes(e->tile, in_pieces) +
+         (in_place || e->own ? 0 : matrix_bytes(e->tile, chunk_pieces)) +
          e->stages * larger(first + second + mask, delta);
+}
+
+/* Columns of 32 rows whose sums a thread may have. */
+static uint32_t most_columns(const struct stg_components_kernel *kernel) {
+  if (is_exact(&kernel->geometry)) {
+    return MOST_EXACT_COLUMNS;
+  }
+  return kernel->turned && kernel->geometry.delta ? MOST_DD_COLUMNS : MOST_WARP_COLUMNS;
+}
+
+/* Of a tile and a ring; false: there is no room, of registers or of shared memory. */
+static bool try_ring(const struct stg_components_kernel *kernel, uint32_t tile,
+                     struct stg_components_choice choice, struct stg_components_extents *ret) {
+  const uint32_t out = kernel->turned ? kernel->geometry.d_in : kernel->geometry.d_out;
+  const bool exact = is_exact(&kernel->geometry);
+  struct stg_components_extents e = choice.rows != 0
+                                        ? spread_own(out, tile, choice)
+                                        : spread(out, tile, choice.chunk, choice.stages);
+  e.dynamic_bytes = dynamic_bytes(kernel, &e);
+  if (exact && e.chunk < STG_COMPONENTS_PART) {
+    return false;
+  }
+  const uint32_t columns =
+      exact || e.own ? most_columns(kernel) * 2 * STEP / e.warp_rows : most_columns(kernel);
+  if (e.warp_columns > columns ||
+      e.static_bytes + e.dynamic_bytes > stg_components_shared_bytes(kernel->sm)) {
+    return false;
+  }
+  *ret = e;
+  return true;
+}
+
+/* Whether a tile may be spread so. */
+static bool is_possible(const struct stg_components_kernel *kernel,
+                        struct stg_components_choice c) {
+  const bool own = c.rows == STEP || c.rows == 2 * STEP;
+  const bool columns = c.columns >= STEP && c.columns % STEP == 0 && c.chunk % c.columns == 0;
+  return c.rows == 0 || (own && columns && kernel->geometry.dtype != STG_F32 &&
+                         kernel->tile / c.rows * LANES >= LEAST_OWN_THREADS);
 }
 
 struct stg_components_extents
 stg_components_extents_of(const struct stg_components_kernel *kernel) {
   /* In the order in which they are wanted, the last of exact float32 alone; of 16-bit types the one
    * before it fits wherever a tile of 32 rows is. */
-  static const struct {
-    uint32_t chunk, stages;
-  } rings[] = {{64, 3}, {64, 2}, {32, 3}, {32, 2}, {16, 3}, {16, 2}, {16, 1}, {32, 1}};
-  const uint32_t most = stg_components_shared_bytes(kernel->sm);
-  const uint32_t out = kernel->turned ? kernel->geometry.d_in : kernel->geometry.d_out;
-  const bool exact = is_exact(&kernel->geometry);
-  const uint32_t most_columns =
-      kernel->turned && kernel->geometry.delta ? MOST_DD_COLUMNS : MOST_WARP_COLUMNS;
+  static const struct stg_components_choice rings[] = {
+      {.chunk = 64, .stages = 3}, {.chunk = 64, .stages = 2}, {.chunk = 32, .stages = 3},
+      {.chunk = 32, .stages = 2}, {.chunk = 16, .stages = 3}, {.chunk = 16, .stages = 2},
+      {.chunk = 16, .stages = 1}, {.chunk = 32, .stages = 1}};
+  const struct stg_components_choice chosen = kernel->choice;
   struct stg_components_extents e = {0};
   for (uint32_t tile = kernel->tile; tile >= 32; tile /= 2) {
     for (size_t i = 0; i < sizeof rings / sizeof rings[0]; i++) {
-      e = spread(out, tile, rings[i].chunk, rings[i].stages);
-      e.dynamic_bytes = dynamic_bytes(kernel, &e);
-      if (exact && e.chunk < STG_COMPONENTS_PART) {
-        continue;
-      }
-      const uint32_t columns = exact ? MOST_EXACT_COLUMNS * 2 * STEP / e.warp_rows : most_columns;
-      if (e.warp_columns <= columns && e.static_bytes + e.dynamic_bytes <= most) {
+      struct stg_components_choice ring = rings[i];
+      ring.rows = chosen.rows;
+      ring.columns = chosen.columns;
+      if ((chosen.chunk == 0 || (chosen.chunk == ring.chunk && chosen.stages == ring.stages)) &&
+          is_possible(kernel, ring) && try_ring(kernel, tile, ring, &e)) {
         return e;
       }
     }
+    if (chosen.rows != 0 || chosen.chunk != 0) { /* of this tile alone */
+      break;
+    }
   }
-  assert(kernel->geometry.dtype == STG_F32); /* sizes were checked */
-  return (struct stg_components_extents){0};
+  assert(kernel->geometry.dtype == STG_F32 || chosen.rows != 0 ||
+         chosen.chunk != 0); /* sizes were checked */
+  return e;
 }
 
 /* ---- weights ---- */

@@ -11,17 +11,18 @@
  * work=apply: a block has `tile` rows and walks over the components in chunks, of which the ring
  * has so many stages. Its warps have `warp_rows` x `warp_columns` of the result, `warps_n` of them
  * beside each other; and of a chunk's intermediate `s_rows` x `s_columns`, where some may have
- * nothing.
+ * nothing. With `own` they have rows in whole, and make `s_columns` of their intermediate at once.
  */
 struct stg_components_extents {
   uint32_t threads, tile, chunk, stages;
   uint32_t warps_n, warp_rows, warp_columns;
+  bool own;
   uint32_t s_rows, s_columns;
   uint32_t static_bytes, dynamic_bytes; /* of shared memory */
 };
 
 /** The extents of an apply that stg_components_generate would take; zeros where its float32 need
- * more shared memory than the architecture has. */
+ * more shared memory than the architecture has, or what is chosen is not to be had. */
 struct stg_components_extents stg_components_extents_of(const struct stg_components_kernel *kernel);
 
 /*

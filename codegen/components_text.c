@@ -121,7 +121,13 @@ bool stg_components_has_room(const struct stg_components_kernel *kernel) {
 
 static stg_status check_room(const struct stg_components_kernel *kernel, stg_error *reterr) {
   const struct stg_components_geometry *g = &kernel->geometry;
-  if (!stg_components_has_room(kernel)) {
+  const bool has_room = stg_components_has_room(kernel);
+  if (!has_room && (kernel->choice.rows != 0 || kernel->choice.chunk != 0)) {
+    return stg_error_set(reterr, STG_E_UNSUPPORTED,
+                         "components: what is chosen of %s %u -> %u is not to be had",
+                         stg_dtype_name(g->dtype), g->d_in, g->d_out);
+  }
+  if (!has_room) {
     return stg_error_set(reterr, STG_E_UNSUPPORTED,
                          "components: %s of %u -> %u needs more shared memory than sm_%u has",
                          stg_dtype_name(g->dtype), g->d_in, g->d_out, kernel->sm);
@@ -188,6 +194,7 @@ static void write_apply(struct stg_writer *w, const struct stg_components_kernel
   stg_write_int(w, "warps_n", e->warps_n, "beside each other");
   stg_write_int(w, "warp_rows", e->warp_rows, "of the tile that a warp has");
   stg_write_int(w, "warp_columns", e->warp_columns, "of what goes out");
+  stg_write_bool(w, "own", e->own, "and all of what comes before");
   stg_write_int(w, "s_rows", e->s_rows, "and of the intermediate");
   stg_write_int(w, "s_columns", e->s_columns, "of a chunk");
   stg_write_int(w, "shared_bytes", e->dynamic_bytes, "of the launch");

@@ -27,6 +27,15 @@ enum stg_components_work {
   STG_COMPONENTS_SUM,     /* gradients of the weights, from their parts */
 };
 
+/* Another choice than the family's, of an apply of its `tile`; zeros: the same. No bit depends on
+ * it. With `rows`, 16 or 32, of 16-bit types alone: a warp has so many rows of the result in whole,
+ * and of their intermediate `columns` at once, in registers. With `chunk` the ring has that, and so
+ * many stages. */
+struct stg_components_choice {
+  uint32_t rows, columns;
+  uint32_t chunk, stages;
+};
+
 struct stg_components_kernel {
   enum stg_components_work work;
   struct stg_components_geometry geometry;
@@ -34,6 +43,7 @@ struct stg_components_kernel {
   /* of an apply */
   bool turned;
   uint32_t tile; /* rows of a block at most: 32, 64 or 128. No bit depends on it. */
+  struct stg_components_choice choice;
 };
 
 /** The tile that suits calls of up to so many rows. */
@@ -55,14 +65,15 @@ size_t stg_components_args_bytes(enum stg_components_work work);
 /** Append the source (without the prelude) and fill the launch rule: an apply has a block for
  * each rows_per_block rows, weights those of stg_components_weights_blocks, a sum those of
  * stg_components_sum_blocks. STG_E_INVALID: a member, with its value.
- * STG_E_UNSUPPORTED: float32 for which the architecture has no room. */
+ * STG_E_UNSUPPORTED: float32 for which the architecture has no room, or a choice that is not to be
+ * had. */
 STG_NODISCARD stg_status stg_components_generate(const struct stg_components_kernel *kernel,
                                                  struct stg_strbuf *ret_source,
                                                  struct stg_launch_rule *ret_rule,
                                                  stg_error *reterr);
 
-/** Whether the kernel's float32 have room in the shared memory of its architecture; those of 16
- * bits always do. For kernels that are right otherwise. */
+/** Whether the kernel's float32 have room in the shared memory of its architecture, and what it
+ * chooses has; those of 16 bits always do. For kernels that are right otherwise. */
 bool stg_components_has_room(const struct stg_components_kernel *kernel);
 
 /** Append the hand-written device helpers that go before the generated text. */

@@ -5,7 +5,8 @@
 // mask. The chunk's t goes through shared memory as s, so that no product waits for memory of the
 // device. Rows that begin at no multiple of 16 bytes come by words, and are settled behind the
 // barrier that ends their copies. With delta the chunks of its product come first, through the same
-// ring.
+// ring. Where a warp has its rows of the result in whole (G::own), it makes their s itself, which
+// then stays in its registers.
 //
 // Each sum is one accumulator's, over k in its order, from chunk to chunk: which warp has it, the
 // tile, the chunk and the stages change no bit.
@@ -34,7 +35,9 @@ template <class G> struct stg_components_block : stg_components_sums<G> {
   static constexpr bool own_rows = G::s_rows == G::warp_rows && s_warps_n == G::warps_n;
   // whether a thread has room for its rows of the first factor, beside its sums
   static constexpr int in_steps = layout::in_columns / 16;
-  static constexpr bool holds = bytes == 2 && in_steps * s_tiles * 4 + tiles * columns * 8 <= 128;
+  static constexpr int held_and_sums = in_steps * s_tiles * 4 + tiles * columns * 8;
+  static constexpr bool holds =
+      bytes == 2 && (G::own ? held_and_sums + s_tiles * s_columns * 8 <= 224 : held_and_sums <= 128);
   static constexpr int held_steps = holds ? in_steps : 1;
 
   unsigned held[held_steps][s_tiles][4];
@@ -52,13 +55,21 @@ template <class G> struct stg_components_block : stg_components_sums<G> {
       __syncthreads();
       from.bring(n);
       stg_copy_wait_but<0>();
+      round(n);
       __syncthreads();
     } else {
       stg_copy_wait_but<G::stages - 2>();
+      round(n);
       __syncthreads();
       if (!late) {
         from.bring(n + G::stages - 1);
       }
+    }
+  }
+
+  __device__ __forceinline__ void round(int n) const {
+    if constexpr (operands::rounds) {
+      from.round_chunk(n);
     }
   }
 
@@ -96,7 +107,7 @@ template <class G> struct stg_components_block : stg_components_sums<G> {
   __device__ __forceinline__ void hold_in() {
     if constexpr (holds) {
       const place at;
-      const int top = at.warp / s_warps_n * G::s_rows;
+      const int top = G::own ? at.row : at.warp / s_warps_n * G::s_rows;
       if (top < G::tile) {
         stg_hold16<s_tiles, in_steps, layout::in_pitch>(held, in_of_lane(at, top));
       }
@@ -164,6 +175,87 @@ template <class G> struct stg_components_block : stg_components_sums<G> {
             (G::turned ? (unsigned)(at.column * pitch) * 16u : (unsigned)at.column * bytes));
   }
 
+  // ---- a warp that has rows of its own, in whole ----
+  // What a thread has of two strips of t, rows g and g + 8 by columns 2t and 2t + 1 of 8, is what it
+  // has of a first factor of 16 x 16, so that s goes from one product into the next in registers.
+
+  // Of chunk n, the components from `left` on of as many as a warp makes at once.
+  __device__ __forceinline__ void add_own(int n, int left) {
+    constexpr int steps = G::s_columns / 16;
+    constexpr int pitch = layout::first_pitch, second_pitch = layout::second_pitch;
+    const place at;
+    const unsigned first = from.stage(n), second = first + layout::first_bytes;
+    float t[s_tiles][2 * steps][4] = {};
+    const unsigned b = first + of_lane<pitch, !G::turned>(at) +
+                       (G::turned ? (unsigned)(left * pitch) * 16u : (unsigned)left * bytes);
+    if constexpr (holds) {
+      stg_multiply_held16<data, s_tiles, steps, in_steps, pitch, !G::turned>(t, held, b);
+    } else {
+      operands::template multiply<s_tiles, steps, in_steps, layout::in_pitch, pitch, !G::turned>(
+          t, in_of_lane(at, at.row), b);
+    }
+    constexpr unsigned element_bytes = layout::in_place ? bytes : 1u;
+    const unsigned mask = second + layout::second_bytes +
+                          (unsigned)((at.row + (int)at.lane / 4) * layout::mask_pitch) * 16u +
+                          (unsigned)(left + (int)at.lane % 4 * 2) * element_bytes;
+    unsigned s[steps][s_tiles][4];
+#pragma unroll
+    for (int m = 0; m < s_tiles; m++) {
+#pragma unroll
+      for (int k = 0; k < 2 * steps; k++) {
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+          float x = t[m][k][2 * half], y = t[m][k][2 * half + 1];
+          if constexpr (G::mask != STG_MASK_NONE) {
+            float of_x, of_y;
+            stg_mask_pair<G>(mask + (m * 16u + half * 8u) * (layout::mask_pitch * 16u) +
+                                 k * 8u * element_bytes,
+                             of_x, of_y);
+            x = __fmul_rn(x, of_x);
+            y = __fmul_rn(y, of_y);
+          }
+          s[k / 2][m][k % 2 * 2 + half] = data::narrow2(x, y);
+        }
+      }
+    }
+    stg_multiply_held16<data, tiles, columns, steps, second_pitch, !G::turned>(
+        acc, s,
+        second + of_lane<second_pitch, !G::turned>(at) +
+            (G::turned ? (unsigned)left * bytes : (unsigned)(left * second_pitch) * 16u));
+  }
+
+  __device__ __forceinline__ void add_own_chunk(int n) {
+    meet(n, is_late());
+    const bool first = from.settle_first(n), second = from.settle_second(n);
+    if (first || second) {
+      __syncthreads();
+    }
+#pragma unroll
+    for (int left = 0; left < G::chunk; left += G::s_columns) {
+      add_own(n, left);
+      if (left == 0 && is_late()) {
+        from.bring(n + G::stages - 1);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void add_chunk(int n) {
+    meet(n, is_late());
+    if (from.settle_first(n)) {
+      __syncthreads();
+    }
+    make_s(n);
+    if (is_late()) {
+      from.bring(n + G::stages - 1);
+    }
+    if (from.settle_second(n) || !own_rows) {
+      __syncthreads();
+    } else {
+      stg_meet_some(1u + (unsigned)place().warp / G::warps_n, G::warps_n * STG_LANES);
+    }
+    add_second(n);
+  }
+
   __device__ __forceinline__ void run() {
     if (!sums::start()) {
       return;
@@ -184,20 +276,11 @@ template <class G> struct stg_components_block : stg_components_sums<G> {
     hold_in();
 #pragma unroll 1
     for (int n = delta_chunks; n < all_chunks; n++) {
-      meet(n, is_late());
-      if (from.settle_first(n)) {
-        __syncthreads();
-      }
-      make_s(n);
-      if (is_late()) {
-        from.bring(n + G::stages - 1);
-      }
-      if (from.settle_second(n) || !own_rows) {
-        __syncthreads();
+      if constexpr (G::own) {
+        add_own_chunk(n);
       } else {
-        stg_meet_some(1u + (unsigned)place().warp / G::warps_n, G::warps_n * STG_LANES);
+        add_chunk(n);
       }
-      add_second(n);
     }
     __syncthreads();
     sums::store();

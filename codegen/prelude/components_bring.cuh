@@ -59,8 +59,15 @@ template <class G> struct stg_components_bring {
   template <int Height, int Width, int Rows, int Pieces, class Place>
   __device__ __forceinline__ void bring_matrix(unsigned to, const void *matrix, int top, int left,
                                                unsigned flag) const {
+    if constexpr (Width % of_piece == 0) {
+      if (is_aligned(flag)) {
+        stg_bring_packed<G::threads, Rows, Pieces, Place, Height, Width, element>(to, matrix, top,
+                                                                                  left);
+        return;
+      }
+    }
     stg_bring_rows<G::threads, Rows, Pieces, Place, Width % of_piece == 0, element>(
-        to, Width % of_piece == 0 && is_aligned(flag), has_words(matrix), [&](int r, int &of_row) {
+        to, false, has_words(matrix), [&](int r, int &of_row) {
           of_row = top + r < Height ? Width - left : 0;
           return (const element *)matrix + ((top + r) * Width + left);
         });
@@ -75,8 +82,16 @@ template <class G> struct stg_components_bring {
   }
   template <class E> __device__ __forceinline__ void bring_mask_of(unsigned to, int begin) const {
     constexpr bool whole = G::components % (16 / (int)sizeof(E)) == 0;
+    if constexpr (whole) {
+      if (is_aligned(STG_ALIGNED_MASK)) {
+        stg_bring_placed<G::threads, G::tile, layout::mask_pieces, typename layout::mask_place>(
+            to, (const E *)a.mask + begin, G::components - begin,
+            [&](int r) { return rows.mask[r]; });
+        return;
+      }
+    }
     stg_bring_rows<G::threads, G::tile, layout::mask_pieces, typename layout::mask_place, whole, E>(
-        to, is_aligned(STG_ALIGNED_MASK), has_words(a.mask), [&](int r, int &left) {
+        to, !whole && is_aligned(STG_ALIGNED_MASK), has_words(a.mask), [&](int r, int &left) {
           const long long at = rows.mask[r];
           left = at >= 0 ? G::components - begin : 0;
           return (const E *)a.mask + (at + begin);
@@ -105,6 +120,33 @@ template <class G> struct stg_components_bring {
       bring_mask(second + layout::second_bytes, begin);
     }
     stg_copy_commit();
+  }
+
+  // What has come of chunk n as operands, once this thread's copies have ended; before the block
+  // meets. Where each thread brought the pieces that it rounds, it need not wait for others.
+  __device__ __forceinline__ void round_chunk(int n) const {
+    const unsigned at = stage(n);
+    if (n < delta_chunks) {
+      if ((G::turned ? G::out : G::in) % of_piece != 0 || !is_aligned(STG_ALIGNED_DELTA)) {
+        __syncthreads();
+      }
+      round_matrix<layout::delta_rows, layout::delta_pieces, typename layout::delta_place>(at);
+      return;
+    }
+    constexpr bool whole = (G::turned ? G::in : G::components) % of_piece == 0 &&
+                           (G::turned ? G::components : G::out) % of_piece == 0;
+    if (!whole || !is_aligned(STG_ALIGNED_FIRST) || !is_aligned(STG_ALIGNED_SECOND)) {
+      __syncthreads();
+    }
+    round_matrix<layout::first_rows, layout::first_pieces, typename layout::first_place>(at);
+    round_matrix<layout::second_rows, layout::second_pieces, typename layout::second_place>(
+        at + layout::first_bytes);
+  }
+  template <int Rows, int Pieces, class Place>
+  __device__ __forceinline__ void round_matrix(unsigned at) const {
+    stg_share_out<G::threads, Rows, Pieces>(
+        [&](int r, int piece) { operands::round_piece(at + Place::at(r, piece)); },
+        stg_thread_here());
   }
 
   // ---- rows that came by words, into their places; true: the block has to meet ----

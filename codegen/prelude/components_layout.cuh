@@ -40,7 +40,7 @@ template <class G> struct stg_components_layout {
   static constexpr int chunk_bytes = first_bytes + second_bytes + mask_bytes;
   static constexpr int stage_bytes = chunk_bytes > delta_bytes ? chunk_bytes : delta_bytes;
   static constexpr int in_bytes = G::tile * in_pitch * 16;
-  static constexpr int s_bytes = in_place ? 0 : G::tile * s_pitch * 16;
+  static constexpr int s_bytes = in_place || G::own ? 0 : G::tile * s_pitch * 16;
   // what a warp has of the result of 16 bits, 16 rows at a time, takes the place of all else
   static constexpr int strip_pieces = G::warp_columns / 8;
   static constexpr int strip_bytes = 16 * stg_pitch_of(strip_pieces) * 16;

@@ -120,8 +120,15 @@ template <class G> struct stg_components_ring {
   template <int Height, int Width, int Rows, int Pieces, int Pitch>
   __device__ __forceinline__ void bring_matrix(unsigned to, const void *matrix, int top, int left,
                                                unsigned flag) const {
+    if constexpr (Width % of_piece == 0) {
+      if (has(flag)) {
+        stg_bring_packed<G::threads, Rows, Pieces, stg_by_rows<Pitch>, Height, Width, element>(
+            to, matrix, top, left);
+        return;
+      }
+    }
     stg_bring_rows<G::threads, Rows, Pieces, stg_by_rows<Pitch>, Width % of_piece == 0, element>(
-        to, Width % of_piece == 0 && has(flag), has_words(matrix), [&](int r, int &of_row) {
+        to, false, has_words(matrix), [&](int r, int &of_row) {
           of_row = top + r < Height ? Width - left : 0;
           return (const element *)matrix + ((long long)(top + r) * Width + left);
         });
@@ -131,9 +138,18 @@ template <class G> struct stg_components_ring {
   template <int Width, int Pieces, int Pitch>
   __device__ __forceinline__ void bring_rows(unsigned to, int tile, const void *matrix,
                                              long long stride, int left, unsigned flag) const {
+    constexpr bool whole = Width % of_piece == 0;
     const stg_components_rows<G> &of_tile = rows_of(tile);
-    stg_bring_rows<G::threads, G::tile, Pieces, stg_by_rows<Pitch>, Width % of_piece == 0, element>(
-        to, has(flag), has_words(matrix), [&](int r, int &of_row) {
+    if constexpr (whole) {
+      if (has(flag)) {
+        stg_bring_strided<G::threads, G::tile, Pieces, stg_by_rows<Pitch>>(
+            to, (const element *)matrix + (top(tile) * stride + left), stride, Width - left,
+            [&](int r) { return of_tile.is_live(r); });
+        return;
+      }
+    }
+    stg_bring_rows<G::threads, G::tile, Pieces, stg_by_rows<Pitch>, whole, element>(
+        to, !whole && has(flag), has_words(matrix), [&](int r, int &of_row) {
           of_row = of_tile.is_live(r) ? Width - left : 0;
           return (const element *)matrix + ((top(tile) + r) * stride + left);
         });
@@ -142,8 +158,16 @@ template <class G> struct stg_components_ring {
   template <class E> __device__ __forceinline__ void bring_mask(unsigned to, int tile) const {
     constexpr bool whole = G::components % (16 / (int)sizeof(E)) == 0;
     const stg_components_rows<G> &of_tile = rows_of(tile);
+    if constexpr (whole) {
+      if (has(STG_ALIGNED_MASK)) {
+        stg_bring_placed<G::threads, G::tile, layout::mask_pieces, stg_by_rows<layout::mask_pitch>>(
+            to, (const E *)a.mask + begin, G::components - begin,
+            [&](int r) { return of_tile.mask[r]; });
+        return;
+      }
+    }
     stg_bring_rows<G::threads, G::tile, layout::mask_pieces, stg_by_rows<layout::mask_pitch>, whole,
-                   E>(to, has(STG_ALIGNED_MASK), has_words(a.mask), [&](int r, int &of_row) {
+                   E>(to, !whole && has(STG_ALIGNED_MASK), has_words(a.mask), [&](int r, int &of_row) {
       const long long at = of_tile.mask[r];
       of_row = at >= 0 ? G::components - begin : 0;
       return (const E *)a.mask + (at + begin);
@@ -217,6 +241,20 @@ template <class G> struct stg_components_ring {
         stg_thread_here());
   }
 
+  // x and dy of a tile as operands of t, g and their gradients, once this thread's copies have
+  // ended; before the block meets. Where each thread brought the pieces that it rounds, it need not
+  // wait for others. Delta's and bias' blocks take them as they are.
+  template <int Kind> __device__ __forceinline__ void round_rows(int tile) const {
+    if constexpr (Kind == STG_OF_COMPONENTS && operands::rounds) {
+      constexpr bool whole = G::in % of_piece == 0 && G::out % of_piece == 0;
+      if (!whole || !has(STG_ALIGNED_X) || !has(STG_ALIGNED_DY)) {
+        __syncthreads();
+      }
+      round_matrix<G::tile, layout::out_pieces, layout::out_pitch>(stage(tile));
+      round_matrix<G::tile, layout::in_pieces, layout::in_pitch>(stage(tile) + layout::dy_bytes);
+    }
+  }
+
   // ---- rows of 16-bit elements that came by words, into their places; true: the block has to meet
   // Tiles, blocks and spans begin at even rows and columns, so that a row's own parity says whether
   // it is late.
@@ -267,9 +305,11 @@ template <class G> struct stg_components_ring {
       __syncthreads();
       bring<Kind>(tile);
       stg_copy_wait_but<0>();
+      round_rows<Kind>(tile);
       __syncthreads();
     } else {
       stg_copy_wait_but<G::stages - 2>();
+      round_rows<Kind>(tile);
       __syncthreads();
       bring<Kind>(tile + G::stages - 1);
     }

@@ -48,7 +48,7 @@ template <class G, int Columns, int Strips> struct stg_components_product {
     const int thread = stg_thread_here(), lane = thread % STG_LANES;
     const int row = row_of(thread), strip = strip_of(thread);
     const int mine = all % warps_m == 0 || row + (tiles - 1) * warps_m < all ? tiles : tiles - 1;
-    factors::template multiply<wide, Narrow, G::tile / factors::depth>(
+    factors::template multiply<wide, Narrow, G::tile / factors::depth, 0>(
         acc, of_wide + wide::of_lane(lane) + row * 16u * bytes,
         of_narrow + Narrow::of_lane(lane) + strip * Narrow::strip, mine, Strips);
   }
@@ -80,7 +80,7 @@ template <class G, int Columns, int Strips> struct stg_components_product {
   static __device__ __forceinline__ void add_ones(float (&sums)[4], unsigned at) {
     const unsigned one = __float_as_uint(1.0f);
     unsigned rest[4];
-    wide::load_as_is(at, rest);
+    wide::load(at, rest);
 #pragma unroll
     for (int part = 0; part < 3; part++) {
       unsigned of_a[4];
@@ -174,6 +174,7 @@ template <class G> struct stg_components_weights_block {
   static constexpr int s_tiles = G::s_rows / 16;
   static constexpr int s_warps_n = warps / (G::tile / G::s_rows);
   static constexpr int s_strips = (G::block / 8 + s_warps_n - 1) / s_warps_n;
+  static constexpr int last_strips = G::block / 8 % s_strips; // of the last warp that has some
 
   stg_components_ring<G> ring;
   stg_components_heads<G> &heads;
@@ -205,8 +206,9 @@ template <class G> struct stg_components_weights_block {
   }
   // Components c and the one behind.
   __device__ __forceinline__ void store_dm(element *of_row, int c, float x, float y) const {
+    constexpr bool whole = G::components % G::block == 0; // blocks, of which nothing is to be asked
     const int column = ring.begin + c;
-    if (column + 1 < G::components) {
+    if (whole || column + 1 < G::components) {
       operands::store_two(of_row + c, x, y, ring.has(STG_ALIGNED_DM));
     } else if (column < G::components) {
       operands::store(of_row + c, x);
@@ -261,10 +263,10 @@ template <class G> struct stg_components_weights_block {
     const int mine = G::block / 8 % s_warps_n == 0 || rest >= s_strips ? s_strips : rest;
     const unsigned dy = ring.stage(tile), x = dy + layout::dy_bytes;
     float t[s_tiles][s_strips][4] = {}, g[s_tiles][s_strips][4] = {};
-    factors::template multiply<of_x, of_v, layout::in_columns / depth>(
+    factors::template multiply<of_x, of_v, layout::in_columns / depth, last_strips>(
         t, x + (unsigned)(top * layout::in_pitch) * 16u + of_x::of_lane(lane),
         ring.memory + strip * of_v::strip + of_v::of_lane(lane), s_tiles, mine);
-    factors::template multiply<of_dy, of_u, layout::out_columns / depth>(
+    factors::template multiply<of_dy, of_u, layout::out_columns / depth, last_strips>(
         g, dy + (unsigned)(top * layout::out_pitch) * 16u + of_dy::of_lane(lane),
         ring.memory + layout::u + strip * of_u::strip + of_u::of_lane(lane), s_tiles, mine);
 #pragma unroll

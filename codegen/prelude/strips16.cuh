@@ -89,54 +89,70 @@ template <int Pitch> struct stg_pairs16 {
   }
 };
 
-// acc += A . B over Halves products' depth: 16 of k, of float32 8. Of Tiles there are `tiles`, at
-// least all but one; of Strips `strips`, which all lanes have alike.
-template <class D, class A, class B, int Halves, int Tiles, int Strips>
+// acc += A . B over Halves products' depth: 16 of k, of float32 8; of Tiles and Strips the first
+// ones.
+template <class D, class A, class B, int Halves, int SomeTiles, int SomeStrips, int Tiles,
+          int Strips>
 __device__ __forceinline__ void stg_multiply_halves(float (&acc)[Tiles][Strips][4], unsigned a,
-                                                    unsigned b, int tiles, int strips) {
+                                                    unsigned b) {
   unsigned of_b[Strips][4];
-  B::template load<Halves>(b, strips, of_b);
+  B::template load<Halves>(b, SomeStrips, of_b);
 #pragma unroll
   for (int half = 0; half < Halves; half++) {
 #pragma unroll
-    for (int m = 0; m < Tiles; m++) {
-      if (m + 1 < Tiles || m < tiles) {
-        unsigned of_a[4];
-        A::load(a + half * A::step + m * A::tile, of_a);
+    for (int m = 0; m < SomeTiles; m++) {
+      unsigned of_a[4];
+      A::load(a + half * A::step + m * A::tile, of_a);
 #pragma unroll
-        for (int n = 0; n < Strips; n++) {
-          if (n < strips) {
-            stg_mma<D>::add(acc[m][n], of_a, of_b[n][2 * half], of_b[n][2 * half + 1]);
-          }
-        }
+      for (int n = 0; n < SomeStrips; n++) {
+        stg_mma<D>::add(acc[m][n], of_a, of_b[n][2 * half], of_b[n][2 * half + 1]);
       }
     }
   }
 }
 
 // The same over Steps of them, in the order of k, in one accumulator for each sum.
-template <class D, class A, class B, int Steps, int Tiles, int Strips>
-__device__ __forceinline__ void stg_multiply_strips(float (&acc)[Tiles][Strips][4], unsigned a,
-                                                    unsigned b, int tiles, int strips) {
+template <class D, class A, class B, int Steps, int SomeTiles, int SomeStrips, int Tiles,
+          int Strips>
+__device__ __forceinline__ void stg_multiply_some(float (&acc)[Tiles][Strips][4], unsigned a,
+                                                  unsigned b) {
   constexpr int halves = B::halves, whole = Steps / halves;
-#pragma unroll(whole <= 4 ? whole : 2)
+#pragma unroll(whole <= 4 ? whole : 4)
   for (int k = 0; k < whole; k++) {
-    stg_multiply_halves<D, A, B, halves>(acc, a + k * halves * A::step, b + k * halves * B::step,
-                                         tiles, strips);
+    stg_multiply_halves<D, A, B, halves, SomeTiles, SomeStrips>(acc, a + k * halves * A::step,
+                                                                b + k * halves * B::step);
   }
   if constexpr (Steps % halves != 0) {
-    stg_multiply_halves<D, A, B, Steps % halves>(acc, a + whole * halves * A::step,
-                                                 b + whole * halves * B::step, tiles, strips);
+    stg_multiply_halves<D, A, B, Steps % halves, SomeTiles, SomeStrips>(
+        acc, a + whole * halves * A::step, b + whole * halves * B::step);
+  }
+}
+
+// Of Tiles there are `tiles`, all or all but one; of Strips `strips`, all, or Last, or none. All
+// lanes have them alike. A text for each, so that nothing is asked between the products.
+template <class D, class A, class B, int Steps, int Last, int Tiles, int Strips>
+__device__ __forceinline__ void stg_multiply_strips(float (&acc)[Tiles][Strips][4], unsigned a,
+                                                    unsigned b, int tiles, int strips) {
+  if (strips == Strips) {
+    if (tiles == Tiles) {
+      stg_multiply_some<D, A, B, Steps, Tiles, Strips>(acc, a, b);
+    } else if constexpr (Tiles > 1) {
+      stg_multiply_some<D, A, B, Steps, Tiles - 1, Strips>(acc, a, b);
+    }
+  } else if constexpr (Last > 0) {
+    if (strips == Last) {
+      stg_multiply_some<D, A, B, Steps, Tiles, Last>(acc, a, b);
+    }
   }
 }
 
 // The factors of a type.
 template <class D> struct stg_factors {
   static constexpr int depth = 16; // of a product
-  template <class A, class B, int Steps, int Tiles, int Strips>
+  template <class A, class B, int Steps, int Last, int Tiles, int Strips>
   static __device__ __forceinline__ void multiply(float (&acc)[Tiles][Strips][4], unsigned a,
                                                   unsigned b, int tiles, int strips) {
-    stg_multiply_strips<D, A, B, Steps>(acc, a, b, tiles, strips);
+    stg_multiply_strips<D, A, B, Steps, Last>(acc, a, b, tiles, strips);
   }
   template <int Pitch, bool Turned, int Apart> using tiles = stg_tiles16<Pitch, Turned, Apart>;
   template <int Pitch, bool ByK> using strips = stg_strips16<Pitch, ByK>;

@@ -1,7 +1,6 @@
 // strips32.cuh: what strips16.cuh has, of float32: the depth of a product is 8. Knows no op.
 //
-// In TF32 second factors have been rounded in shared memory, and first ones are rounded as they are
-// read. Exact ones are split as they are read.
+// In TF32 factors have been rounded in shared memory; exact ones are split as they are read.
 
 template <> struct stg_mma<stg_f32> {
   static __device__ __forceinline__ void add(float (&d)[4], const unsigned (&a)[4], unsigned b0,
@@ -17,20 +16,13 @@ template <int Pitch, bool Turned, int Apart> struct stg_tiles32 {
   static __device__ __forceinline__ unsigned of_lane(unsigned lane) {
     return Turned ? stg_lane_of_words<Pitch>(lane) : stg_lane_by_k<Pitch>(lane);
   }
-  static __device__ __forceinline__ void load_as_is(unsigned at, unsigned (&r)[4]) {
+  static __device__ __forceinline__ void load(unsigned at, unsigned (&r)[4]) {
     if constexpr (Turned) {
       r[0] = stg_load_word(at), r[1] = stg_load_word(at + 32u);
       r[2] = stg_load_word(at + 4u * Pitch * 16u),
       r[3] = stg_load_word(at + 4u * Pitch * 16u + 32u);
     } else {
       stg_load_matrices<false>(at, r);
-    }
-  }
-  static __device__ __forceinline__ void load(unsigned at, unsigned (&r)[4]) {
-    load_as_is(at, r);
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-      r[i] = stg_round_to_tf32(r[i]);
     }
   }
 };
@@ -70,15 +62,15 @@ struct stg_factors32 {
 };
 
 template <> struct stg_factors<stg_f32> : stg_factors32 {
-  template <class A, class B, int Steps, int Tiles, int Strips>
+  template <class A, class B, int Steps, int Last, int Tiles, int Strips>
   static __device__ __forceinline__ void multiply(float (&acc)[Tiles][Strips][4], unsigned a,
                                                   unsigned b, int tiles, int strips) {
-    stg_multiply_strips<stg_f32, A, B, Steps>(acc, a, b, tiles, strips);
+    stg_multiply_strips<stg_f32, A, B, Steps, Last>(acc, a, b, tiles, strips);
   }
 };
 
 template <> struct stg_factors<stg_f32_exact> : stg_factors32 {
-  template <class A, class B, int Steps, int Tiles, int Strips>
+  template <class A, class B, int Steps, int, int Tiles, int Strips>
   static __device__ __forceinline__ void multiply(float (&acc)[Tiles][Strips][4], unsigned a,
                                                   unsigned b, int tiles, int strips) {
     constexpr int part = STG_EXACT_PART / depth, whole = Steps / part;
@@ -120,7 +112,7 @@ private:
   static __device__ __forceinline__ void add_row(float (&sums)[Strips][4], unsigned a,
                                                  const unsigned (&of_b)[Strips][4], int strips) {
     unsigned of_a[4], upper[4], lower[4];
-    A::load_as_is(a, of_a);
+    A::load(a, of_a);
 #pragma unroll
     for (int i = 0; i < 4; i++) {
       stg_split_tf32(of_a[i], upper[i], lower[i]);

@@ -13,6 +13,13 @@ __device__ __forceinline__ int stg_thread_here() {
   return thread;
 }
 
+// An address as one, so that what lies behind it is told by a count that is known, and is not
+// worked out anew.
+template <class E> __device__ __forceinline__ const E *stg_as_one(const E *address) {
+  asm volatile("" : "+l"(address));
+  return address;
+}
+
 // Pieces from a row to the next.
 constexpr __device__ int stg_pitch_of(int pieces) {
   return pieces | 1;
@@ -89,22 +96,122 @@ __device__ __forceinline__ void stg_bring_piece(unsigned at, const E *from, int 
   stg_store_piece(at, *(const uint4 *)e);
 }
 
-// What each of a block's threads brings of a matrix of Rows x Pieces: a piece of every row in turn
-// where rows divide the block, otherwise whatever comes next. `bring` is given row and piece, of
-// `Turns` of them at once.
+// What each of a block's threads brings of a matrix of Rows x Pieces: one piece of a row, and of
+// every so manieth row behind it, so that addresses follow from the first one by what is known;
+// where rows do not divide the block, some threads have nothing, and turns come one by one. `bring`
+// is given row and piece, of `Turns` of them at once.
+template <int Threads, int Pieces> struct stg_shares {
+  static constexpr int step = Threads / Pieces; // rows
+  static_assert(step > 0, "a row is no wider than the block");
+  const int row, piece;
+  __device__ __forceinline__ explicit stg_shares(int thread)
+      : row(thread / Pieces), piece(thread % Pieces) {
+  }
+  __device__ __forceinline__ bool has(int i, int rows) const {
+    return i < turns(rows) && (Threads % Pieces == 0 || row < step) &&
+           (rows % step == 0 || row + i * step < rows);
+  }
+  static constexpr __device__ int turns(int rows) {
+    return (rows + step - 1) / step;
+  }
+};
 template <int Threads, int Rows, int Pieces, int Turns = 4, class F>
 __device__ __forceinline__ void stg_share_out(const F &bring, int thread = (int)threadIdx.x) {
-  constexpr int count = Rows * Pieces;
-  constexpr bool even = Threads % Pieces == 0;
-  constexpr int step = Threads / Pieces;
-  const int first_row = thread / Pieces, piece = thread % Pieces;
-#pragma unroll(even ? Turns : 1)
-  for (int i = 0; i < (count + Threads - 1) / Threads; i++) {
-    const int at = thread + i * Threads;
-    const bool is = count % Threads == 0 || at < count;
-    if (is) {
-      bring(even ? first_row + i * step : at / Pieces, even ? piece : at % Pieces);
+  typedef stg_shares<Threads, Pieces> shares;
+  const shares mine(thread);
+#pragma unroll(Threads % Pieces == 0 ? Turns : 1)
+  for (int i = 0; i < shares::turns(Rows); i++) {
+    if (mine.has(i, Rows)) {
+      bring(mine.row + i * shares::step, mine.piece);
     }
+  }
+}
+
+// Rows x Pieces of a packed matrix of Height x Width elements of type E, which begins at a multiple
+// of 16 bytes and has rows of 16 in whole, from row `top` and column `left` on; zeros behind it.
+// In the background.
+template <int Threads, int Rows, int Pieces, class Place, int Height, int Width, class E>
+__device__ __forceinline__ void stg_bring_packed(unsigned to, const void *matrix, int top,
+                                                 int left) {
+  typedef stg_shares<Threads, Pieces> shares;
+  constexpr int elements = 16 / (int)sizeof(E), turns = shares::turns(Rows);
+  const shares mine(stg_thread_here());
+  const int row = top + mine.row, column = left + mine.piece * elements;
+  const E *from = stg_as_one((const E *)matrix + (row * Width + column));
+  const unsigned at = to + Place::at(mine.row, mine.piece);
+  if (top + Rows <= Height && left + Pieces * elements <= Width) { // mostly, and then nothing to ask
+#pragma unroll(turns <= 8 ? turns : 4)
+    for (int i = 0; i < turns; i++) {
+      if (mine.has(i, Rows)) {
+        stg_copy_piece_async(at + Place::at(i * shares::step, 0), from, true);
+      }
+      from = stg_as_one(from + shares::step * Width); // so that one address is there at a time
+    }
+    return;
+  }
+#pragma unroll 1
+  for (int i = 0; i < turns; i++) {
+    if (mine.has(i, Rows)) {
+      stg_copy_piece_async(at + Place::at(i * shares::step, 0), from,
+                           column < Width && row + i * shares::step < Height);
+    }
+    from += shares::step * Width;
+  }
+}
+
+// Rows x Pieces of rows that each begin where `at_of` says, in elements from `matrix` on, less than
+// 0: there is no such row; all at multiples of 16 bytes. Of each there are `columns`, pieces in
+// whole; zeros behind them. In the background.
+template <int Threads, int Rows, int Pieces, class Place, class E, class F>
+__device__ __forceinline__ void stg_bring_placed(unsigned to, const E *matrix, int columns,
+                                                 const F &at_of) {
+  typedef stg_shares<Threads, Pieces> shares;
+  constexpr int elements = 16 / (int)sizeof(E);
+  const shares mine(stg_thread_here());
+  const E *const from = stg_as_one(matrix + mine.piece * elements);
+  const unsigned to_piece = to + Place::at(mine.row, mine.piece);
+  const bool some = mine.piece * elements < columns;
+  constexpr int at_once = 4; // a copy that may be zeros takes four instructions more
+#pragma unroll 1
+  for (int first = 0; first < shares::turns(Rows); first += at_once) {
+    long long at[at_once];
+    bool all = some;
+#pragma unroll
+    for (int i = 0; i < at_once; i++) {
+      at[i] = mine.has(first + i, Rows) ? at_of(mine.row + (first + i) * shares::step) : 0;
+      all = all && at[i] >= 0;
+    }
+#pragma unroll
+    for (int i = 0; i < at_once; i++) {
+      if (!mine.has(first + i, Rows)) {
+        continue;
+      }
+      const unsigned to_row = to_piece + Place::at((first + i) * shares::step, 0);
+      if (all) {
+        stg_copy_piece_async(to_row, from + at[i], true);
+      } else {
+        stg_copy_piece_async(to_row, from + at[i], at[i] >= 0 && some);
+      }
+    }
+  }
+}
+// The same of rows that are `stride` apart.
+template <int Threads, int Rows, int Pieces, class Place, class E, class F>
+__device__ __forceinline__ void stg_bring_strided(unsigned to, const E *matrix, long long stride,
+                                                  int columns, const F &is_live) {
+  typedef stg_shares<Threads, Pieces> shares;
+  constexpr int elements = 16 / (int)sizeof(E);
+  const shares mine(stg_thread_here());
+  const E *from = matrix + mine.row * stride + mine.piece * elements;
+  const unsigned to_piece = to + Place::at(mine.row, mine.piece);
+  const bool some = mine.piece * elements < columns;
+#pragma unroll 4
+  for (int i = 0; i < shares::turns(Rows); i++) {
+    if (mine.has(i, Rows)) {
+      stg_copy_piece_async(to_piece + Place::at(i * shares::step, 0), from,
+                           is_live(mine.row + i * shares::step) && some);
+    }
+    from += shares::step * stride;
   }
 }
 

@@ -49,7 +49,7 @@ template <int Pitch> __device__ __forceinline__ unsigned stg_lane_of_words(unsig
 template <bool Rounds> struct stg_operands32 {
   typedef unsigned element;
   static constexpr int of_piece = 4;
-  static constexpr bool rounds = Rounds; // what is read of a first factor has been rounded
+  static constexpr bool rounds = Rounds; // what products read has been rounded
 
   static constexpr __device__ int pitch_by_k(int pieces) {
     return (pieces + 1) / 4 * 4 + 2;
@@ -127,10 +127,6 @@ template <> struct stg_operands<stg_f32> : stg_operands32<true> {
       for (int n = 0; n < Columns; n++) {
         unsigned of_b[4];
         stg_operands32<true>::load<PitchB, ByK>(b + k * step + n * column, of_b);
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-          of_b[i] = stg_round_to_tf32(of_b[i]);
-        }
 #pragma unroll
         for (int m = 0; m < Tiles; m++) {
           stg_add_tf32(acc[m][2 * n], of_a[m], of_b[0], of_b[1]);

@@ -48,11 +48,29 @@ static bool take_choice(const char **name, const char *const *words, int n, int 
   return false;
 }
 
+/* "own16x32": a warp has 16 rows, and makes 32 columns of their intermediate at once. */
+static bool take_own(const char **name, struct stg_components_choice *ret) {
+  char *end = NULL;
+  if (strncmp(*name, "own", 3) != 0) {
+    return false;
+  }
+  ret->rows = (uint32_t)strtoul(*name + 3, &end, 10);
+  if (*end != 'x') {
+    return false;
+  }
+  ret->columns = (uint32_t)strtoul(end + 1, &end, 10);
+  *name = end + (*end != '\0' ? 1 : 0);
+  return true;
+}
+
 /* What is not as usual: "turned+delta". */
 static bool take_features(const char **name, struct stg_components_kernel *ret) {
   static const char *const words[] = {"turned", "bias", "delta"};
   int which = 0;
   while (**name != '\0') {
+    if (take_own(name, &ret->choice)) {
+      continue;
+    }
     if (!take_choice(name, words, 3, &which)) {
       return false;
     }

@@ -274,12 +274,16 @@ static void launch(struct components_device *device, const struct stg_components
 
 static void launch_apply(struct components_device *device, const struct components_case *c,
                          bool turned, struct stg_components_apply_args *args) {
-  const struct stg_components_kernel kernel = {
+  struct stg_components_kernel kernel = {
       .geometry = c->geometry,
       .turned = turned,
       .tile = device->how.tile != 0 ? device->how.tile : 32,
+      .choice = device->how.choice,
       .sm = components_device_sm(device),
   };
+  if (!stg_components_has_room(&kernel)) {
+    kernel.choice = (struct stg_components_choice){0};
+  }
   args->flags = stg_components_apply_flags(&c->geometry, turned, args);
   settle(device);
   launch(device, &kernel, args->rows, true, args);

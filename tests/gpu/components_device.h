@@ -22,8 +22,9 @@ struct components_device {
     bool aligned;    /* rows of x, y, dy, dx and the mask begin at 16 bytes in whole */
     bool misaligned; /* every address by an element */
     uint32_t tile;   /* 0: 32 */
-    uint32_t sm;     /* extents as of this architecture; 0: the device's */
-    bool early;      /* may begin before the launch ahead of it has ended */
+    struct stg_components_choice choice; /* where a kernel has room for it */
+    uint32_t sm;                         /* extents as of this architecture; 0: the device's */
+    bool early;                          /* may begin before the launch ahead of it has ended */
   } how;
 };
 

@@ -3,6 +3,10 @@
  *
  * Launches follow each other as nodes of one graph, over two sets of tensors, which the
  * second-level cache does not hold both.
+ *
+ * STG_COMPONENTS_VARIANTS="16,32;32,32;0,0,32,3" times other choices as well (components_text.h):
+ * rows of a warp's own, columns that it makes at once, chunk and stages (0: as suits), each once
+ * its results are within the bounds. STG_COMPONENTS_ONLY="bf16" leaves lines that have that.
  */
 #include "tests/gpu/components_timing.h"
 
@@ -10,7 +14,7 @@
 #include <string.h>
 
 #include "runtime/base/dtype.h"
-#include "tests/gpu/components_device.h"
+#include "tests/gpu/components_applied.h"
 
 #define SETS 2
 #define LAUNCHES 32
@@ -197,7 +201,7 @@ static void fill_sum(struct timed *timed) {
 }
 
 static void open_timed(struct components_device *device, const struct shape *shape, uint32_t tile,
-                       struct timed *ret_timed) {
+                       struct stg_components_choice choice, struct timed *ret_timed) {
   static const enum stg_components_work works[] = {
       [APPLY] = STG_COMPONENTS_APPLY,
       [TURNED] = STG_COMPONENTS_APPLY,
@@ -217,6 +221,7 @@ static void open_timed(struct components_device *device, const struct shape *sha
                                                       .delta = shape->delta},
                                          .turned = shape->what == TURNED,
                                          .tile = tile,
+                                         .choice = choice,
                                          .sm = components_device_sm(device)}};
   ret_timed->module = components_device_kernel(device, &ret_timed->kernel, &ret_timed->rule);
   ret_timed->dims = (struct stg_launch_dims){1, ret_timed->rule.threads,
@@ -305,14 +310,24 @@ static double bytes_of(const struct timed *timed) {
   return unit * (rows * (widths + COMPONENTS) + more + weights);
 }
 
+static void name_of(const struct shape *shape, struct stg_components_choice choice, char *ret,
+                    size_t size) {
+  const int n =
+      snprintf(ret, size, "%u->%u%s", shape->d_in, shape->d_out, shape->delta ? " delta" : "");
+  if (choice.rows != 0 || choice.chunk != 0) {
+    (void)snprintf(ret + n, size - (size_t)n, " %u,%u,%u,%u", choice.rows, choice.columns,
+                   choice.chunk, choice.stages);
+  }
+}
+
 static void print_line(struct components_device *device, const struct shape *shape, uint32_t tile,
-                       bool once) {
+                       struct stg_components_choice choice, bool once) {
   static const char *const names[] = {
       [APPLY] = "apply", [TURNED] = "turned", [WEIGHTS] = "weights", [SUM] = "sum"};
   static const double products[] = {[APPLY] = 1, [TURNED] = 1, [WEIGHTS] = 2, [SUM] = 0};
   struct timed timed;
-  char name[32];
-  open_timed(device, shape, tile, &timed);
+  char name[64];
+  open_timed(device, shape, tile, choice, &timed);
   if (once) {
     launch_once(&timed);
     close_timed(&timed);
@@ -322,18 +337,90 @@ static void print_line(struct components_device *device, const struct shape *sha
   const double flop =
       products[shape->what] * 2.0 * (double)shape->rows * COMPONENTS * (shape->d_in + shape->d_out);
   const double bytes = bytes_of(&timed);
-  (void)snprintf(name, sizeof name, "%u->%u%s", shape->d_in, shape->d_out,
-                 shape->delta ? " delta" : "");
-  print_message("%-15s %-7s %-4s %6lld %4u %6u %6u %9.2f %8.1f %7.1f %7.0f\n", name,
+  name_of(shape, choice, name, sizeof name);
+  print_message("%-24s %-7s %-4s %6lld %4u %6u %6u %9.2f %8.1f %7.1f %7.0f\n", name,
                 names[shape->what], shape->tf32 ? "tf32" : stg_dtype_name(shape->dtype),
                 (long long)shape->rows, timed.rule.rows_per_block, timed.dims.grid_x,
                 timed.dims.shared_bytes, us, flop / us / 1e6, bytes / 1e6, bytes / us / 1e3);
   close_timed(&timed);
 }
 
+/* What comes next in STG_COMPONENTS_VARIANTS; a count that is left out is 0. */
+static bool next_choice(const char **text, struct stg_components_choice *ret) {
+  uint32_t numbers[4] = {0};
+  const char *at = *text;
+  if (at == NULL || *at == '\0') {
+    return false;
+  }
+  for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+    char *end = NULL;
+    numbers[i] = (uint32_t)strtoul(at, &end, 10);
+    at = end + (*end == ',');
+  }
+  *ret = (struct stg_components_choice){numbers[0], numbers[1], numbers[2], numbers[3]};
+  *text = *at == ';' ? at + 1 : NULL;
+  return true;
+}
+
+/* Both ways, of few rows. */
+static void check_choice(struct components_device *device, const struct shape *shape,
+                         struct stg_components_choice choice) {
+  struct components_shape few = components_shape(shape->d_in, COMPONENTS, shape->d_out, 150);
+  struct attn_bed bed;
+  struct components_case c;
+  few.geometry.dtype = shape->dtype;
+  few.geometry.tf32 = shape->tf32;
+  few.geometry.delta = shape->delta;
+  few.geometry.mask = STG_COMPONENTS_MASK_DTYPE;
+  attn_open(&bed, 1);
+  applied_open(&bed, &few, &c);
+  applied_run_well(device, &c,
+                   (struct components_how){.tile = 128, .choice = choice, .aligned = true});
+  attn_close(&bed);
+  device->how = (struct components_how){0};
+}
+
+/* NOLINTBEGIN(concurrency-mt-unsafe): one thread */
+static void print_choices(struct components_device *device, const struct shape *shape,
+                          uint32_t tile) {
+  const char *text = getenv("STG_COMPONENTS_VARIANTS");
+  struct stg_components_choice choice;
+  while (next_choice(&text, &choice)) {
+    const struct stg_components_kernel kernel = {.geometry = {.d_in = shape->d_in,
+                                                              .d_out = shape->d_out,
+                                                              .components = COMPONENTS,
+                                                              .dtype = shape->dtype,
+                                                              .tf32 = shape->tf32,
+                                                              .mask = STG_COMPONENTS_MASK_DTYPE,
+                                                              .delta = shape->delta},
+                                                 .turned = shape->what == TURNED,
+                                                 .tile = tile,
+                                                 .choice = choice,
+                                                 .sm = components_device_sm(device)};
+    if (shape->what <= TURNED && stg_components_has_room(&kernel)) {
+      check_choice(device, shape, choice);
+      print_line(device, shape, tile, choice, false);
+    }
+  }
+}
+
+static void print_lines(struct components_device *device, const struct shape *shape, uint32_t tile,
+                        bool once) {
+  const char *only = getenv("STG_COMPONENTS_ONLY");
+  char name[64];
+  (void)snprintf(name, sizeof name, "%u->%u %s", shape->d_in, shape->d_out,
+                 shape->tf32 ? "tf32" : stg_dtype_name(shape->dtype));
+  if (only != NULL && strstr(name, only) == NULL) {
+    return;
+  }
+  print_line(device, shape, tile, (struct stg_components_choice){0}, once);
+  if (!once) {
+    print_choices(device, shape, tile);
+  }
+}
+
 void prints_times_where_asked_to(void **state) {
   struct components_device *device = *state;
-  /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
   const char *asked = getenv("STG_TEST_TIME");
   const bool all = asked != NULL && strcmp(asked, "all") == 0;
   const bool once = asked != NULL && strcmp(asked, "once") == 0;
@@ -341,14 +428,15 @@ void prints_times_where_asked_to(void **state) {
     skip();
   }
   device->how = (struct components_how){0};
-  print_message("%-15s %-7s %-4s %6s %4s %6s %6s %9s %8s %7s %7s\n", "C 1200", "work", "", "rows",
+  print_message("%-24s %-7s %-4s %6s %4s %6s %6s %9s %8s %7s %7s\n", "C 1200", "work", "", "rows",
                 "tile", "blocks", "shared", "us", "TFLOP/s", "MB", "GB/s");
   for (size_t i = 0; i < 4 * (sizeof targets / sizeof targets[0]); i++) {
     struct shape shape = targets[i / 4];
     shape.what = (enum what)(i % 4);
-    print_line(device, &shape, stg_components_tile_of(shape.rows), once);
+    print_lines(device, &shape, stg_components_tile_of(shape.rows), once);
   }
   for (size_t i = 0; all && i < 3 * (sizeof shapes / sizeof shapes[0]); i++) {
-    print_line(device, &shapes[i / 3], 32U << i % 3, false);
+    print_lines(device, &shapes[i / 3], 32U << i % 3, false);
   }
 }
+/* NOLINTEND(concurrency-mt-unsafe) */

@@ -161,6 +161,35 @@ static void applies_stay_in_registers(void **state) {
   }
 }
 
+/* Whose sums leave few registers. */
+static void choices_of_applies_stay_in_registers(void **state) {
+  (void)state;
+  static const struct {
+    uint32_t d_out, rows, columns;
+  } choices[] = {{128, 32, 32}, {341, 16, 16}, {128, 16, 64}, {341, 16, 32}};
+  if (!is_known(90)) {
+    return;
+  }
+  for (size_t i = 0; i < (test_is_quick() ? 2 : 8); i++) {
+    const size_t which = i % 4;
+    const struct stg_components_kernel kernel = {
+        .work = STG_COMPONENTS_APPLY,
+        .geometry = {.d_in = 128,
+                     .d_out = choices[which].d_out,
+                     .components = 1200,
+                     .dtype = STG_BF16,
+                     .mask = STG_COMPONENTS_MASK_DTYPE,
+                     .bias = true,
+                     .delta = true},
+        .sm = 90,
+        .turned = i / 4 != 0,
+        .tile = 128,
+        .choice = {.rows = choices[which].rows, .columns = choices[which].columns},
+    };
+    compile(&kernel, "sm_90");
+  }
+}
+
 int main(void) {
   int skip = skip_without_nvrtc();
   if (skip != 0) {
@@ -173,6 +202,7 @@ int main(void) {
       cmocka_unit_test(weights_of_float32_stay_in_registers_of_sm_90),
       cmocka_unit_test(weights_stay_in_registers_of_sm_120),
       cmocka_unit_test(applies_stay_in_registers),
+      cmocka_unit_test(choices_of_applies_stay_in_registers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

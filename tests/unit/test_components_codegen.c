@@ -321,6 +321,42 @@ static void the_model_of_the_design_has_whole_tiles_on_a_large_card(void **state
   }
 }
 
+static bool has_choice(struct stg_components_choice choice, uint32_t tile, uint32_t d_out) {
+  struct stg_components_kernel kernel = usual();
+  kernel.tile = tile;
+  kernel.geometry.d_out = d_out;
+  kernel.choice = choice;
+  return stg_components_has_room(&kernel);
+}
+
+static void a_choice_is_kept_or_refused(void **state) {
+  (void)state;
+  struct stg_components_kernel kernel = usual();
+  kernel.tile = 128;
+  kernel.geometry.d_out = 128;
+  for (uint32_t rows = 16; rows <= 32; rows += 16) {
+    kernel.choice = (struct stg_components_choice){.rows = rows, .columns = 32};
+    const struct stg_components_extents e = stg_components_extents_of(&kernel);
+    assert_true(e.own);
+    assert_int_equal(e.threads, 128 / rows * LANES);
+    assert_int_equal(e.warp_rows, rows);
+    assert_int_equal(e.warps_n, 1);
+    assert_int_equal(e.warp_columns, kernel.geometry.d_out);
+    assert_int_equal(e.s_columns, 32);
+  }
+  kernel.choice = (struct stg_components_choice){.chunk = 32, .stages = 2};
+  assert_int_equal(stg_components_extents_of(&kernel).chunk, 32);
+  assert_int_equal(stg_components_extents_of(&kernel).stages, 2);
+  assert_false(stg_components_extents_of(&kernel).own);
+  assert_false(has_choice((struct stg_components_choice){16, 24, 0, 0}, 128, 128)); /* columns */
+  assert_false(has_choice((struct stg_components_choice){48, 32, 0, 0}, 128, 128)); /* rows */
+  assert_false(has_choice((struct stg_components_choice){16, 32, 0, 0}, 32, 128));  /* few warps */
+  assert_false(has_choice((struct stg_components_choice){32, 32, 0, 0}, 128, 341)); /* sums */
+  assert_true(has_choice((struct stg_components_choice){16, 32, 0, 0}, 128, 341));
+  kernel.choice = (struct stg_components_choice){.rows = 16, .columns = 24};
+  expect_unsupported(&kernel, "components: what is chosen of bf16 128 -> 128 is not to be had");
+}
+
 static void the_launch_rule_says_what_the_extents_are(void **state) {
   (void)state;
   struct stg_components_kernel kernel = usual();
@@ -448,6 +484,7 @@ int main(void) {
       cmocka_unit_test(refuses_float32_that_has_no_room),
       cmocka_unit_test(extents_cover_every_geometry_and_fit_each_device),
       cmocka_unit_test(the_model_of_the_design_has_whole_tiles_on_a_large_card),
+      cmocka_unit_test(a_choice_is_kept_or_refused),
       cmocka_unit_test(the_launch_rule_says_what_the_extents_are),
       cmocka_unit_test(tiles_grow_with_the_rows),
       cmocka_unit_test(lanes_read_the_elements_that_products_want),

@@ -17,6 +17,7 @@ struct stg_geometry {
   static constexpr int warps_n = 4;               // beside each other
   static constexpr int warp_rows = 32;            // of the tile that a warp has
   static constexpr int warp_columns = 128;        // of what goes out
+  static constexpr bool own = false;              // and all of what comes before
   static constexpr int s_rows = 16;               // and of the intermediate
   static constexpr int s_columns = 16;            // of a chunk
   static constexpr int shared_bytes = 225280;     // of the launch
