@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/engine.h"
+#include "runtime/nvtx.h"
 
 /* One run. */
 struct run {
@@ -238,7 +239,9 @@ stg_status stg_region_run(stg_engine *engine, const stg_region_call *call, stg_s
   if (status != STG_OK) {
     return status;
   }
+  stg_nvtx_push("region");
   status = run_any(&run, reterr);
+  stg_nvtx_pop();
   if (status == STG_OK) {
     stg_plan_count_step(engine->plans, run.plan);
   }

@@ -7,6 +7,7 @@
 #include "engine/engine.h"
 #include "engine/plan_table.h"
 #include "runtime/base/alloc.h"
+#include "runtime/nvtx.h"
 #include "runtime/record.h"
 
 static stg_status check_owner(const stg_engine *engine, const stg_region_owner *owner,
@@ -214,7 +215,9 @@ stg_status stg_region_replay(stg_engine *engine, const char *signature, int64_t 
   if (plan == NULL) {
     return refuse_absent(&name, reterr);
   }
+  stg_nvtx_push("region");
   status = replay_plan(engine, plan, stream, &name, reterr);
+  stg_nvtx_pop();
   stg_plan_release(engine->plans, plan);
   return status;
 }

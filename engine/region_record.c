@@ -15,6 +15,7 @@
 #include "runtime/record.h"
 
 #define BUFFER_ALIGNMENT 256
+#define OTHER_WORK "; give other work another signature, or forget this one"
 
 static void **given_of(struct stg_region_take *take) {
   return (void **)(void *)(take->pointers + take->n_pointers);
@@ -155,19 +156,21 @@ stg_status stg_region_take_check(const struct stg_exec *exec, const stg_region_c
   *ret_again = false;
   if (call->n_pointers != take->n_pointers) {
     return stg_error_set(reterr, STG_E_INVALID,
-                         "region '%s' has %zu pointers and was recorded with %zu", call->signature,
-                         call->n_pointers, take->n_pointers);
+                         "region '%s' has %zu pointers and was recorded with %zu" OTHER_WORK,
+                         call->signature, call->n_pointers, take->n_pointers);
   }
   for (size_t i = 0; i < call->n_pointers; i++) {
     const stg_region_pointer *now = &call->pointers[i], *then = &take->pointers[i];
     if (now->moves != then->moves) {
-      return stg_error_set(reterr, STG_E_INVALID,
-                           "pointer %zu of region '%s' moves as %d and was recorded as %d", i,
-                           call->signature, (int)now->moves, (int)then->moves);
+      return stg_error_set(
+          reterr, STG_E_INVALID,
+          "pointer %zu of region '%s' moves as %d and was recorded as %d" OTHER_WORK, i,
+          call->signature, (int)now->moves, (int)then->moves);
     }
     if (is_copied(now) && now->bytes != then->bytes) {
       return stg_error_set(reterr, STG_E_INVALID,
-                           "pointer %zu of region '%s' is of %zu bytes and was recorded with %zu",
+                           "pointer %zu of region '%s' is of %zu bytes and was recorded with "
+                           "%zu" OTHER_WORK,
                            i, call->signature, now->bytes, then->bytes);
     }
     if (now->moves == STG_REGION_FIXED && now->address != then->address) {

@@ -14,7 +14,8 @@ import tempfile
 
 EXAMPLE = re.compile(r"^```c\n(.*?)^```\n.*?^```text\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 EMBEDDING = re.compile(r"^## Embed it in C\n(.*?)(?=^## )", re.DOTALL | re.MULTILINE)
-FUNCTIONS = ("Windows, counters, probes", "Warm it", "KV cache, RoPE, attention", "Search for proofs", "Regions")  # sections
+FUNCTIONS = ("Windows, counters, probes", "Warm it", "KV cache, RoPE, attention", "Masked low-rank components",
+             "Search for proofs", "Regions")  # sections
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 
 

@@ -136,6 +136,63 @@ static void runs_of_provers_are_ranges_too(void **state) {
   ok(stg_engine_destroy(engine, &error), &error);
 }
 
+static void calls_of_components_are_ranges_too(void **state) {
+  static const float x[2] = {1, 2}, v[2] = {1, 1}, u[1] = {3}, mask[1] = {1};
+  const stg_components_desc desc = {.struct_size = sizeof desc,
+                                    .d_in = 2,
+                                    .d_out = 1,
+                                    .components = 1,
+                                    .dtype = STG_F32,
+                                    .backward = true};
+  float y[1], dx[2];
+  const stg_components_tensors tensors = {
+      .struct_size = sizeof tensors, .rows = 1, .x = x, .v = v, .u = u, .mask = mask, .y = y};
+  const stg_components_grads grads = {.struct_size = sizeof grads, .dy = u, .dx = dx};
+  stg_components *components = NULL;
+  stg_error error = STG_ERROR_INIT;
+  (void)state;
+  stg_engine *engine = open_engine();
+  struct stg_injection *seen = injection();
+  ok(stg_components_create(engine, &desc, &components, &error), &error);
+  seen->pushes = seen->pops = 0;
+  ok(stg_components_apply(components, &tensors, NULL, &error), &error);
+  ok(stg_components_back(components, &tensors, &grads, NULL, &error), &error);
+  assert_int_equal(2, seen->pushes);
+  assert_int_equal(2, seen->pops);
+  assert_string_equal("components", seen->names[0]);
+  assert_string_equal("components back", seen->names[1]);
+  ok(stg_components_destroy(components, &error), &error);
+  ok(stg_engine_destroy(engine, &error), &error);
+}
+
+/* Work of a host that fails, or not. */
+static stg_status enqueue(void *user, stg_stream stream, void *const *pointers, stg_error *reterr) {
+  (void)stream;
+  (void)pointers;
+  (void)reterr;
+  return *(const stg_status *)user;
+}
+
+static void runs_of_regions_are_ranges_too(void **state) {
+  stg_status outcome = STG_OK;
+  const stg_region_call call = {.struct_size = sizeof call,
+                                .signature = "work of a host",
+                                .record = enqueue,
+                                .user = &outcome};
+  stg_error error = STG_ERROR_INIT;
+  (void)state;
+  stg_engine *engine = open_engine();
+  struct stg_injection *seen = injection();
+  seen->pushes = seen->pops = 0;
+  ok(stg_region_run(engine, &call, NULL, NULL, &error), &error);
+  outcome = STG_E_INVALID;
+  assert_int_equal(STG_E_INVALID, stg_region_run(engine, &call, NULL, NULL, &error));
+  assert_int_equal(2, seen->pushes);
+  assert_int_equal(2, seen->pops);
+  assert_string_equal("region", seen->names[0]);
+  ok(stg_engine_destroy(engine, &error), &error);
+}
+
 static void compiles_are_ranges_too(void **state) {
   (void)state;
   const struct stg_kernel_request request = {
@@ -200,6 +257,8 @@ int main(void) {
       cmocka_unit_test_prestate(without_a_profiler_nothing_is_a_range, &without),
       cmocka_unit_test(calls_are_ranges_by_name_and_layer),
       cmocka_unit_test(runs_of_provers_are_ranges_too),
+      cmocka_unit_test(calls_of_components_are_ranges_too),
+      cmocka_unit_test(runs_of_regions_are_ranges_too),
       cmocka_unit_test(compiles_are_ranges_too),
       cmocka_unit_test(a_process_asks_for_its_profiler_once),
   };

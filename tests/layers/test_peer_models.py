@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import types
+import unittest.mock
 
 import peer_support
 from peer_support import PEERS, refuses, report
@@ -46,6 +47,20 @@ def test_words_of_llamas() -> None:
         report(code == "2" and "there is " in said.getvalue(), f"refuses {' '.join(words)}", said.getvalue())
 
 
+def test_models_of_llamas() -> None:
+    names = {f"torch{part}": types.ModuleType(f"torch{part}") for part in ("", ".nn", ".nn.functional")}
+    for function in ("linear", "rms_norm", "scaled_dot_product_attention", "silu"):
+        setattr(names["torch.nn.functional"], function, None)
+    with unittest.mock.patch.dict(sys.modules, names):
+        import llama_parts
+
+        shapes = {name: (s.layers, s.batch, s.sequence, s.hidden) for name, s in llama_parts.SHAPES.items()}
+    wanted = {"mini": (4, 8, 2048, 2048), "1b": (16, 4, 2048, 2048), "3b": (26, 2, 2048, 3072), "8b": (32, 1, 2048, 4096)}
+    report(shapes == wanted, "Llamas have the published layers, batches, sequences and widths", shapes)
+    mini = llama_parts.SHAPES["mini"]
+    report((mini.heads, mini.d_ff) == (16, 4096), "and the mini model its heads and hidden rows", (mini.heads, mini.d_ff))
+
+
 def event(device: str, name: str, own: float, whole: float):
     return types.SimpleNamespace(device_type=f"DeviceType.{device}", name=name, self_device_time_total=own, device_time_total=whole)
 
@@ -76,6 +91,7 @@ def test_process(folder: pathlib.Path) -> None:
 def main() -> int:
     test_words_of_a_step()
     test_words_of_llamas()
+    test_models_of_llamas()
     test_share()
     with tempfile.TemporaryDirectory() as name:
         test_process(pathlib.Path(name))

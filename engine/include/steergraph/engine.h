@@ -126,7 +126,7 @@ STG_API bool stg_enabled(const stg_options *options);
 /**
  * Open an engine. With backend auto, the log says in one line (level info) which backend and why.
  * The first engine of a process also asks for a profiler that listens through NVTX: steps, applies,
- * slot_set, set_params, proofs and compiles are then ranges of its domain "steergraph".
+ * proofs, regions, compiles and what sets slots are then ranges of its domain "steergraph".
  * A pack that cannot be used costs one warning.
  * @return STG_E_INVALID for a cache folder that others own or can write, and for a pack as the last
  * element of cache_path, which is written to; STG_E_NO_DEVICE when cuda was asked for and is not to

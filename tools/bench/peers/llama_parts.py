@@ -28,7 +28,7 @@ class Shape:
 
 # As published: 16, 26 and 32 layers at the widths of 1B, 3B and 8B; and a mini model.
 SHAPES = {
-    "mini": Shape("mini", 4, 2048, 16, 16, 8192, 8),
+    "mini": Shape("mini", 4, 2048, 16, 16, 4096, 8),
     "1b": Shape("1B", 16, 2048, 32, 8, 8192, 4),
     "3b": Shape("3B", 26, 3072, 24, 8, 8192, 2),
     "8b": Shape("8B", 32, 4096, 32, 8, 14336, 1),
