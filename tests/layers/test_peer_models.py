@@ -57,6 +57,12 @@ def test_models_of_llamas() -> None:
         shapes = {name: (s.layers, s.batch, s.sequence, s.hidden) for name, s in llama_parts.SHAPES.items()}
     wanted = {"mini": (4, 8, 2048, 2048), "1b": (16, 4, 2048, 2048), "3b": (26, 2, 2048, 3072), "8b": (32, 1, 2048, 4096)}
     report(shapes == wanted, "Llamas have the published layers, batches, sequences and widths", shapes)
+    published = {"1b": 940.6, "3b": 3141.2, "8b": 6738.4}  # millions, with 32 000 embeddings in and out and the norms
+    sizes = {}
+    for name in published:
+        s = llama_parts.SHAPES[name]
+        sizes[name] = round((s.parameters() + 2 * 32000 * s.hidden + (2 * s.layers + 1) * s.hidden) / 1e6, 1)
+    report(sizes == published, "and parameters", sizes)
     mini = llama_parts.SHAPES["mini"]
     report((mini.heads, mini.d_ff) == (16, 4096), "and the mini model its heads and hidden rows", (mini.heads, mini.d_ff))
 
