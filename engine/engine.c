@@ -320,7 +320,7 @@ stg_status stg_engine_destroy(stg_engine *engine, stg_error *reterr) {
 }
 
 void stg_engine_get_info(const stg_engine *engine, stg_engine_info *info) {
-  if (info->struct_size != sizeof *info) {
+  if (engine == NULL || info == NULL || info->struct_size != sizeof *info) {
     return;
   }
   *info = (stg_engine_info){

@@ -78,7 +78,8 @@ static void read_usage(const struct stg_usage *usage, stg_stats *stats) {
 }
 
 void stg_engine_stats(const stg_engine *engine, stg_stats *stats) {
-  if (stats->struct_size != sizeof *stats || stg_engine_check_process(engine, NULL) != STG_OK) {
+  if (engine == NULL || stats == NULL || stats->struct_size != sizeof *stats ||
+      stg_engine_check_process(engine, NULL) != STG_OK) {
     return;
   }
   struct stg_module_counters modules = {0};

@@ -163,6 +163,18 @@ static void a_struct_of_another_size_is_left_alone(void **state) {
   }
 }
 
+static void of_no_engine_nothing_is_said(void **state) {
+  struct steer_env *env = *state;
+  stg_engine_info info = {.struct_size = sizeof info, .reason = "as it was"};
+  stg_stats stats = {.struct_size = sizeof stats, .steps = 7};
+  stg_engine_get_info(NULL, &info);
+  stg_engine_stats(NULL, &stats);
+  assert_string_equal("as it was", info.reason);
+  assert_int_equal(7, stats.steps);
+  stg_engine_get_info(env->engine, NULL);
+  stg_engine_stats(env->engine, NULL);
+}
+
 static void options_that_make_no_sense_are_refused(void **state) {
   (void)state;
   stg_options options;
@@ -229,6 +241,7 @@ int main(void) {
       cmocka_unit_test(a_short_buffer_gets_what_fits),
       cmocka_unit_test(a_cpu_engine_says_so_and_why),
       cmocka_unit_test(a_struct_of_another_size_is_left_alone),
+      cmocka_unit_test(of_no_engine_nothing_is_said),
       cmocka_unit_test(options_that_make_no_sense_are_refused),
       cmocka_unit_test(the_plan_of_a_cpu_frame_hashes_its_text),
   };

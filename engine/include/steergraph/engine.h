@@ -154,7 +154,7 @@ typedef struct stg_engine_info {
   const char *arch;    /* "sm_90", "cpu" */
   int driver_version;  /* 13000 for 13.0; 0 on the CPU */
 } stg_engine_info;
-/** Fills nothing when struct_size is not that of this version: the caller's struct is another. */
+/** Fills nothing of NULL, nor when struct_size is not that of this version. */
 STG_API void stg_engine_get_info(const stg_engine *engine, stg_engine_info *info);
 
 /**
@@ -223,7 +223,7 @@ typedef struct stg_stats {
    * device memory of their buffers now, those of launches in flight among it. */
   uint64_t regions_recorded, region_replays, region_failures, region_bytes;
 } stg_stats;
-/** Fills nothing when struct_size is not that of this version: the caller's struct is another. */
+/** Fills nothing of NULL, or when struct_size is not that of this version. */
 STG_API void stg_engine_stats(const stg_engine *engine, stg_stats *stats);
 /** The same as one JSON object, NUL-terminated; the size needed, whatever `capacity` is. */
 STG_API size_t stg_engine_stats_json(const stg_engine *engine, char *ret_text, size_t capacity);
