@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """bench prove on the CPU: its rows, the processes that it starts, and its peer with another in PyTorch's place."""
 import math
+import unittest
 
 import tap
-from cli import FAILED, ROOT, WRONG, Case
+from cli import FAILED, QUICK, ROOT, WRONG, Case
 
 SCRIPTS = ROOT / "tools" / "bench" / "peers"
 COUNTS = ("pool", "us_each", "candidates_per_s", "useful", "steps_each", "children_a_step", "states", "proved", "close")
@@ -27,21 +28,24 @@ rows.write(words[words.index("--json") + 1], found)
 
 
 class Prove(Case):
-    every = None  # the rows of a run with the peer, which takes seconds
-
     def setUp(self):
         super().setUp()
         self.environment["CUDA_VISIBLE_DEVICES"] = ""
 
+
+@unittest.skipIf(QUICK, "minutes under a sanitizer; bench_prove_bed and bench_prove_suite call what makes the rows")
+class Rows(Prove):
+    every = None  # the rows of a run with the peer, which takes seconds
+
     def rows(self):
-        if Prove.every is None:
+        if Rows.every is None:
             peers = self.folder / "peers"
             peers.mkdir()
             (peers / "peer.py").write_text("")
             (peers / "prove.py").write_text(PEER)
             outcome = self.succeed("bench", "prove", "--quick", "--json", "--peers", "--peers-from", peers)
-            Prove.every = outcome.json()
-        return Prove.every
+            Rows.every = outcome.json()
+        return Rows.every
 
     def ours(self):
         return {row["name"]: row for row in self.rows() if row["suite"] == "prove" and row["series"] == "steergraph"}
@@ -103,6 +107,8 @@ class Prove(Case):
         names = [row["name"] for row in self.rows() if row["suite"] == "run"]
         self.assertEqual(names, ["prove", "peers", "all of it"])
 
+
+class Words(Prove):
     def test_a_process_of_its_own_prints_one_row(self):
         (row,) = self.succeed("bench", "prove", "child", "--quick", "--json").json()
         self.assertEqual((row["name"], row["pool"], row["wall_us"]), ("child", 64, None))

@@ -9,7 +9,7 @@ from unittest import mock
 
 import chromium
 import tap
-from cli import Case
+from cli import QUICK, Case
 from forged import HOSTILE, Forged, signature_of
 
 ORDER = "[...document.querySelectorAll('#entries > tbody')].map(e => +e.id.slice(1))"
@@ -56,6 +56,8 @@ class Pages(Forged):
     browser = None
 
     def setUp(self):
+        if QUICK:
+            self.skipTest("a page is the same, whoever built what wrote it")
         if chromium.find() is None:
             self.skipTest("no Chromium here")
         super().setUp()

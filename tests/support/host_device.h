@@ -6,7 +6,7 @@
  * bit of it at each call, at random: so a buffer that is written again too early, or a stream that
  * should have waited for another, shows as wrong bytes, on any machine. A launch of the steer
  * kernel runs chains of `add`, one of another family what the CPU backend does. A forked child is
- * told that it is one. One thread, but for its compiler and its pins; link it as a source, before
+ * told that it is one. One thread, but for its compiler and its pins; all of it is linked, before
  * the layers.
  */
 #ifndef STG_TESTS_SUPPORT_HOST_DEVICE_H

@@ -17,7 +17,7 @@
 #define D_IN 4
 #define C 5
 #define D_OUT 4 /* as D_IN: y has the shape of x */
-#define PITCH (D_IN + C + D_OUT)
+#define PITCH ((int64_t)D_IN + C + D_OUT)
 
 struct apart {
   stg_engine *engine;
@@ -85,7 +85,7 @@ static void y_overlaps_nothing(void **state) {
   refuse_y(&all, &given, rows, "x", given.x);
   given.x = all.tensors.x;
   given.x_stride = all.tensors.x_stride;
-  given.delta = delta + N * D_OUT - 1; /* by one element */
+  given.delta = delta + (int64_t)N * D_OUT - 1; /* by one element */
   refuse_y(&all, &given, delta, "delta", given.delta);
   given.delta = all.tensors.delta;
   given.v = given.u = given.mask = given.bias = given.d = given.delta;
@@ -119,7 +119,7 @@ static void columns_of_one_buffer_are_apart(void **state) {
   open_apart(&all);
   const float *x = all.tensors.x, *mask = all.tensors.mask;
   must(stg_components_apply(all.components, &all.tensors, NULL, &error), &error);
-  for (int row = 0; row < N; row++) {
+  for (int64_t row = 0; row < N; row++) {
     float *to = buffer + row * PITCH;
     memcpy(to, x + row * all.tensors.x_stride, D_IN * sizeof *to);
     memcpy(to + D_IN, mask + row / 3 * all.tensors.mask_stride, C * sizeof *to);
@@ -133,7 +133,7 @@ static void columns_of_one_buffer_are_apart(void **state) {
   given.x_stride = given.y_stride = PITCH;
   given.mask_stride = 3 * PITCH; /* those of the rows 0 and 3 */
   must(stg_components_apply(all.components, &given, NULL, &error), &error);
-  for (int row = 0; row < N; row++) {
+  for (int64_t row = 0; row < N; row++) {
     assert_memory_equal(expected + row * D_OUT, buffer + row * PITCH + D_IN + C,
                         D_OUT * sizeof *expected);
   }
@@ -169,7 +169,7 @@ static void gradients_overlap_neither_inputs_nor_each_other(void **state) {
   grads.dv = (void *)(uintptr_t)base.dy;
   refuse_grads(&all, &grads, "dv", grads.dv, "dy", base.dy);
   grads = base;
-  grads.du = (float *)base.dv + D_IN * C - 1;
+  grads.du = (float *)base.dv + (int64_t)D_IN * C - 1;
   refuse_grads(&all, &grads, "du", grads.du, "dv", base.dv);
   grads = base;
   grads.dm = base.dx;
