@@ -7,10 +7,9 @@ import torch_support as support  # first: it finds torch, and the folders of the
 import tap
 import torch
 from steergraph import torch_components
-from torch_support import DEVICE, ON_CPU, refusal, rows_of, steergraph
+from torch_support import DEVICE, ON_CPU, closed_late, refusal, rows_of, steergraph
 
 D_IN, D_OUT, C = 24, 17, 40
-# On cuda there are those of 16 bits so far.
 DTYPES = support.DTYPES
 DTYPE = DTYPES[-1]
 NAMES = ("x", "v", "u", "mask", "bias", "d", "delta")
@@ -334,6 +333,9 @@ class Graphs(Case):
             for a, b in zip(replayed, run()):
                 self.assertTrue(torch.equal(a, b), turn)
         self.assertIs(refusal(made.close)[0], steergraph.BusyError)
+        torch.cuda.synchronize()
+        del graph
+        self.assertTrue(closed_late(made))
 
 
 tap.main()

@@ -1,6 +1,5 @@
 """Applies inside torch.cuda.graph: replays follow steps and slots, sizes share a frame."""
 import ctypes
-import gc
 import itertools
 import threading
 import time
@@ -11,7 +10,7 @@ import torch_support as support  # first: it finds torch, and the folders of the
 import tap
 import torch
 from steergraph import torch_op
-from torch_support import DEVICE, chain, refusal, rows_of, steergraph, unit_vectors
+from torch_support import DEVICE, chain, closed_late, refusal, rows_of, steergraph, unit_vectors
 
 if support.ON_CPU:
     support.skip("needs torch.cuda.graph")
@@ -189,15 +188,7 @@ class Graphs(unittest.TestCase):
         self.assertLessEqual(support.worst(values, found, wanted), 1)
         torch.cuda.synchronize()
         del captured
-        gc.collect()
-        for _ in range(100):  # each waits for a tenth of a second: CUDA says late that it is gone
-            if self.table.closed:
-                break
-            try:
-                self.table.close()
-            except steergraph.BusyError:
-                pass
-        self.assertTrue(self.table.closed)
+        self.assertTrue(closed_late(self.table))
 
     def test_an_apply_is_one_kernel_node_and_nothing_else(self):
         self.frame.step([-1] * ROWS)

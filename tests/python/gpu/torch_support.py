@@ -3,6 +3,7 @@
 Programs are called with the path of the library; --cpu runs what needs no GPU on the CPU backend.
 Exit status 77 where there is no torch, or no GPU without --cpu.
 """
+import gc
 import pathlib
 import sys
 
@@ -65,6 +66,19 @@ def refusal(function, *arguments, **named):
     except Exception as error:  # the caller compares the class
         return type(error), str(error)
     raise AssertionError(f"{function} refused nothing")
+
+
+def closed_late(what):
+    """Close what graphs of the host were captured with, once the last name of these is gone."""
+    gc.collect()
+    for _ in range(100):  # each waits for a tenth of a second: CUDA says late that they are gone
+        if what.closed:
+            break
+        try:
+            what.close()
+        except steergraph.BusyError:
+            pass
+    return what.closed
 
 
 def worst(before, after, ops):
