@@ -13,18 +13,10 @@
 #include <cmocka.h>
 
 #include "runtime/launch.h"
-#include "tests/fault/driver_bed.h"
-#include "tests/support/quick.h"
+#include "tests/fault/driver_lives.h"
 
 #define WORDS 16
 #define BYTES (WORDS * sizeof(uint32_t))
-
-static const struct driver_fault faults[] = {
-    {CUDA_ERROR_OUT_OF_MEMORY, "OUT_OF_MEMORY", false},
-    {CUDA_ERROR_INVALID_VALUE, "INVALID_VALUE", false},
-    {CUDA_ERROR_ILLEGAL_ADDRESS, "ILLEGAL_ADDRESS", true},
-};
-static const struct driver_fault no_fault = {CUDA_SUCCESS, "SUCCESS", false};
 
 /* One life. The stub's memory is heap, and its work is done at once. */
 struct life {
@@ -238,26 +230,12 @@ static size_t live(size_t nth, const struct driver_fault *fault) {
   if (!lost && stub.live() > (barred ? 2 : 0)) {
     fail_msg("%s: %zu things are left in the driver", where, stub.live());
   }
-  if (stub.misuses() != 0) {
-    fail_msg("%s: %zu misuses, the first is %s", where, stub.misuses(), stub.misuse());
-  }
-  const size_t calls = stub.calls();
-  stub.reset();
-  return calls;
+  return end_calls(where);
 }
 
 static void each_call_of_the_driver_may_fail(void **state) {
   (void)state;
-  const size_t calls = live(0, &no_fault);
-  const size_t n_faults = sizeof faults / sizeof faults[0];
-  const bool quick = test_is_quick();
-  assert_true(calls > 100);
-  for (size_t f = 0; f < n_faults; f++) {
-    for (size_t nth = quick ? f + 1 : 1; nth <= calls; nth += quick ? n_faults : 1) {
-      live(nth, &faults[f]);
-    }
-    live(0, &no_fault);
-  }
+  fail_each_call(live);
 }
 
 /* Of one kind of call all fail: what a region then is, and why. */
